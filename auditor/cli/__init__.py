@@ -1,7 +1,7 @@
 """The ``bkaudit`` command.
 
-A command's module is loaded when the command is called for: ``bkaudit --help`` answers at once. Errors
-of the package become one line and an exit code here, and nowhere else.
+The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. Only
+this module turns errors of the package into a message of one line and an exit code.
 """
 
 import errno
@@ -19,16 +19,17 @@ from auditor.cli.verbosity import ARGUMENTS, Interruption, quiet_gateway
 from auditor.errors import AuditorError, OutputError, system_error_text
 
 INTERRUPTED = 130
-"""As a shell has it: 128 and SIGINT's number."""
+"""Exit code of an interrupted command, as shells define it: 128 plus the number of SIGINT."""
 
 BUG = 70
-"""An error that nobody foresaw. Python's own 1 would say that findings were found."""
+"""Exit code of an unforeseen error; Python's own 1 would claim that findings were found."""
 
 PROGRAM_ERRNOS = frozenset((errno.EPIPE, errno.EBADF))
-"""Errors of the system that only a bug of the program causes: a pipe or a descriptor of its own.
+"""Errors of the system that only a bug of the program causes, on a pipe or descriptor of its own.
 
-Every other one is of the environment, and a traceback does not help: a file system of a network has errors
-that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle theirs (`auditor.cli.streams`).
+Every other error comes from the environment, where a traceback does not help: network file systems raise
+errors that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle their own errors
+(`auditor.cli.streams`).
 """
 
 PACKAGES = {
@@ -41,7 +42,7 @@ PACKAGES = {
     "pyrex_rocksdb": "pyrex-rocksdb",
     "tomli_w": "tomli-w",
 }
-"""The names under which package indexes have modules that are called otherwise."""
+"""Name of a module's package in package indexes, if it differs from the module's name."""
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
@@ -79,18 +80,18 @@ MODULES = {
     "space": "report",
     "version": "help",
 }
-"""The module of each command that shares one."""
+"""Module of each command that is not in a module of its own name."""
 
 
 class LazyGroup(click.Group):
-    """Loads a command's module when the command is called; its name and help are known before."""
+    """Group that knows the name and help of each command and loads its module when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the README."""
+        """Return the names of the commands in the order of the README."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The function of that name, from the command's module."""
+        """Return the command of a name, from its module; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"auditor.cli.{MODULES.get(cmd_name, cmd_name)}")
@@ -100,21 +101,21 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command; the error of a mistyped one names those that are like it, none of which is loaded."""
+        """Return the command, or raise an error that lists similar names without loading their modules."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in --help, without loading any of them."""
+        """Write the list of commands for --help without loading any of them."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """The context, which keeps the arguments as they were given."""
+        """Return the context, which keeps the original arguments for `Interruption`."""
         arguments = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -125,7 +126,7 @@ class LazyGroup(click.Group):
         return context
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the program with streams whose end changes nothing, also while it reads its arguments."""
+        """Run the program; closed or broken standard streams do not change its exit code."""
         try:
             with lasting_interrupts(), protected_streams():
                 try:
@@ -138,7 +139,7 @@ class LazyGroup(click.Group):
             sys.exit(INTERRUPTED)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; the one place where errors become a message and an exit code."""
+        """Run the command and turn its errors into a message and an exit code."""
         try:
             with written_output(), quiet_gateway():
                 return super().invoke(ctx)

@@ -1,4 +1,4 @@
-"""Words that a shell completes: runs, checks, forms, clusters, bookies. Nothing is loaded before Tab asks."""
+"""Shell completion of runs, checks, forms, clusters and bookies; modules are loaded on the first Tab."""
 
 import os
 from pathlib import Path
@@ -10,12 +10,12 @@ Completions = list[str] | list[CompletionItem]
 
 
 def runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """Directories of finished runs, as `run_names`; where there is none, directories on the way to one."""
+    """Return the finished runs (`run_names`); directories if there are none."""
     return run_names(context, begun) or directories(context, parameter, begun)
 
 
 def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """What --since takes: finished runs, and last."""
+    """Return the values of --since: finished runs, and ``last``."""
     from auditor.model.options import LAST
 
     names = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
@@ -23,7 +23,7 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str)
 
 
 def run_names(context: click.Context, begun: str) -> list[str]:
-    """Finished runs: of the cluster that is named, or of ./runs; or below what was begun."""
+    """Return the finished runs below the cluster's directory, or ./runs, and below the path typed so far."""
     from auditor.cli.defaults import runs_directory
     from auditor.errors import UsageError
 
@@ -39,24 +39,24 @@ def run_names(context: click.Context, begun: str) -> list[str]:
 
 
 def paths(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Files and directories, as the shell itself completes them."""
+    """Let the shell complete files and directories."""
     return [CompletionItem(begun, type="file")]
 
 
 def directories(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
-    """Directories, as the shell itself completes them."""
+    """Let the shell complete directories."""
     return [CompletionItem(begun, type="dir")]
 
 
 def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Ids of checks."""
+    """Return the ids of checks."""
     from auditor.checks import BY_ID
 
     return sorted(id for id in BY_ID if id.startswith(begun))
 
 
 def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Ids of checks with commas between: the last of them is completed."""
+    """Return the completions of a list of check ids with commas; the last id is completed."""
     from auditor.checks import BY_ID
 
     before, comma, last = begun.rpartition(",")
@@ -64,14 +64,14 @@ def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Forms of a report."""
+    """Return the forms of a report."""
     from auditor.reports.forms import FORMS
 
     return sorted(form for form in FORMS if form.startswith(begun))
 
 
 def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Ids of the bookies of the run that the command names, or of the newest."""
+    """Return the ids of the bookies of the run in the command line, or of the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader
@@ -86,14 +86,14 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
 
 
 def policies(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """What --placement takes: policies by their words, or a configuration file."""
+    """Return the values of --placement: names of policies; files if none matches."""
     from auditor.model.placement import Policy
 
     return [str(policy) for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)
 
 
 def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Clusters of the file that --conf or BKAUDIT_CONF names."""
+    """Return the clusters in the file that --conf or BKAUDIT_CONF names."""
     from auditor.cli.defaults import cluster_names
 
     return [name for name in cluster_names(_conf(context)) if name.startswith(begun)]

@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def project_files() -> dict[str, Path]:
-    """Every file by name: those of conf/ by their own, others with their folder in front."""
+    """Return every shipped file by name; files outside conf/ have their folder in front."""
     files = {}
     for folder in FOLDERS:
         places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]

@@ -1,4 +1,4 @@
-"""``bkaudit decode``: one file of any known format, to JSON. The code of a format loads on use."""
+"""``bkaudit decode``: one file of a known format as JSON; the code of a format is loaded on use."""
 
 import base64
 import dataclasses
@@ -14,17 +14,19 @@ import click
 from auditor.errors import DecodeError, FileSystemError, RuleError, UsageError
 
 LIMIT = 256 * 1024 * 1024
-"""Bytes kept of one file: the index of a ledger with 30 million entries."""
+"""Largest size of an input file, in bytes: the index of a ledger with 30 million entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a decoder is, as ``module:function``, and the names of the settings it takes besides.
+    """Decoder of one format.
 
-    A value that is a bare word or number is shown as an object with the one key ``key``.
-
-    The function takes bytes and returns a value; with ``by_parts`` it takes the open file instead, and reads
-    what it needs of it. A codec whose value can be shown as it is needs no function of its own.
+    Attributes:
+        function: The decoder as ``module:function``. It takes bytes and returns a value. A codec whose value
+            can be shown unchanged needs no function of its own.
+        settings: Names of the further settings that it takes.
+        by_parts: Whether it takes the open file instead and reads the parts that it needs.
+        key: Key of the object that shows a bare word or number; None for other values.
     """
 
     function: str
@@ -34,7 +36,7 @@ class Kind:
 
     @property
     def decode(self) -> Callable[..., Any]:
-        """The function, from its module."""
+        """Import the module and return the function."""
         module, _, name = self.function.partition(":")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return function
@@ -93,7 +95,7 @@ format and breaks a rule is printed all the same, and exits with 5 too. No passw
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
-    """Decode a file; what `_HELP` says."""
+    """Decode a file; `_HELP` is the text of the command's help."""
     decoder = KINDS[kind]
     for name, value in settings.items():
         if value and name not in decoder.settings:
@@ -126,11 +128,14 @@ def _whole(kind: str, file: BinaryIO) -> bytes:
 
 
 _IDS = ("ledger_id", "compacted_ledger")
-"""They exceed what JSON numbers hold."""
+"""Fields with ledger ids, which JSON numbers cannot hold exactly."""
 
 
 def jsonable(value: Any) -> Any:
-    """Turn dataclasses into objects, tuples into lists, bytes into ``{"base64": ...}``, ids into text.
+    """Return a value for JSON.
+
+    Dataclasses become objects, tuples become lists, bytes become ``{"base64": ...}``, and ledger ids become
+    text.
 
     >>> jsonable({"a": (b"x", None), "ledger_id": 7})
     {'a': [{'base64': 'eA=='}, None], 'ledger_id': '7'}

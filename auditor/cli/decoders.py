@@ -1,7 +1,7 @@
-"""Formats whose values ``bkaudit decode`` shows otherwise than their codec returns them.
+"""Decoders for formats that ``bkaudit decode`` shows in another form than their codec returns.
 
-Each function takes the bytes, or the open file, and gives a value for JSON, with ids of ledgers as text: they
-exceed what JSON numbers hold. `auditor.cli.decode` names the functions.
+Each function takes the bytes, or the open file, and returns a value for JSON. Ledger ids are text, because
+JSON numbers cannot hold them exactly. `auditor.cli.decode` lists the functions.
 """
 
 import os
@@ -31,18 +31,24 @@ _LARGEST_SHOWN = 10
 
 
 def decode_layout(data: bytes) -> Any:
-    """A LAYOUT node, with the kind of layout that it means."""
+    """Return a LAYOUT node, with the kind of layout that it stands for."""
     value = layout.decode(data)
     return {**jsonable(value), "kind": value.kind}
 
 
 def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
-    """What a registration says of a bookie's endpoints."""
+    """Return the endpoints in a bookie's registration."""
     return service_info.decode(data, bookie_id or "")
 
 
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
-    """A BP-34 value: its groups, as this program or as the server's class reads it."""
+    """Return the groups of a BP-34 value.
+
+    Args:
+        data: The value.
+        java: Whether to decode it as the server's class does.
+        entries: Whether to list the entries too.
+    """
     if java:
         answer = availability.decode(data, mode="java")
         shown = {"groups": answer.groups, "total": answer.total}
@@ -51,7 +57,7 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
 
 
 def decode_index(data: bytes, entries: bool) -> Any:
-    """An index file: its header, and the entries of its slots."""
+    """Return the header of an index file and the entries in its slots."""
     header = index_file.decode_header(data)
     whole, cut_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
     slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
@@ -65,7 +71,7 @@ def decode_index(data: bytes, entries: bool) -> Any:
 
 
 def decode_bookie_frame(data: bytes, entries: bool) -> Any:
-    """A bookie's answer to which entries it holds, with its length in front."""
+    """Return a bookie's answer to a request for its entries; the frame begins with its length."""
     prefix = bookie_wire.LENGTH.size
     length = bookie_wire.frame_length(data[:prefix])
     if len(data) != prefix + length:
@@ -89,7 +95,7 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
 
 
 def decode_entry(data: bytes) -> Any:
-    """An entry's header; nothing of its payload."""
+    """Return the header of an entry, without its payload."""
     header = entry.decode_header(data)
     return {
         "version": header.version,
@@ -105,11 +111,12 @@ def decode_entry(data: bytes) -> Any:
 
 
 def decode_entry_log(file: BinaryIO) -> Any:
-    """Header, and how many bytes are whose: by the ledgers map, or else by the headers of all entries.
+    """Return the header of an entry log and the bytes of each ledger in it.
 
-    Before 4.16.7 and 4.17.2 a server left in the header of an open log what was in its memory (bookkeeper
-    #4607). Such a header, which has something where others have zeros, is no damage of the entries: the
-    server itself reads the entries where it makes no sense.
+    The ledgers map gives the bytes; without one, the headers of all entries do. Before 4.16.7 and 4.17.2 a
+    server left content of its memory in the header of an open log (bookkeeper #4607). Such a header has other
+    bytes where zeros should be. It does not mean that entries are damaged: the server itself reads the
+    entries if the header makes no sense.
     """
     with _seekable(file) as seekable:
         contents = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
@@ -147,7 +154,10 @@ def decode_entry_log(file: BinaryIO) -> Any:
 
 
 def decode_journal(file: BinaryIO, entries: bool) -> Any:
-    """What its records are, and whose; a journal can have gigabytes, so payloads are passed over."""
+    """Return the number of records of each kind in a journal, and its entries by ledger.
+
+    Payloads are skipped, because a journal can have gigabytes.
+    """
     with _seekable(file) as seekable:
         journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
         batches = list(journal.records())
@@ -170,7 +180,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
 
 
 def _rows_of_entries(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
-    """One row for each ledger of each scope: ids of two scopes may be the same."""
+    """Yield one row for each ledger of each scope; two scopes can have the same ledger id."""
     scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scopes).tolist():
         in_scope = [(batch, batch.scope_ids == scope_id) for batch in batches]
@@ -203,19 +213,19 @@ def _part(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _groups(groups: Any, entries: bool) -> dict[str, Any]:
-    """Groups as [first_start, last_start, size, period], and how many entries they stand for."""
+    """Return groups as [first_start, last_start, size, period], with their number of entries."""
     shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
     return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
 
 
 def decode_cursor(data: bytes) -> Any:
-    """A cursor's znode, with the compacted ledger that it names, if it does."""
+    """Return a cursor's znode; ``compacted_ledger`` is None if it names no compacted ledger."""
     cursor = managed_cursor.decode(data)
     buckets = {name: str(ledger) for name, ledger in cursor.buckets.items()}
     return {**jsonable(cursor), "buckets": buckets, "compacted_ledger": cursor.compacted_ledger}
 
 
 def decode_cursor_position(data: bytes) -> Any:
-    """An entry of a cursor's ledger, with the compacted ledger that it names, if it does."""
+    """Return an entry of a cursor's ledger; ``compacted_ledger`` is None if it names none."""
     position = managed_cursor.decode_position(data)
     return {**jsonable(position), "compacted_ledger": position.compacted_ledger}

@@ -1,14 +1,15 @@
-"""Defaults of one's own: from the environment, and named clusters in the file of options.
+"""Defaults for flags, from the environment and from named clusters in the file of options.
 
-    BKAUDIT_METADATA, BKAUDIT_BOOKIES, BKAUDIT_RUNS     what --metadata and --bookies say, and where runs go
-    BKAUDIT_CONF                                        what --conf says
+    BKAUDIT_METADATA, BKAUDIT_BOOKIES                   values of --metadata and --bookies
+    BKAUDIT_RUNS                                        directory of runs
+    BKAUDIT_CONF                                        value of --conf
 
     [clusters.prod-eu]                                  in the file that --conf or BKAUDIT_CONF names
     metadata = "zk://zk1:2181;zk2:2181/ledgers"
     bookies = ["/mnt/bookies"]                          a list, or one string
-    runs = "/var/lib/bkaudit/prod-eu"                   where its runs go; ./runs where it is left out
+    runs = "/var/lib/bkaudit/prod-eu"                   directory of its runs; ./runs if left out
 
-A flag goes before a cluster that ``--cluster`` names, and that before the environment.
+A flag overrides the cluster that ``--cluster`` names. The cluster overrides the environment.
 """
 
 import os
@@ -30,9 +31,9 @@ _KEYS = ("metadata", "bookies", "runs")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What flags, a cluster and the environment say together; ``metadata`` is empty where none does.
+    """Sources of an audit, from flags, cluster and environment together.
 
-    ``runs`` is the directory that runs without --out go to.
+    ``metadata`` is empty if none of them names it. ``runs`` is the directory for runs without --out.
     """
 
     metadata: str
@@ -41,12 +42,10 @@ class Sources:
 
 
 def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
-    """Where runs go, and are looked for, that have no directory given: a path or a URI.
-
-    The cluster's, or that of $BKAUDIT_RUNS, or ./runs.
+    """Return the directory of runs, a path or a URI: the cluster's, or $BKAUDIT_RUNS, or ./runs.
 
     Raises:
-        UsageError: as `named_cluster`.
+        UsageError: the cluster cannot be read (`named_cluster`).
     """
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
     return str(cluster_values.get("runs") or os.environ.get(RUNS) or "runs")
@@ -55,10 +54,10 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
 def defaults(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """What is read, by flags, ``cluster`` and the environment; see above.
+    """Return the sources that flags, ``cluster`` and the environment name; metadata may be empty.
 
     Raises:
-        UsageError: as `named_cluster`.
+        UsageError: the cluster cannot be read (`named_cluster`).
     """
     cluster_values = named_cluster(cluster, conf) if cluster is not None else {}
     bookie_sources = bookies or cluster_values.get("bookies")
@@ -71,10 +70,10 @@ def defaults(
 def sources(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """What is read where metadata must be.
+    """Return the sources of a command that needs metadata.
 
     Raises:
-        UsageError: nothing says where the metadata is, or as `named_cluster`.
+        UsageError: no metadata is named, or the cluster cannot be read (`named_cluster`).
     """
     inputs = defaults(metadata, bookies, cluster, conf)
     if not inputs.metadata:
@@ -83,10 +82,10 @@ def sources(
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
-    """What the file says of a cluster: ``metadata`` a string, ``bookies`` a tuple, ``runs`` a string.
+    """Return the values of a cluster: ``metadata`` and ``runs`` are strings, ``bookies`` is a tuple.
 
     Raises:
-        UsageError: no file, no such cluster in it, or a key or value that is invalid.
+        UsageError: there is no file, it has no such cluster, or a key or value is invalid.
     """
     if conf is None:
         raise UsageError(f"--cluster {name}: --conf or {CONF} names the file that has it")
@@ -108,7 +107,7 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
 
 
 def cluster_names(conf: Path | None) -> list[str]:
-    """The clusters of the file; none where there is no file, or none that can be read."""
+    """Return the names of the clusters in a file; empty if there is no file or it cannot be read."""
     try:
         clusters = read_toml(conf).get(CLUSTERS, {}) if conf is not None else {}
     except UsageError:
@@ -117,10 +116,14 @@ def cluster_names(conf: Path | None) -> list[str]:
 
 
 def new_run(runs: str | None = None) -> str:
-    """A directory below ``runs``, ./runs for None, named by the time."""
+    """Return a new directory below ``runs``, named by the time; None stands for the default directory."""
     return child_of(runs or runs_directory(), datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
 
 
 def newest_run(runs: str | None = None) -> str:
-    """The newest finished run below ``runs``, ./runs for None; UsageError where there is none."""
+    """Return the newest finished run below ``runs``; None stands for the default directory.
+
+    Raises:
+        UsageError: there is no finished run.
+    """
     return str(newest_report(runs or runs_directory()).parent)

@@ -1,4 +1,4 @@
-"""``bkaudit demo``: the whole of it, on a machine with nothing else."""
+"""``bkaudit demo``: an audit of an embedded ZooKeeper with a sample cluster, without other servers."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""``bkaudit doctor``: before a first run."""
+"""``bkaudit doctor``: a diagnosis before a first run."""
 
 import json
 from pathlib import Path

@@ -73,7 +73,7 @@ def dump(
 
 
 def _now_and_then() -> Callable[[int], None]:
-    """Says how far it is, twice a minute."""
+    """Return a function that reports the number of saved records, twice a minute."""
     last_print = time.monotonic()
 
     def progress(records: int) -> None:

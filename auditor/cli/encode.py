@@ -1,4 +1,7 @@
-"""``bkaudit encode``: entry ids to a BP-34 value, as bookies send it. The code of the format loads on use."""
+"""``bkaudit encode``: entry ids as a BP-34 value, in the form that bookies send.
+
+The code of the format is loaded on use.
+"""
 
 import re
 import sys
@@ -11,7 +14,7 @@ from auditor.errors import FileSystemError, UsageError
 from auditor.runs.whole_file import write_whole
 
 LIMIT = 256 * 1024 * 1024
-"""Bytes kept of one file of entry ids: 30 million ids."""
+"""Largest size of a file of entry ids, in bytes: 30 million ids."""
 
 _MAX_ENTRY = 2**63 - 2
 _WORD = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
@@ -51,7 +54,10 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
 
 
 def _groups(data: bytes, name: str) -> Any:
-    """The entries that a text names, as ascending groups that do not overlap; errors begin with ``name``."""
+    """Return the entries in a text as ascending groups that do not overlap.
+
+    ``name`` is the input's name, with which error messages begin.
+    """
     from auditor.codecs.availability.fold import fold
     from auditor.codecs.availability.groups import GroupBatch
 
@@ -74,7 +80,7 @@ def _groups(data: bytes, name: str) -> Any:
 
 
 def _run(word: str, where: str) -> tuple[int, int]:
-    """The first and last entry that a word names."""
+    """Return the first and last entry of a word: one id, or a range such as 0-9."""
     match = _WORD.fullmatch(word)
     if match is None:
         raise UsageError(f"{where}: {word[:40]!r} is neither an entry id nor a range such as 0-9")

@@ -1,4 +1,4 @@
-"""Examples of every command, as its help ends with them."""
+"""Examples of every command, shown at the end of its help."""
 
 import click
 
@@ -105,13 +105,13 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "help": ("bkaudit help explain ledger", "bkaudit help --man | man -l -"),
     "version": ("bkaudit version",),
 }
-"""By the words of the command; none of the program itself."""
+"""Examples by the words of a command; those of the program itself have an empty key."""
 
 
 def with_examples(command: click.Command, words: str) -> click.Command:
-    """The command, with its examples at the end of its help, and its subcommands with theirs.
+    """Return a command with its examples at the end of its help, and its subcommands with theirs.
 
-    A group lists each subcommand with the whole first paragraph of its help, which click would cut.
+    A group lists each subcommand with the whole first paragraph of its help; click would cut it.
     """
     if isinstance(command, click.Group):
         for name, part in command.commands.items():
@@ -123,6 +123,6 @@ def with_examples(command: click.Command, words: str) -> click.Command:
 
 
 def epilog(words: str) -> str:
-    """The examples of a command, as click leaves them alone."""
+    """Return the examples of a command in a form that click does not fold."""
     lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
     return f"\b\nExamples:\n{lines}"

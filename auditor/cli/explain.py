@@ -1,4 +1,4 @@
-"""``bkaudit explain``: a run, one of its ledgers, drawn, bookies or topics; or a check's manual page."""
+"""``bkaudit explain``: a run, one of its ledgers, bookies or topics, or a check's manual page."""
 
 import sys
 from typing import BinaryIO
@@ -70,7 +70,7 @@ def ledger(
 
 
 def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
-    """What one bookie should hold of a ledger, and what it holds."""
+    """Return the page on the entries that one bookie should hold of a ledger and those that it holds."""
     from auditor.codecs.availability.wire import decode
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text

@@ -1,4 +1,4 @@
-"""``bkaudit help`` and ``bkaudit version``: what ``--help`` and ``--version`` print, and the manual page."""
+"""``bkaudit help`` and ``version``: the output of ``--help`` and ``--version``, and the manual page."""
 
 from importlib.metadata import version as installed_version
 
@@ -8,7 +8,7 @@ from auditor.errors import UsageError
 
 
 def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Names that may follow the words before: of commands, then of a group's subcommands."""
+    """Return the names that may follow the words typed so far: commands, or a group's subcommands."""
     try:
         group, _ = _find(context.find_root(), tuple(context.params.get("words") or ()))
     except click.UsageError:
@@ -35,7 +35,7 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
 
 
 def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
-    """The command of these words, with its context.
+    """Return the command that some words name, with its context.
 
     Raises:
         click.UsageError: there is no such command.

@@ -1,4 +1,4 @@
-"""``bkaudit history``, ``status``, ``diff``: a directory of runs, its newest, and what changed."""
+"""``bkaudit history``, ``status`` and ``diff``: runs of a directory, the newest, and changes."""
 
 from pathlib import Path
 

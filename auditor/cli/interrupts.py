@@ -1,8 +1,8 @@
-"""Interrupts that Python would lose are sent again.
+"""Repetition of interrupts that Python would lose.
 
-Python raises KeyboardInterrupt wherever the main thread is. Two places lose it, and the command would go on
-to its end: the import of a compiled module, whose own code may drop an exception, and finalizers, whose
-exceptions Python prints and forgets.
+Python raises KeyboardInterrupt wherever the main thread is. Two places lose it, so that the command would run
+to its end. The import of a compiled module may drop the exception in the module's own code. Python prints and
+forgets exceptions of finalizers.
 """
 
 import os
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 REPEAT_SECONDS = 0.05
-"""Time until an interrupt is sent again."""
+"""Time until an interrupt is sent again, in seconds."""
 
 IMPORT_CODE = "<frozen importlib._bootstrap>"
-"""The file name of Python's own import code, in the frames of whatever is imported."""
+"""File name in the frames of Python's own import code."""
 
 
 @contextmanager
 def lasting_interrupts() -> Iterator[None]:
     """Send an interrupt again if it arrives during an import or in a finalizer.
 
-    Only Python's own handler is replaced, and only in the main thread: another program's stays.
+    This replaces only Python's own handler, and only in the main thread. Handlers of other programs stay.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -1,4 +1,4 @@
-"""``bkaudit ledger``: metadata of ledgers, straight from a store."""
+"""``bkaudit ledger``: metadata of ledgers, read directly from a store."""
 
 from __future__ import annotations
 

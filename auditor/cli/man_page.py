@@ -1,4 +1,4 @@
-"""The manual page ``bkaudit(1)`` as roff source, made of the same texts as ``--help``.
+"""The manual page ``bkaudit(1)`` as roff source, with the texts of ``--help``.
 
 ``python -m auditor.cli.man_page`` writes docs/bkaudit.1, which a wheel installs below share/man/man1.
 """
@@ -35,7 +35,7 @@ VARIABLES = {
 
 
 def man_page() -> str:
-    """Return the whole page, one line of roff after the other."""
+    """Return the whole page as roff source."""
     context = click.Context(main, info_name="bkaudit", **main.context_settings)
     lines = [
         '.\\" Written by python -m auditor.cli.man_page.',
@@ -61,11 +61,11 @@ def man_page() -> str:
 
 
 _SEPARATOR = r"\-"
-"""What whatis(1) expects between a name and what it does."""
+"""Separator that whatis(1) expects between a name and its description."""
 
 
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The section of a command, then those of its subcommands."""
+    """Yield the section of a command, then those of its subcommands."""
     yield f".SS {_escape(context.command_path)}"
     yield from _usage(command, context)
     yield from _paragraphs(command.help or "")
@@ -78,14 +78,14 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _usage(command: click.Command, context: click.Context) -> Iterator[str]:
-    """The command line, with the words to type in bold."""
+    """Yield the synopsis of a command; the words to type are bold."""
     yield f".B {_escape(context.command_path)}"
     if pieces := command.collect_usage_pieces(context):
         yield from _text(" ".join(pieces))
 
 
 def _paragraphs(help: str) -> Iterator[str]:
-    """Paragraphs as click has them: one that begins with a backspace keeps its lines."""
+    """Yield paragraphs; as in click, one that begins with a backspace keeps its lines."""
     for paragraph in re.split(r"\n\s*\n", help.strip()):
         if not paragraph:
             continue
@@ -98,7 +98,7 @@ def _paragraphs(help: str) -> Iterator[str]:
 
 
 def _terms(texts: dict[str, str]) -> Iterator[str]:
-    """Names in bold, each with its explanation below it."""
+    """Yield names in bold, each with its explanation below it."""
     for name, text in texts.items():
         yield ".TP"
         yield f".B {_escape(name)}"
@@ -110,18 +110,18 @@ def _terms(texts: dict[str, str]) -> Iterator[str]:
 
 
 def _text(text: str) -> Iterator[str]:
-    """One filled line of roff."""
+    """Yield a text as one filled line of roff."""
     yield _line(" ".join(text.split()))
 
 
 def _line(text: str) -> str:
-    """A line of text that no character makes a request: roff knows those by a dot or a quote in front."""
+    """Return a line that roff does not take for a request, as it would with a dot or a quote in front."""
     escaped = _escape(text)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 
 
 def _escape(text: str) -> str:
-    """Text with the characters that roff reads as its own, or shows as others, by their names.
+    """Return a text in which roff's special characters and those outside ASCII are escaped by name.
 
     >>> _escape("a-b \\\\ c: é")
     'a\\\\-b \\\\e c: \\\\[u00E9]'

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the headings of a command's help under which each stands."""
+"""Options that several commands share, and the headings under which the help of a command lists them."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ metadata-store:oxia://HOST:6648/NAMESPACE
 zk-snapshot:///DIR/version-2?root=/ledgers
 etcd-snapshot:///FILE.db?scope=/SCOPE
 dump:///FILE.jsonl?root=/ledgers"""
-"""Whole lines: what help folds at a hyphen cannot be copied."""
+"""Forms of a metadata URI, one on each line; a form that help folds at a hyphen cannot be copied."""
 
 METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
 
@@ -38,7 +38,7 @@ BOOKIES_HELP = (
 
 
 def bookies_option(help: str = BOOKIES_HELP) -> Callable[[Command], Command]:
-    """--bookies, as often as there are sources."""
+    """Add --bookies, which may be repeated."""
     return click.option(
         "--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=help
     )
@@ -80,12 +80,12 @@ run_option = click.option(
 
 
 def source_options(command: Command) -> Command:
-    """--metadata and --cluster, one of which says what is read, unless the environment does."""
+    """Add --metadata and --cluster, either of which names the metadata; BKAUDIT_METADATA is their default."""
     return cluster_option(metadata_option(command))
 
 
 def runs_options(command: Command) -> Command:
-    """--cluster and --conf, which say where runs are that are not named."""
+    """Add --cluster and --conf, which name the directory of runs."""
     return cluster_option(clusters_option(command))
 
 
@@ -93,10 +93,10 @@ run_argument = click.argument("run", metavar="[RUN]", required=False, shell_comp
 
 
 def chosen_run(*tables: str) -> Callable[[Command], Command]:
-    """--cluster and --conf, which say where the newest run is; the command gets the path of RUN, or of that.
+    """Add --cluster and --conf, and pass the command the path of RUN, by default of the newest run.
 
-    ``tables`` are those that its answer rests on: a run without one of them is damaged. Where the command
-    fails because the run is damaged, the error names the part of it.
+    ``tables`` are the tables that the command needs; a run without one of them is damaged. If the command
+    fails because the run is damaged, the error names the damaged part.
     """
 
     def decorate(command: Command) -> Command:
@@ -115,7 +115,7 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
 
 
 REQUIRED_TABLES = "required_tables"
-"""The attribute of a command's function that has the names given to `chosen_run`."""
+"""Attribute of a command's function with the table names given to `chosen_run`."""
 
 
 credentials_option = click.option(
@@ -128,16 +128,16 @@ credentials_option = click.option(
 _DECIMAL = re.compile("-?[0-9]{1,20}")
 
 _LONG = range(-(2**63), 2**63)
-"""Scopes and ids are signed 64-bit numbers; others would be taken for what is left of them."""
+"""Valid scopes and ids: signed 64-bit numbers; a larger number would wrap around to another id."""
 
 
 def tuning_options(command: Command) -> Command:
-    """Every option of conf/audit.toml as a flag, and --conf."""
+    """Add every option of conf/audit.toml as a flag, and --conf."""
     return option_flags(*option_types())(command)
 
 
 STORE_OPTIONS = ("rate_limit", "in_flight", "batch", "timeout", "credentials")
-"""How a metadata store is read."""
+"""Options of reading a metadata store."""
 
 SCAN_OPTIONS = (
     "scan_time",
@@ -148,16 +148,16 @@ SCAN_OPTIONS = (
     "master",
     "driver_memory",
 )
-"""What a scan of the metadata alone goes by."""
+"""Options of a scan of the metadata alone."""
 
 DOCTOR_OPTIONS = (
     *("grace", "scan_time", "index_time", "owners", "owners_complete", *STORE_OPTIONS),
     *("bookie_rate_limit", "bookie_in_flight", "master", "driver_memory"),
 )
-"""What the look before an audit goes by."""
+"""Options of the diagnosis before an audit."""
 
 DEMO_OPTIONS = ("suppressions", "samples", "master", "driver_memory")
-"""What an audit of the sample goes by: its store, ages, bookies and exit code are the demonstration's own."""
+"""Options of the audit of the sample cluster; the demonstration sets all others itself."""
 
 _COMPLETERS = {
     "FILE": completion.paths,
@@ -165,11 +165,11 @@ _COMPLETERS = {
     "POLICY": completion.policies,
     "ID,...": completion.check_lists,
 }
-"""By the word for an option's value."""
+"""Shell completion by the placeholder of an option's value."""
 
 
 def option_flags(*names: str) -> Callable[[Command], Command]:
-    """Some options of conf/audit.toml as flags, and --conf."""
+    """Add some options of conf/audit.toml as flags, and --conf."""
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
@@ -209,10 +209,10 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
-    """The options of the file, or the defaults, with the flags that were given in their place.
+    """Return the options of the file, or the defaults, overridden by the given flags.
 
     Raises:
-        UsageError: an option, a check or a setting that is invalid.
+        UsageError: an option, a check or a setting is invalid.
     """
     options = AuditOptions.from_values(read_toml(conf), conf) if conf is not None else AuditOptions()
     # A repeatable flag that was not given is an empty tuple, which must not override the file.
@@ -230,7 +230,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
-    """--format, the first being the default."""
+    """Add --format; the first format is the default."""
     return click.option(
         "--format",
         "form",
@@ -242,13 +242,13 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 
 class ScaledNumber(click.ParamType[int]):
-    """A whole number above 0; a letter behind it, one of ``units``, says of how many each."""
+    """Parameter type of a whole number above 0, with an optional letter as its unit."""
 
     def __init__(self, name: str, units: Mapping[str, int], expected: str) -> None:
         self.name, self._units, self._expected = name, units, expected
 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The number that ``value`` says."""
+        """Return the number in the smallest unit."""
         text = str(value).strip()
         digits, unit = (text[:-1], text[-1:]) if text[-1:] in self._units else (text, "")
         if not digits.isdecimal() or not int(digits):
@@ -257,7 +257,7 @@ class ScaledNumber(click.ParamType[int]):
 
 
 def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
-    """Where a run without --out goes: on with the newest there that broke off, or in a new directory."""
+    """Return the directory of a run without --out: the newest interrupted run, or a new directory."""
     from auditor.audit.landing import run_identity, unfinished_run
 
     identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
@@ -269,7 +269,10 @@ def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
 
 
 def ledger_options(command: Command) -> Command:
-    """A ledger by the argument ID, or in the three ways of BP-35; the command gets it as ``ledger_id``."""
+    """Add the argument ID and the three options of BP-35 that name a ledger.
+
+    The command gets the ledger as ``ledger_id``.
+    """
 
     @wraps(command)
     def with_ledger(
@@ -293,7 +296,7 @@ def ledger_options(command: Command) -> Command:
 def ledger_of(
     id: str | None, ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
 ) -> LedgerId:
-    """The ledger that was named: by the argument, an id or 32 hex digits, or by the options.
+    """Return the ledger that the argument (an id or 32 hex digits) or the options name.
 
     >>> ledger_of("42", None, 7, None)
     LedgerId(id=42, scope=7)
@@ -314,7 +317,7 @@ def ledger_of(
 def named_ledger(
     ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
 ) -> LedgerId:
-    """The ledger that was named, in one of the ways."""
+    """Return the ledger that the options name."""
     if ledger_qualified_name is not None:
         if ledger_id is not None or ledger_scope_id is not None:
             raise UsageError(
@@ -329,7 +332,7 @@ def named_ledger(
 
 
 def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Ledgers by scope and id, each named by its id in scope 0 or by scope and id in 32 hex digits.
+    """Return ledgers as pairs of scope and id; a name is an id in scope 0, or both in 32 hex digits.
 
     >>> named_ledgers(["42", "00000000000000070000000000000001"])
     ((0, 42), (7, 1))
@@ -345,7 +348,7 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def named_scope(ledger_scope_id: int | None) -> int:
-    """The scope that was named; 0 where none was."""
+    """Return the scope that the option names; 0 without the option."""
     if ledger_scope_id is not None and ledger_scope_id not in _LONG:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0
@@ -375,10 +378,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
 
 
 class GroupedCommand(click.Command):
-    """A command whose help has its options under the headings of `GROUPS`, and any other at the end."""
+    """Command whose help lists options under the headings of `GROUPS`, and any further ones at the end."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write a section for each heading that the command has options of."""
+        """Write a section for each heading that has options of the command."""
         shown = {
             param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))
         }

@@ -1,10 +1,10 @@
-"""Reports to where ``--format`` says, to standard output or files; and how much text, of which findings.
+"""Destinations of reports that ``--format`` names, and the choice of findings in the text form.
 
     --format text                        standard output
     --format text --format html          the second to RUN/report.html
     --format openmetrics=/var/a.prom     a file, replaced as a whole; nothing to standard output
 
-Everything else that commands say goes to standard error.
+All other messages of commands go to standard error.
 """
 
 import os
@@ -35,11 +35,14 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 
 @dataclass(frozen=True, slots=True)
 class TextChoice:
-    """What of the findings text shows besides the first screen.
+    """Choice of the findings that text shows besides the first screen.
 
-    ``all``: every finding, and not only the report's samples: also those that a suppression names or a cause
-    explains. ``screen_only``: none, unless something else asks for them. ``suppressed``: samples that a
-    suppression names, too. ``flat``: samples that a cause explains, too.
+    Attributes:
+        all: Whether to show every finding, not only the report's samples.
+        selection: Filter of the findings to show.
+        suppressed: Whether to show suppressed samples too.
+        screen_only: Whether to show the first screen alone, unless another choice asks for findings.
+        flat: Whether to show samples that a cause explains too.
     """
 
     all: bool = False
@@ -49,18 +52,22 @@ class TextChoice:
     flat: bool = False
 
     def findings_wanted(self, terminal: bool) -> bool:
-        """Whether any finding is shown: at a terminal only what was asked for, in a log the samples."""
+        """Return whether findings are shown.
+
+        A terminal shows them only if they were chosen. A pipe shows the samples unless ``screen_only`` is
+        set.
+        """
         is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
         return is_chosen or not (terminal or self.screen_only)
 
     @property
     def shows_suppressed(self) -> bool:
-        """Whether findings that a suppression names are listed."""
+        """Return whether suppressed findings are listed."""
         return self.suppressed or self.all
 
     @property
     def shows_grouped(self) -> bool:
-        """Whether findings that a cause explains are listed; else its section counts them."""
+        """Return whether findings that a cause explains are listed; else the cause only counts them."""
         return self.flat or self.all or not self.selection.everything
 
 
@@ -107,14 +114,14 @@ FORMATS = tuple(FORMS)
 
 @dataclass(frozen=True)
 class Output:
-    """One report that is asked for: its form, and the file; without a file it goes to standard output."""
+    """Requested form of a report, with its file; None stands for standard output."""
 
     form: str
     file: str | None = None
 
 
 def flat_option(command: Command) -> Command:
-    """--flat."""
+    """Add --flat."""
     return click.option(
         "--flat",
         is_flag=True,
@@ -123,7 +130,7 @@ def flat_option(command: Command) -> Command:
 
 
 def outputs_option(command: Command) -> Command:
-    """--format FORM[=FILE], as often as wanted."""
+    """Add --format FORM[=FILE], which may be repeated."""
     return click.option(
         "--format",
         "forms",
@@ -136,7 +143,7 @@ def outputs_option(command: Command) -> Command:
 
 
 def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
-    """What ``--format`` asks for, of the run at ``run``, checked before any work is done.
+    """Return the reports that ``--format`` requests of the run at ``run``, checked before any work is done.
 
     >>> [output.file for output in outputs(["text", "csv", "sarif=a.sarif"], "runs/1")]
     [None, 'runs/1/report.csv', 'a.sarif']
@@ -178,12 +185,17 @@ def _writable(option: str, file: str, run: Path) -> None:
 
 
 def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice = TextChoice()) -> None:
-    """Write the report of a run in every form that is wanted; ``text`` says how much of it a terminal gets.
+    """Write the report of a run in every requested form.
+
+    Args:
+        run: The finished run.
+        report_outputs: Forms and files.
+        text: Choice of findings for text at standard output.
 
     Raises:
         FileSystemError: files could not be written; all others were.
-        RunError: the run is too damaged to make their reports of it.
-        UsageError: their reports could not be made for another reason.
+        RunError: the run is too damaged for some of the reports.
+        UsageError: some reports could not be made for another reason.
     """
     failed = []
     kinds: set[type[AuditorError]] = set()
@@ -208,7 +220,7 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
 
 
 def _write(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
-    """Write a report to a file; text has what a pipe gets."""
+    """Write a report to a file; text has the same form as in a pipe."""
     if form == "text":
         parts = _parts(run, replace(choice, screen_only=False), terminal=False)
         write_parts(out, (f"{part}\n" for part in parts))

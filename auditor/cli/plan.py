@@ -1,4 +1,4 @@
-"""``bkaudit plan``: from a finished run to a plan of repair; showing one, and asking it again."""
+"""``bkaudit plan``: a plan of repair from a finished run, its display, and the check of its conditions."""
 
 import shlex
 from pathlib import Path
@@ -23,7 +23,7 @@ from auditor.model.plan import RepairPlan
 
 
 class _PlanGroup(click.Group):
-    """``plan check`` and ``plan show`` are commands; whatever else comes first is of ``plan make``."""
+    """Group that passes any first word other than a subcommand to ``plan make``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
@@ -145,7 +145,7 @@ def check(
 
 
 def _is_running(uri: str) -> bool:
-    """Whether it names a running store, which can say what is so now."""
+    """Return whether a URI names a running store, which can tell the current state."""
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     return bool(parse_metadata_uri(uri).hosts)

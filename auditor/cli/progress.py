@@ -1,4 +1,4 @@
-"""Progress by stages on standard error: one bar at a terminal, a line every half minute elsewhere."""
+"""Progress by stages on standard error: a bar at a terminal, a line every half minute elsewhere."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _TABLES: dict[str, tuple[str, ...]] = {
 }
 
 STAGES = tuple(_TABLES)
-"""In the order in which an audit comes to them; a run that does less leaves some out."""
+"""Names of the stages in the order of an audit; shorter commands leave some out."""
 
 _STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
 
 
 def stage_shown(table: str) -> int | None:
-    """The number of the stage in which a table is made, from 1; None for one that may be made in several.
+    """Return the number of the stage that makes a table, from 1; None if several stages may make it.
 
     >>> stage_shown("availability"), stage_shown("doubtful_ids")
     (3, None)
@@ -58,12 +58,12 @@ def stage_shown(table: str) -> int | None:
 
 
 PERIOD_S = 30.0
-"""A line so often, where standard error is no terminal: a log of a night stays short."""
+"""Seconds between lines if standard error is not a terminal; long enough to keep a night's log short."""
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Progress for a person, or for a log."""
+    """Show progress while the block runs: a bar, lines of a log, or nothing with -q."""
     level = verbosity()
     if level is Verbosity.QUIET:
         yield Silent()
@@ -83,7 +83,7 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
-    """Standard error as it is now: while Spark starts, what has its number is a log."""
+    """Yield the present standard error; while Spark starts, its descriptor belongs to a log file."""
     copy = error_stream_copy()
     if copy is None:
         yield sys.stderr
@@ -106,7 +106,9 @@ def _bars(stream: TextIO) -> Bars:
 
 
 class ProgressPosition:
-    """Which stage of the work it is, and how much of that is done; internal names are for ``-v`` only.
+    """Current stage and the share of it that is done.
+
+    ``internal`` adds the names of tables, for ``-v``.
 
     >>> at = ProgressPosition(internal=False)
     >>> at.stage("availability")
@@ -123,24 +125,24 @@ class ProgressPosition:
         self.done = 0
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """The next piece of work begins; a stage is never gone back to."""
+        """Begin the next piece of work; the number of the stage never decreases."""
         self.table = name
         self.total, self.done = total or 0, 0
         self.number = max(self.number, stage_shown(name) or self.number)
         self._show()
 
     def expect(self, added_steps: int) -> None:
-        """There is so much more to do."""
+        """Add steps to the total."""
         self.total += added_steps
         self._show()
 
     def advance(self, done: int) -> None:
-        """So much more is done."""
+        """Add finished steps."""
         self.done += done
         self._show()
 
     def _show(self) -> None:
-        """It has moved."""
+        """Show the new position; subclasses override it."""
 
     def __str__(self) -> str:
         name = STAGES[max(self.number, 1) - 1]
@@ -158,7 +160,7 @@ class TerminalProgress(ProgressPosition):
         self._task = bars.add_task("starting", total=len(STAGES))
 
     def end(self) -> None:
-        """All of it is done."""
+        """Show that all stages are done."""
         self._bars.update(self._task, completed=len(STAGES), description="done")
 
     def _show(self) -> None:
@@ -185,7 +187,7 @@ class LogProgress(ProgressPosition):
         self._thread.join()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """The next piece of work begins."""
+        """Begin the next piece of work."""
         super().stage(name, total)
         if self.internal:
             self._line()

@@ -1,4 +1,4 @@
-"""``bkaudit prune``: old runs of a directory go, by restic's words."""
+"""``bkaudit prune``: removal of old runs by the retention rules of restic."""
 
 import fcntl
 import os
@@ -82,7 +82,7 @@ def prune(
 
 
 def _print(line: str) -> None:
-    """Print a line, folded at a terminal that is narrower."""
+    """Print a line; a narrower terminal gets it folded."""
     width = terminal_width()
     click.echo(
         line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
@@ -90,7 +90,10 @@ def _print(line: str) -> None:
 
 
 def _idle_locks(directory: Path, remove: bool) -> int:
-    """Locks that nobody holds; with ``remove`` they are taken away, each while it is held here."""
+    """Return the number of lock files that no process holds; ``remove`` deletes them.
+
+    This process holds each lock while it deletes the file.
+    """
     idle = 0
     for file in sorted(directory.glob(_LOCKS)):
         descriptor = os.open(file, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""``bkaudit report`` and ``space``: the report of a finished run, and what fills its disks."""
+"""``bkaudit report`` and ``space``: the report of a finished run, and the contents of its disks."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -17,10 +17,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
 LISTING = ("text", "jsonl", "csv", "parquet")
-"""The forms that list findings, so that they can list some; the others are of the whole run."""
+"""Forms that list findings and can thus list a selection; the others show the whole run."""
 
 MESSAGES = ("plain", "slack")
-"""The forms of a pager's message, which is what --since-last asks for."""
+"""Forms of the message for a pager, which --since-last requires."""
 
 CHANGES = ("new", "worse", "better", "same")
 
@@ -120,7 +120,8 @@ def report(
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     """Print the leaks of a run in one form.
 
-    Raises: UsageError.
+    Raises:
+        UsageError: more than one form or an unsuitable one is given.
     """
     from auditor.reports.owners import LISTINGS, leaks_text
     from auditor.runs.owners import Leaks
@@ -137,9 +138,10 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
 
 def _print_acceptance(run: str, fingerprint: str) -> None:
-    """Print the entry of a suppressions file that accepts a finding of a run.
+    """Print the suppression entry that accepts a finding of a run.
 
-    Raises: UsageError.
+    Raises:
+        UsageError: the run has no such finding.
     """
     from auditor.reports.finding_text import suppression_entry
     from auditor.runs.reader import RunReader
@@ -150,10 +152,7 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
 
 
 def _require_complete(report_outputs: tuple[Output, ...]) -> None:
-    """Refuse --all for forms that have samples or counts.
-
-    Raises: UsageError.
-    """
+    """Raise UsageError if --all is given with a form that has only samples or counts."""
     complete = [name for name, form in FORMS.items() if form.complete]
     for output in report_outputs:
         if output.form not in complete:
@@ -162,10 +161,7 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
 
 
 def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
-    """Refuse a choice for a form that is of the whole run, and a check that is none.
-
-    Raises: UsageError.
-    """
+    """Raise UsageError if a selection is given with a form of the whole run, or names an unknown check."""
     for output in report_outputs:
         if output.form not in LISTING:
             raise UsageError(

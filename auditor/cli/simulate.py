@@ -1,4 +1,4 @@
-"""``bkaudit simulate``, ``decommission``: what a failure would cost, and whether bookies may go."""
+"""``bkaudit simulate`` and ``decommission``: the effect of failures, and whether bookies may go."""
 
 import shlex
 import sys
@@ -108,10 +108,7 @@ def simulate(
 
 
 def _check_table(table: str | None, form: str) -> None:
-    """Refuse a table for a form that is none, and bytes for a terminal.
-
-    Raises: UsageError.
-    """
+    """Raise UsageError if a table is asked for in another form, or bytes would go to a terminal."""
     if table is not None and form not in TABLE_FORMS:
         raise UsageError(f"--table {table}: --format {form} is no table; choose {', '.join(TABLE_FORMS)}")
     if form == "parquet" and sys.stdout.isatty():
@@ -119,7 +116,7 @@ def _check_table(table: str | None, form: str) -> None:
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:
-    """The mapping of a file, for the bookies of a run."""
+    """Return the locations that a mapping file gives to the bookies of a run."""
     from auditor.sources.racks import locate_all, read_racks
 
     racks = read_racks(mapping)

@@ -1,8 +1,8 @@
-"""Standard streams that never end a command: closed ones, ones that their reader left, full ones.
+"""Standard streams that never end a command, whether closed, abandoned by their reader, or full.
 
 The output of a command is not its work. A scheduler whose log collector restarts still gets the exit code of
-the audit, so that a broken pipe never reads as "clean". Standard output that cannot be written for another
-reason, such as a full disk, is an error: the report that was asked for is not there.
+the audit, and a broken pipe never reads as "clean". Another error of standard output, such as a full disk, is
+an error of the command, because the requested report is missing.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _CLOSED_ERRNOS = frozenset((errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errn
 
 
 class StandardStream(io.FileIO):
-    """The bytes of standard output or standard error.
+    """Raw stream below standard output or standard error.
 
-    Writes succeed after the reader has left, and go nowhere. Of standard error that holds for every error:
-    a message that cannot be shown changes no result.
+    After the reader has left, writes succeed and the bytes are dropped. Standard error drops bytes on every
+    error: a message that cannot be shown changes no result.
     """
 
     def __init__(self, number: int, title: str, is_error_stream: bool, closefd: bool = False) -> None:
@@ -40,7 +40,7 @@ class StandardStream(io.FileIO):
         self._discards = False
 
     def write(self, data: Any, /) -> int:
-        """Write bytes; all of them count as written where nobody reads them any more.
+        """Write bytes; after the reader has left, all of them count as written.
 
         Raises:
             OutputError: standard output cannot be written, as on a full disk.
@@ -62,7 +62,7 @@ class StandardStream(io.FileIO):
         return size
 
     def discard(self) -> None:
-        """Let all that is written from now on go nowhere."""
+        """Drop everything that is written from now on."""
         self._discards = True
 
 
@@ -70,8 +70,8 @@ class StandardStream(io.FileIO):
 def protected_streams() -> Iterator[None]:
     """Put a `StandardStream` below ``sys.stdout`` and ``sys.stderr`` while the block runs.
 
-    Streams that are not Python's own stay, as those of a notebook and of a test. What standard output still
-    holds after the block is forgotten: Python would try to write it again, and end with 120.
+    Streams that are not Python's own stay, such as those of a notebook or a test. Standard output drops its
+    buffer after the block: Python would try to write it again and exit with 120.
     """
     _open_closed_streams()
     replaced = []
@@ -94,9 +94,10 @@ def protected_streams() -> Iterator[None]:
 
 
 def error_stream_copy() -> TextIO | None:
-    """Standard error under a number of its own, for the time while another file has its number.
+    """Return standard error under a descriptor of its own, for the time in which a log file has number 2.
 
-    Returns None if it has no number, as where a test put a text in its place. The caller closes it.
+    Returns None if standard error has no descriptor, as in a test that captures it. The caller closes the
+    stream.
     """
     try:
         number = os.dup(sys.stderr.fileno())
@@ -109,7 +110,7 @@ def error_stream_copy() -> TextIO | None:
 
 @contextmanager
 def written_output() -> Iterator[None]:
-    """Write out what the block prints, also where the block fails.
+    """Flush the output of the block, even if the block fails.
 
     Raises:
         OutputError: standard output cannot be written, as on a full disk, and the block did not fail.
@@ -128,7 +129,7 @@ def written_output() -> Iterator[None]:
 
 
 def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
-    """A text stream with the encoding and the buffering of another one."""
+    """Return a text stream with the encoding and buffering of another one."""
     assert isinstance(like, io.TextIOWrapper)
     # As Python has it: with -u bytes are not buffered either.
     buffer = raw if like.write_through else io.BufferedWriter(raw)
@@ -142,9 +143,9 @@ def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
 
 
 def _open_closed_streams() -> None:
-    """Give standard streams that the caller has closed to the null device.
+    """Open the null device for standard streams that the caller has closed.
 
-    Else the next file that is opened gets their number, and what is printed goes into it.
+    Otherwise the next opened file gets their descriptor, and output goes into it.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:

@@ -1,4 +1,4 @@
-"""The terminal: its width, colours for severities, and the pager."""
+"""Width of the terminal, colours for severities, and the pager."""
 
 import os
 import re
@@ -11,26 +11,26 @@ import click
 from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 
 NARROWEST, WIDEST = 40, 100
-"""Text is folded within these, however wide the terminal is."""
+"""Least and largest number of columns to which text is folded."""
 
 
 def columns() -> int:
-    """How wide text may be; 80 where standard output is no terminal."""
+    """Return the columns of the terminal; 80 if standard output is not a terminal."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def text_width() -> int:
-    """How many columns a page is folded to: those of the terminal within bounds, and 80 in a pipe."""
+    """Return the columns to which a page is folded: those of the terminal within bounds; 80 in a pipe."""
     return max(NARROWEST, min(columns(), WIDEST))
 
 
 def terminal_width() -> int | None:
-    """How many columns a page is folded to at a terminal; None in a pipe, where programs want whole lines."""
+    """Return the columns to which a page is folded at a terminal; None in a pipe, where lines stay whole."""
     return text_width() if sys.stdout.isatty() else None
 
 
 def takes_unicode() -> bool:
-    """Whether standard output can print what drawings use."""
+    """Return whether the encoding of standard output has the characters of drawings."""
     try:
         "█○◐·".encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -68,12 +68,12 @@ _PATTERNS = (
 
 
 def wants_colour() -> bool:
-    """Whether standard output is a terminal whose user has not asked for none (no-color.org)."""
+    """Return whether standard output is a terminal and NO_COLOR is not set (no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def colour_words(text: str) -> str:
-    """The same text with severities, urgent findings and verdict in colour.
+    """Return a text with severities, urgent findings and verdicts in colour.
 
     >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
@@ -84,9 +84,10 @@ def colour_words(text: str) -> str:
 
 
 def show_text(text: str) -> None:
-    """Print a page; at a terminal, one that is longer than it goes through the pager ($PAGER, or less).
+    """Print a page, through the pager ($PAGER, or less) if it is longer than the terminal.
 
-    So its beginning is seen first, where the worst stands, and all of it stays on the screen afterwards.
+    The reader then sees its beginning first, with the worst findings. The page stays on the screen
+    afterwards.
     """
     if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
         # As git has it: end at once where it fits, keep colours, and leave what was shown.

@@ -1,4 +1,4 @@
-"""What a command says on standard error: how much (``-q``, ``-v``), logs, and how to go on after Ctrl-C."""
+"""Messages of a command on standard error: -q and -v, logs, and the command that resumes after Ctrl-C."""
 
 import logging
 import shlex
@@ -16,7 +16,7 @@ _KEY = "auditor.verbosity"
 
 
 class Verbosity(Enum):
-    """Nothing but errors; what a person wants to see; that and the names of tables."""
+    """Level of messages: only errors; also progress and hints; also names of tables."""
 
     QUIET = -1
     NORMAL = 0
@@ -24,25 +24,25 @@ class Verbosity(Enum):
 
 
 def verbosity() -> Verbosity:
-    """What the command was told; normal outside one."""
+    """Return the level of the running command; normal if no command runs."""
     context = click.get_current_context(silent=True)
     chosen: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return chosen
 
 
 def say(message: str) -> None:
-    """A line on standard error, but with ``-q``."""
+    """Print a line on standard error, unless -q is given."""
     if verbosity() is not Verbosity.QUIET:
         click.echo(f"bkaudit: {message}", err=True)
 
 
 def verbosity_options(command: Command) -> Command:
-    """-q, -v and --log-level, for commands that take a while and make tables."""
+    """Add -q, -v and --log-level, for long commands that make tables."""
     return _quiet(_verbose(_log_level(command)))
 
 
 def quietness_options(command: Command) -> Command:
-    """-q and --log-level, for commands that take a while."""
+    """Add -q and --log-level, for long commands."""
     return _quiet(_log_level(command))
 
 
@@ -74,16 +74,16 @@ _quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on stand
 
 
 ARGUMENTS = "auditor.arguments"
-"""Where the context of the whole command keeps what it was called with."""
+"""Key of the original arguments in the context of the whole command."""
 
 
 OF_THE_GATEWAY = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
-"""What py4j logs, with its stack, before it raises what a command then says in a line."""
+"""Messages that py4j logs with a stack before it raises; the command then reports the error in one line."""
 
 
 @contextmanager
 def quiet_gateway() -> Iterator[None]:
-    """Keep py4j's stacks off standard error while the block runs: it writes them to the root logger."""
+    """Keep py4j's stacks off standard error while the block runs; py4j writes them to the root logger."""
 
     def other(record: logging.LogRecord) -> bool:
         return record.msg not in OF_THE_GATEWAY
@@ -97,7 +97,7 @@ def quiet_gateway() -> Iterator[None]:
 
 
 class Interruption(KeyboardInterrupt):
-    """An interruption, with the command that takes the work up again."""
+    """Interruption with the command that resumes the work."""
 
     def __init__(self, command: str) -> None:
         super().__init__(command)
@@ -106,10 +106,10 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def takes_up(out: str) -> Iterator[None]:
-    """Name the run directory ``out`` to whoever interrupts the block: the same command goes on there.
+    """Attach the command that resumes the run directory ``out`` to an interruption of the block.
 
     Raises:
-        Interrupted: instead of KeyboardInterrupt.
+        Interruption: instead of KeyboardInterrupt.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""``bkaudit watch``: audits again and again, in one process."""
+"""``bkaudit watch``: repeated audits in one process."""
 
 from __future__ import annotations
 
@@ -144,15 +144,19 @@ _LONG_LIVED = {
     "spark.sql.ui.retainedExecutions": "20",
     "spark.cleaner.periodicGC.interval": "1min",
 }
-"""Spark forgets queries that are done, and has Java collect all of its heap and give back what is free of it.
+"""Settings of Spark for a process that runs for days.
 
-Else both grow for days.
+Spark forgets finished queries, and Java regularly collects its whole heap and returns free memory. Without
+them both grow for days.
 """
 
 
 @contextmanager
 def _signals(stop: Event) -> Iterator[Callable[[], None]]:
-    """SIGTERM and SIGINT set ``stop``, the second of them ends at once; gives what makes them do so again."""
+    """Set ``stop`` on SIGTERM or SIGINT; a second signal ends the process at once.
+
+    Yields a function that installs the handlers again, because Spark replaces them.
+    """
 
     def told(number: int, _: Any) -> None:
         stop.set()
@@ -173,7 +177,7 @@ def _signals(stop: Event) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
-    """Serve metrics while the block runs, if they are to be; gives what takes a round into them."""
+    """Serve metrics while the block runs if ``listen`` is given; yield a function that publishes a round."""
     from auditor.notebook.run import open_run
     from auditor.watch.rounds import MetricsPage, metrics_server
 
@@ -187,7 +191,7 @@ def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], Non
 
 
 def _print(done: Round, code: int, is_last: bool) -> None:
-    """Print the line of a round; a failed one says when the next round begins, if there is one."""
+    """Print the line of a round; after a failed round it says when the next one begins."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
@@ -207,7 +211,7 @@ def _code(done: Round, options: AuditOptions) -> int:
 
 
 def _write(forms: tuple[str, ...], done: Round) -> None:
-    """Write the reports of a round that are asked for."""
+    """Write the requested reports of a round."""
     from auditor.notebook.run import open_run
 
     if forms and done.report is not None:
@@ -215,7 +219,7 @@ def _write(forms: tuple[str, ...], done: Round) -> None:
 
 
 def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
-    """Take old runs away, where that is asked for."""
+    """Remove old runs if --keep is given."""
     from auditor.runs.history import history
     from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
 

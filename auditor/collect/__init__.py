@@ -1,1 +1,1 @@
-"""Collections, made beside bookies or by Spark."""
+"""Collections of bookies' directories, read on the bookies or by Spark."""

@@ -1,19 +1,20 @@
-"""One collection: bookies' directories, read beside them, to be audited elsewhere.
+"""Writes a collection: tables of bookies' directories, read on the bookies, to be audited elsewhere.
 
-    places          where directories lie, what their VERSION and lastMark say
+    places          directories, and the content of their VERSION and lastMark files
     availability    every index, piece by piece
-    journal tails   what the journals have after the marks that were seen
-    entry logs      every log's header and ledgers map; with --entry-logs every log, and the ledgers in it, by
-                    its map or by a scan of its entries' headers
-    locations       with --entry-logs: where the indexes point, read before the logs, one entry of each looked
-                    up in its log
-    disks           with --entry-logs: what lies beside the logs, and how full the file systems are
-    manifest        last: what was written, and how much of it
+    journal tails   journal records after the marks that were read
+    entry logs      every log's header and ledgers map. With --entry-logs: every log, and the ledgers in it,
+                    from its map or from a scan of its entries' headers
+    locations       with --entry-logs: the places that the indexes point to, read before the logs; one entry
+                    of each is looked up in its log
+    disks           with --entry-logs: files beside the logs, and the free space of the file systems
+    manifest        written last: the tables, and their sizes
 
-lastMark is looked at before the indexes: what was written later, and is not in the collection, is then known
-to be newer than it. The logs of a collection have no bookie yet: whose a directory is, an audit says. Without
-Spark the directories are read one after the other, in bounded memory; with Spark, for many bookies whose
-disks all tasks can see, the same parts are its tasks.
+lastMark is read before the indexes. Entries that are written later and are missing in the collection
+are then known to be newer than the mark. The logs of a collection have no bookie yet; the audit finds
+out which bookie a directory belongs to. Without Spark the directories are read one after the other,
+in bounded memory. With Spark, for many bookies whose disks all tasks can read, the same parts are its
+tasks.
 """
 
 from __future__ import annotations
@@ -79,11 +80,14 @@ from auditor.tables.registry import COOKIES, StoreCookie
 
 @dataclass(frozen=True)
 class CollectionInput:
-    """Pieces of indexes, cut into ``parts``, and the directories that may have entry logs, with their
-    VERSION's digest.
+    """The directories to read for a collection.
 
-    ``parts`` have the ids of their pieces as those of bookies.
-    ``whole_logs``: the ledgers in each log are wanted too, where the indexes point, and what lies beside.
+    Attributes:
+        collection_id: id of the collection.
+        pieces: pieces of indexes.
+        parts: the pieces cut into parts. Their bookie ids are the ids of the pieces.
+        directories: directories that may have entry logs, and the digest of each VERSION; None without one.
+        whole_logs: True to read the ledgers in each log, the index locations, and the disks too.
     """
 
     collection_id: str
@@ -94,7 +98,7 @@ class CollectionInput:
 
 
 class CollectedTable(NamedTuple):
-    """A table of a collection, and how its rows are read, part by part; needs no Spark."""
+    """A table of a collection, and the function that reads its rows, part by part. Needs no Spark."""
 
     name: str
     columns: pa.Schema
@@ -103,7 +107,7 @@ class CollectedTable(NamedTuple):
 
 
 def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Every directory with ``current``, by path, and the digest of its VERSION."""
+    """Return every directory with ``current``, sorted by path, and the digest of its VERSION."""
     versions = {
         directory.path: directory.version
         for place in places
@@ -114,7 +118,7 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
 
 
 def _log_parts(to_read: CollectionInput) -> list[LogPart]:
-    """One part a directory."""
+    """Return one part for each directory."""
     # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
     first = {
         home: next(iter(piece.ledger_directories), "")
@@ -129,9 +133,9 @@ def _log_parts(to_read: CollectionInput) -> list[LogPart]:
 
 
 def collected_tables(to_read: CollectionInput, part_count: int) -> list[CollectedTable]:
-    """What is written of the directories, in its order; entry logs in about ``part_count`` parts.
+    """Return the tables to write, in order, with entry logs in about ``part_count`` parts.
 
-    Where whole logs are wanted, ``locations`` are read before them, and ``disks`` last.
+    If whole logs are wanted, ``locations`` come before them, and ``disks`` last.
     """
     by_id = {piece.id: piece for piece in to_read.pieces}
     paths = [path for path, _ in to_read.directories]
@@ -154,7 +158,7 @@ def collected_tables(to_read: CollectionInput, part_count: int) -> list[Collecte
 def write_in_spark(
     spark: SparkSession, target: Collection, table: CollectedTable, progress: Progress
 ) -> tuple[CollectedFile, ...]:
-    """Write a table, one task a part."""
+    """Write a table with Spark, one task for each part."""
     rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
     progress.stage(table.name)
     with report_tasks(spark, progress), file_system_errors(target.path):
@@ -191,28 +195,32 @@ def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
 
 
 PARTS = 64
-"""Parts that a collection without Spark is read in: the steps of its progress."""
+"""Number of parts of a collection without Spark, which are the steps of its progress."""
 
 SHOWN_UNREAD = 20
-"""So many things that could not be read are named; all are counted, and all are in the tables."""
+"""Largest number of unreadable things to name. All are counted, and all are in the tables."""
 
 NOT_READ = {
     "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
-"""The states that say so."""
+"""States of rows that could not be read, by table."""
 
 VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
-"""The table ``cookies`` of a collection: VERSIONs, ``bookie_id`` being the id that is in them."""
+"""Columns of the table ``cookies`` of a collection: its VERSION files.
+
+``bookie_id`` is the id in the file.
+"""
 
 Files = tuple[CollectedFile, ...]
 
 
 @dataclass(frozen=True)
 class FinishedCollection:
-    """A finished collection: where it is, what is in it, and what could not be read for it.
+    """A finished collection: its path, its manifest, and the places that could not be read.
 
-    ``unread`` counts; ``unread_lines`` are the first `SHOWN_UNREAD` of them, each with its reason.
+    ``unread`` is the number of those places. ``unread_lines`` are the first `SHOWN_UNREAD`, with their
+    reasons.
     """
 
     path: str
@@ -228,15 +236,21 @@ def collect(
     spark: SparkSession | None = None,
     progress: Progress | None = None,
 ) -> FinishedCollection:
-    """Collect what stands in bookies' directories into the new directory ``out``.
+    """Collect the content of bookies' directories into the new directory ``out``.
 
-    ``bookies`` are directories of bookies and inventories; ``out`` is a local path, or a URI that pyarrow
-    knows, and Spark too where ``spark`` is given. Damage becomes rows, as in an audit. A collection that
-    breaks off has no collection.json, and nobody takes it for a whole one.
+    Damage becomes rows, as in an audit. An interrupted collection has no collection.json, so it is not
+    mistaken for a complete one.
+
+    Args:
+        bookies: directories of bookies, and inventories.
+        out: local path, or a URI that pyarrow can write, and Spark too if ``spark`` is given.
+        options: options of the audit that concern the reading.
+        spark: session to read with; None to read in this process.
+        progress: receiver of progress.
 
     Raises:
-        UsageError: a source that is no bookies' directory; an ``out`` that is there already, or that cannot
-            be written; a session of Spark Connect.
+        UsageError: a source is no bookies' directory, ``out`` exists already or cannot be written, or the
+            session is one of Spark Connect.
     """
     creation_time = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
@@ -274,9 +288,10 @@ def collect(
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
-    """Where the collection goes, and what it is of; `UsageError` if that is invalid. Writes nothing.
+    """Return the target and the directories of a collection. Raise `UsageError` if they are invalid.
 
-    `collect` asks this first; ask it yourself before you start a session, which takes seconds.
+    It writes nothing. `collect` calls it first. Call it yourself before starting a session, which takes
+    seconds.
     """
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
@@ -291,7 +306,7 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _place_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, Files]]:
-    """Where data lies: bounded by the number of directories, and written first."""
+    """Write the tables of directories. Their size is bounded by the number of directories."""
     of_directory = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
@@ -330,7 +345,7 @@ def _write_here(target: Collection, table: CollectedTable, progress: Progress) -
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Bookies that are not all here, as far as their own VERSIONs say, and what could not be listed."""
+    """Yield bookies that lack directories named in their VERSION, and places that could not be listed."""
     attribution = attribute(places, frozenset(), {}, None)
     ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():
@@ -341,7 +356,7 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 
 
 def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[str]:
-    """What the tables themselves say was not read; nearly all of them are skipped by their statistics."""
+    """Yield rows of the tables that could not be read. Parquet statistics skip nearly all others."""
     for name, states in NOT_READ.items():
         condition = dataset.field("state").isin(states)
         if name == "entry_logs":
@@ -352,7 +367,10 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
 
 
 def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
-    """Journals that are incomplete; one that went down cleanly has nothing there but what is indexed."""
+    """Yield incomplete journals, except those of bookies that stopped cleanly.
+
+    All entries in the journal of such a bookie are indexed.
+    """
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
     condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
     for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):

@@ -1,1 +1,1 @@
-"""Two metadata stores, thing by thing: was everything copied."""
+"""Comparison of two metadata stores: whether a copy is complete."""

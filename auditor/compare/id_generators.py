@@ -1,7 +1,8 @@
-"""Whether the copy's id generator is behind ids in use: then it gives out the id of a ledger a second time.
+"""Comparison of id generators: whether the copy's is behind ids in use.
 
-The counters themselves are not compared: they are of a moment. But a store that was copied without its
-generator begins to count anew, and bookies may have entries of the ledgers whose ids it gives out again.
+A generator that is behind gives out the id of an existing ledger again. The counters themselves are
+not compared, because they change all the time. But if a store was copied without its generator, the
+copy begins to count anew. Bookies may then have entries of the ledgers whose ids it gives out again.
 """
 
 from collections.abc import Sequence
@@ -17,12 +18,15 @@ from auditor.tables.cluster_state import Ids, ids_drawn
 from auditor.tables.id_generators import DRAWING_APPLICATIONS
 
 _BUCKET_BITS = 56
-"""etcd has an id generator for each value of an id's top byte (EtcdIdGenerator)."""
+"""Lowest bit of an id's top byte. etcd has an id generator for each value of that byte (EtcdIdGenerator)."""
 _PATH = "idgen"
 
 
 class GeneratorDifference(NamedTuple):
-    """What comparing the copy's generator gave: a row of `STORE_DIFFERENCES` if it is behind, or a note."""
+    """The result of comparing the generators.
+
+    ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator is behind, else None.
+    """
 
     row: tuple[object, ...] | None = None
     note: str | None = None
@@ -31,8 +35,8 @@ class GeneratorDifference(NamedTuple):
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
     """Compare the next ids of the copy with the ids that the source's generator gave out.
 
-    An id counts if a ledger of either store has it, and if the source's generator gave it out or the ledger
-    is of an application that never chooses an id. Runs one query.
+    An id counts if a ledger of either store has it, and if one of these holds: the source's generator
+    gave it out, or the ledger is of an application that never chooses an id. Runs one query.
     """
     given_out = ids_drawn(source.nodes, source.layout)
     # Of a running copy after its ledgers: a ledger that is created meanwhile has an id that was given out.
@@ -60,7 +64,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
 
 
 def _next_id(ids: Sequence[Ids]) -> Column:
-    """The next id of the generator that gives out ids like ``ledger_id``."""
+    """Return the next id of the generator that gives out ids like ``ledger_id``."""
     if len(ids) == 1:
         return F.lit(ids[0].next)
     nexts = [F.lit(part) for generator in ids for part in (generator.low >> _BUCKET_BITS, generator.next)]

@@ -1,8 +1,8 @@
-"""Two stores that are compared: what is read of one, in the order in which it is needed, and how both differ.
+"""The two sides of a comparison of stores: the tables of each side, and the differences between them.
 
-Versions and times count for nothing. Only unequal ledgers are looked at closely: both sides are joined on
-their ids and a digest of their bytes, and everything else is joined back for what differs. The digest is
-salted with a number that nobody keeps, as the bytes have passwords in them.
+Versions and times are not compared. The first join compares ids and a digest of the bytes. All other
+columns are joined only to the rows that differ. The bytes contain passwords, so the digest is salted
+with a random number that is not kept.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ STORE_DIFFERENCES = schema_of(
 )
 
 GAPS_LIMIT = 1000
-"""With more places of one store's owners unlisted than this, nothing that it lacks is called missing."""
+"""Largest number of unlisted places among a store's owners.
+
+With more, none of them is reported as missing.
+"""
 
 MOVED = "it changed while the stores were read"
 
@@ -57,19 +60,25 @@ _SCALARS = (
 
 
 class Sides(NamedTuple):
-    """One table of both stores."""
+    """The same table of both stores."""
 
     source: DataFrame
     copy: DataFrame
 
 
 def digest_values(rows: DataFrame, salt: int) -> DataFrame:
-    """Rows with a digest in the place of their bytes."""
+    """Replace the column ``value`` by a digest of it."""
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
 def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | None) -> DataFrame:
-    """Ledgers that are not the same in both; the cuts are why any id may be missing in a store."""
+    """Return the ledgers that differ between both stores.
+
+    Args:
+        ledgers: the tables of ledgers.
+        source_cut: reason why any ledger may be missing in the source; None without one.
+        copy_cut: the same for the copy.
+    """
     # Joined on digests alone; all else is joined to the few that differ.
     rows = _unequal(ledgers, _LEDGER, _LISTED)
     for side, cut, name in (
@@ -89,7 +98,7 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
 
 
 def owner_differences(values: Sides) -> DataFrame:
-    """Owners' values that are not the same in both."""
+    """Return the owners' values that differ between both stores."""
     rows = _unequal(values, _PATH, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
@@ -110,9 +119,13 @@ def owner_differences(values: Sides) -> DataFrame:
 def settle_differences(
     differences: DataFrame, key: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
-    """Differences of running stores: what a second look at either shows at another version is undecided.
+    """Mark differences as undecided if a second look shows another version on either side.
 
-    ``key`` is what names a thing: ``ledger`` or ``owner``; a store that is saved has no second look.
+    Args:
+        differences: rows of `STORE_DIFFERENCES`, from running stores.
+        key: the kind of rows, ``ledger`` or ``owner``.
+        source: second look at the source; None for a saved store.
+        copy: second look at the copy; None for a saved store.
     """
     keys, listed = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
     rows, moved = differences, F.lit(False)
@@ -128,7 +141,7 @@ def settle_differences(
 
 
 def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
-    """The join: what is not the same, with its version on either side."""
+    """Join both sides, and return the unequal rows with their version on either side."""
 
     def narrow(side: DataFrame, name: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
@@ -143,7 +156,7 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
 
 
 def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
-    """Rows of `STORE_DIFFERENCES`: absence that is in doubt is undecided."""
+    """Return rows of `STORE_DIFFERENCES`. A doubtful absence becomes undecided."""
     change = F.col("change")
     why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
     why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
@@ -153,7 +166,7 @@ def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
 
 
 def _fields() -> Column:
-    """What differs of the metadata; of bytes that mean the same, that they are other bytes."""
+    """Return the differing fields of the metadata, or a note that only the bytes differ."""
 
     def differ(name: str, text: Column, *, entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
@@ -185,7 +198,7 @@ _ONE_EACH = ("LAYOUT", "INSTANCEID")
 
 @dataclass(frozen=True)
 class StoreSide:
-    """A store that is open, as ``source`` or as ``copy``, and its own nodes as they were first."""
+    """An open store, named ``source`` or ``copy``. ``nodes`` are its own nodes at the first look."""
 
     name: str
     uri: MetadataUri
@@ -198,20 +211,20 @@ class StoreSide:
 
     @property
     def live(self) -> bool:
-        """Whether the store is running, and changes while it is read."""
+        """Return whether the store is running, and changes while it is read."""
         return self.store.live
 
     @property
     def root(self) -> str:
-        """Below which BookKeeper keeps everything."""
+        """Return the path below which BookKeeper keeps everything."""
         return self.store.root
 
     def summary(self) -> StoreSummary:
-        """Its URI, where it stood at first, and its layout."""
+        """Return the store's URI, its position at the first look, and its layout."""
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
     def values(self, *, again: bool = False) -> dict[str, bytes]:
-        """The bytes of layout, instance id and cookies, by their names below the root."""
+        """Return the bytes of layout, instance id and cookies, by their names below the root."""
         nodes = self.store.cluster() if again else self.nodes
         return {
             name: znode.data
@@ -220,14 +233,14 @@ class StoreSide:
         }
 
     def ledgers(self) -> DataFrame:
-        """Every ledger, decoded, with a digest of its bytes."""
+        """Return every ledger, decoded, with a digest of its bytes."""
         return self.landing.land(
             f"{self.name}_ledgers",
             lambda: digest_values(self._read(LedgerValueSource, self.nodes), self.salt),
         )
 
     def ledgers_again(self) -> DataFrame | None:
-        """Ids and versions of the ledgers as they are now; None of a saved store."""
+        """Return ids and versions of the ledgers at a second look; None for a saved store."""
         if not self.live:
             return None
         return self.landing.land(
@@ -235,18 +248,18 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Whether an application's owners lie beside the root; None where the store does not tell."""
+        """Return whether an application's owners are beside the root; None if the store cannot tell."""
         tree = APPLICATIONS[application].trees[0]
         return self.store.has_beside(tree) if isinstance(self.store, NeighbourStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
-        """Every value of the owners, as a digest; no row where there are none."""
+        """Return a digest of every value of the owners; no rows without owners."""
         return self.landing.land(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
     def owners_again(self, uri: OwnersUri | None) -> DataFrame | None:
-        """The same as they are now, of a running store; None of a saved one."""
+        """Return the owners' values at a second look; None for a saved store."""
         if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
             return None
         name = f"{self.name}_owners_again"
@@ -272,10 +285,10 @@ class StoreSide:
 
 @contextmanager
 def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt: int) -> Iterator[StoreSide]:
-    """Connect to a store for as long as the block runs; its digests begin with the ``salt``.
+    """Open a store for the block. Its digests begin with the ``salt``.
 
     Raises:
-        UsageError: the URI says another layout than the store.
+        UsageError: the URI names another layout than the store.
         StoreError: the store cannot be read.
     """
     parsed = parse_metadata_uri(uri)

@@ -1,7 +1,8 @@
-"""One comparison, from two URIs to the differences, and these out of their table.
+"""A comparison of two stores, from two URIs to the table of differences.
 
-Both stores are read once, the source first. Where one of them runs and something differs, both are looked at
-again: what is at the same version then, on both sides, differed at one moment; all else is undecided.
+Both stores are read once, the source first. If one of them is running and something differs, both are
+read again. A difference is certain if both sides have the same version at both looks; all others are
+undecided.
 """
 
 from __future__ import annotations
@@ -57,13 +58,20 @@ def compare_stores(
     spark: SparkSession | None = None,
     progress: Progress | None = None,
 ) -> Iterator[tuple[Comparison, DataFrame]]:
-    """Two stores compared, and the table `STORE_DIFFERENCES`, which is there within the block.
+    """Compare two stores. Yield the result, and the table `STORE_DIFFERENCES`, which exists within the block.
 
-    ``owners`` are two values of ``--owners``, one for each store; without them owners beside BookKeeper's
-    roots are compared. ``out`` is a directory to make, which keeps the tables; else a scratch directory does.
+    Args:
+        source: metadata URI of the original store.
+        copy: metadata URI of its copy.
+        owners: two values of ``--owners``, one for each store. Without them, owners beside BookKeeper's roots
+            are compared.
+        out: new directory that keeps the tables; None for a scratch directory.
+        options: limits and credentials.
+        spark: session to use; None to build one.
+        progress: receiver of progress.
 
     Raises:
-        UsageError: a URI that is invalid, or ``out`` is there already.
+        UsageError: a URI is invalid, or ``out`` exists already.
         StoreError: a store could not be read.
     """
     options = options or AuditOptions()
@@ -92,7 +100,7 @@ def compare_stores(
 def _find_owners(
     sides: tuple[StoreSide, StoreSide],
 ) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
-    """Where the owners of both stores are beside their roots; a store that does not tell is a gap."""
+    """Find the owners beside the roots of both stores. A store that cannot tell is a gap."""
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
         if True not in has_owners:
@@ -112,7 +120,7 @@ def _find_owners(
 
 @dataclass(frozen=True)
 class _OpenPair:
-    """Two open stores, where the owners of both are, and why owners are not compared where that is so."""
+    """Two open stores, and the owners of both. ``gaps`` has the reason if owners are not compared."""
 
     landing: Landing
     sides: tuple[StoreSide, StoreSide]
@@ -124,7 +132,7 @@ class _OpenPair:
         return compare_generators(*self.sides)
 
     def compare(self) -> tuple[Comparison, DataFrame]:
-        """Land the differences of everything that both may have, and add them up."""
+        """Write the tables of all differences, and count them."""
         source, copy = self.sides
         gaps, notes = list(self.gaps), []
         for side in self.sides:
@@ -166,7 +174,7 @@ class _OpenPair:
         return settle_differences(differences, StoreItem.OWNER, *again)
 
     def _nodes(self) -> DataFrame:
-        """Layout, instance id, cookies and id generator: few, and all of them on the driver."""
+        """Return the differences of layout, instance id, cookies and id generator. They fit on the driver."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         source_values, copy_values = (side.values() for side in self.sides)
@@ -202,7 +210,7 @@ class _OpenPair:
         return change, None
 
     def _comparable(self, name: str) -> bool:
-        """Whether both stores would keep the same bytes of a name: etcd's own LAYOUT is another."""
+        """Return whether both stores should have the same bytes at a name. etcd's own LAYOUT differs."""
         kinds = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or kinds[0] == kinds[1]
 
@@ -220,7 +228,7 @@ class _OpenPair:
         )
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Of each kind how many either store has, and how many of them are the same where that is known."""
+        """Return, for each kind, the number in either store and the number of equal ones; None if unknown."""
         source, copy = self.sides
         ledgers = [side.ledgers() for side in self.sides]
         first, second = (rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers)
@@ -243,7 +251,7 @@ class _OpenPair:
         return totals
 
     def _unread(self) -> Iterator[str]:
-        """What of the ledgers and owners of either store could not be read."""
+        """Yield the places of ledgers and owners that could not be read in either store."""
         for side in self.sides:
             yield from _unread_rows(side.name, side.ledgers(), "ledgers")
         if self.owners:
@@ -251,7 +259,7 @@ class _OpenPair:
                 yield from _unread_rows(side.name, side.owners(uri), "owners")
 
     def _strays(self) -> Iterator[str]:
-        """How many paths of either store are no ledger's, and so have no other to be compared with."""
+        """Yield the number of paths of either store that belong to no ledger and cannot be compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths among its ledgers stand for no ledger: not compared"
@@ -266,7 +274,7 @@ def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
 
 
 def item_of(name: str) -> StoreItem:
-    """What a name below the root stands for.
+    """Return the kind of a name below the root.
 
     >>> str(item_of("cookies/bk1:3181"))
     'cookie'
@@ -287,7 +295,7 @@ def _tally(
 
 @contextmanager
 def _directory(out: str | None) -> Iterator[RunDirectory]:
-    """Where the tables are: ``out``, which stays, or a scratch directory, which does not."""
+    """Yield the directory of the tables: ``out``, which is kept, or a scratch directory, which is deleted."""
     if out is None:
         with scratch_directory("compare") as scratch:
             yield RunDirectory(scratch)
@@ -303,7 +311,7 @@ def _log(run: RunDirectory) -> Path | None:
 
 
 def some_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
-    """The first ``limit`` differences of every change."""
+    """Return the first ``limit`` differences of every change."""
     listed_differences: list[StoreDifference] = []
     with own_errors():
         for change in CopyState:
@@ -313,7 +321,7 @@ def some_differences(differences: DataFrame, limit: int) -> list[StoreDifference
 
 
 def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
-    """Every difference in a fixed order; the driver holds one part of the table at a time."""
+    """Yield every difference in a fixed order. The driver holds one part of the table at a time."""
     with own_errors():
         yield from map(_difference, differences.orderBy(*_ORDER).toLocalIterator())
 

@@ -1,9 +1,9 @@
-"""The demonstration: a sample cluster with its faults in a real ZooKeeper, audited; and finished runs of it.
+"""The demonstration: an audit of a damaged sample cluster in a real ZooKeeper, and finished runs of it.
 
-``sample/`` holds what four real BookKeeper 4.17.2 bookies and their ZooKeeper wrote: the metadata tree and
-the bookies' index files of a cluster whose entries, indexes and marks were damaged on purpose. What is here
-adds the kinds of trouble that this cluster did not have. Two cannot be had: ``orphan-ledger-deleting`` needs
-a ledger deleted while the audit runs, and ``ledger-not-indexed`` a bookie on DbLedgerStorage.
+``sample/`` holds the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their entries,
+indexes and marks were damaged on purpose. This module adds the kinds of faults that this cluster did not
+have. It cannot add two: ``orphan-ledger-deleting`` needs a ledger that is deleted while the audit runs, and
+``ledger-not-indexed`` needs a bookie on DbLedgerStorage.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from auditor.spark.types import SparkSession
 
 ROOT = "/ledgers"
 INSTANCE_ID = "a77a8e0d-9cb6-4361-8771-ab58ad015219"
-"""Of the sample cluster, and so of every run of it."""
+"""The instance id of the sample cluster, and so of every run of it."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class SampleCluster:
     ephemeral: set[str] = field(default_factory=set)
 
     def put(self, path: str, data: bytes, ephemeral: bool = False) -> None:
-        """Add or replace the znode at ``path`` below the root, with any parent that it lacks."""
+        """Add or replace the znode at ``path`` below the root, and create missing parents."""
         absolute = f"{ROOT}/{path}"
         parent = absolute.rpartition("/")[0]
         while parent not in self.znodes:
@@ -62,12 +62,12 @@ class SampleCluster:
             self.ephemeral.add(absolute)
 
     def place(self, bookie_id: str) -> Path:
-        """Where the directories of a bookie lie."""
+        """Return the path of a bookie's directories."""
         return self.bookies / bookie_id.replace(":", "_")
 
 
 def unpack(work: Path, written_ms: int) -> SampleCluster:
-    """Lay the sample out below ``work``; all its files look written at ``written_ms``."""
+    """Unpack the sample below ``work``. All its files get the modification time ``written_ms``."""
     package = files("auditor.demo") / "sample"
     cluster = SampleCluster(work / "bookies")
     for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
@@ -82,14 +82,14 @@ def unpack(work: Path, written_ms: int) -> SampleCluster:
 
 
 def extract(packed: Path, target: Path) -> None:
-    """Unpack an archive, with Python's filter of what an archive may do where this Python has it (3.11.4)."""
+    """Unpack an archive, with Python's filter of unsafe members if this Python has it (3.11.4)."""
     with tarfile.open(packed) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target)
 
 
 def stamp(directory: Path, written_ms: int) -> None:
-    """Give every file below a directory one time of writing."""
+    """Set the modification time of every file below a directory."""
     for path in directory.rglob("*"):
         os.utime(path, (written_ms / 1000, written_ms / 1000))
 
@@ -102,13 +102,13 @@ NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6,
 
 
 def plant(cluster: SampleCluster) -> None:
-    """Plant all faults of the demonstration."""
+    """Add all faults of the demonstration."""
     for fault in FAULTS:
         fault(cluster)
 
 
 def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
-    """Ledgers 1001 to 1007: one for each rule, and one that is not metadata at all."""
+    """Add ledgers 1001 to 1008: one per rule of metadata, one unreadable and one misplaced."""
     _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
     _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
     _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate
@@ -120,14 +120,14 @@ def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
 
 
 def a_bookie_that_is_down(cluster: SampleCluster) -> None:
-    """Ledger 1010 needs a bookie that has a cookie, and is not there."""
+    """Add ledgers 1010 and 1011, which need a bookie that has a cookie and is not registered."""
     _cookie(cluster, DOWN, DOWN)
     _ledger(cluster, 1010, [(0, [B1, DOWN])], last=-1)
     _ledger(cluster, 1011, [(0, [DOWN, B2])], last=-1)
 
 
 def cookies_gone_wrong(cluster: SampleCluster) -> None:
-    """One under the wrong name, one that cannot be read, one that nobody has, one that nobody needs."""
+    """Add cookies that are misnamed, unreadable or unused, and a registered bookie without a cookie."""
     _cookie(cluster, RENAMED, "127.0.101.66:3181")
     cluster.put(f"cookies/{GARBLED}", b"five\n")
     _cookie(cluster, IDLE, IDLE)
@@ -136,7 +136,7 @@ def cookies_gone_wrong(cluster: SampleCluster) -> None:
 
 
 def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
-    """A new bookie was given a disk that another bookie of another cluster had written."""
+    """Give a new bookie a disk that a bookie of another cluster has written."""
     _cookie(cluster, NEW, NEW)
     cluster.put(f"available/{NEW}", b"", ephemeral=True)
     for name in ("journal", "ledgers0"):
@@ -152,14 +152,14 @@ def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
 
 
 def an_entry_of_another_segment(cluster: SampleCluster) -> None:
-    """Bookie 1 left ledger 28 at entry 14 and still has entry 15."""
+    """Give bookie 1 entry 15 of ledger 28, though it left the ledger's ensemble at entry 14."""
     with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
         index.seek(_SLOTS_AT + 15 * _SLOT.size)
         index.write(_SLOT.pack(1 << 10))
 
 
 def marks_gone_wrong(cluster: SampleCluster) -> None:
-    """One names a bookie that nobody knows, one cannot be read; a worker copies ledger 65."""
+    """Add marks with an unknown bookie and with unreadable bytes, and a lock of a worker on ledger 65."""
     cluster.put(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
     cluster.put(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
     cluster.put(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
@@ -183,7 +183,7 @@ def _ledger(
     ensemble: int = 2,
     quorum: int = 2,
 ) -> None:
-    """A closed ledger in metadata format 1, which is plain text."""
+    """Add a closed ledger in metadata format 1, which is plain text."""
     of_segments = ("\t".join([str(first), *members]) for first, members in segments)
     lines = [str(quorum), str(ensemble), "0", *of_segments, f"{last}\tCLOSED"]
     cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join(lines).encode())
@@ -207,7 +207,7 @@ def _current(cluster: SampleCluster, bookie_id: str) -> Path:
 
 
 Key = tuple[str, str | None, str | None]
-"""id, ledger and bookie of a finding."""
+"""The check id, ledger and bookie of a finding."""
 
 _HOUR_MS = 60 * 60 * 1000
 _PERSISTENT, _EPHEMERAL = 0, 1
@@ -215,7 +215,7 @@ _PERSISTENT, _EPHEMERAL = 0, 1
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demonstration saw: its report, and how the findings differ from the known ones."""
+    """The report of the demonstration, and how its findings differ from the known ones."""
 
     report: Report
     not_found: list[Key]
@@ -223,12 +223,12 @@ class DemoResult:
 
     @property
     def as_known(self) -> bool:
-        """Whether all the sample's known findings were found, and no others."""
+        """Whether the audit found exactly the known findings of the sample."""
         return not self.not_found and not self.not_known
 
 
 def expected_findings() -> set[Key]:
-    """The findings of the sample cluster, worked out from its list of faults."""
+    """Return the findings of the sample cluster, derived from its list of faults."""
     text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
     return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
 
@@ -236,13 +236,13 @@ def expected_findings() -> set[Key]:
 def show(
     out: str, options: AuditOptions, progress: Progress, spark: SparkSession | None = None
 ) -> DemoResult:
-    """Start a ZooKeeper, load the sample, audit it, stop what was started.
+    """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
-    The sample was just written, so its ages are set: it is audited as a day and an hour from now, against
-    indexes an hour from now.
+    The sample was just written, so the options set its age. The scan time is 25 hours from now, and the index
+    time is one hour from now.
     """
     current_ms = now_ms()
-    # Its bookies are directories: nobody could be asked for an entry.
+    # The bookies are directories, so there is none to ask for an entry.
     options = replace(
         options, scan_time=current_ms + 25 * _HOUR_MS, index_time=current_ms + _HOUR_MS, witness="no"
     )
@@ -264,7 +264,7 @@ def show(
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
-    """The sample's tree, parents first, as the embedded server loads it."""
+    """Return the sample's znodes, parents first, for the embedded server."""
     return [
         Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
         for path, data in sorted(cluster.znodes.items())
@@ -276,16 +276,16 @@ def _sort_keys(keys: set[Key]) -> list[Key]:
 
 
 PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
-"""Of the cluster of Pulsar 4.2.4 that wrote ``sample/pulsar-zookeeper.tar.gz``; it was damaged on purpose."""
+"""The instance id of the damaged Pulsar 4.2.4 cluster in ``sample/pulsar-zookeeper.tar.gz``."""
 
 
 def sample_run(directory: str | Path = "runs") -> str:
-    """The path of the newest run of the sample cluster right below ``directory``.
+    """Return the path of the newest run of the sample cluster directly below ``directory``.
 
-    ``bkaudit demo`` leaves one in ``./runs``. Where there is none, the demonstration is run; that takes about
-    a minute.
+    ``bkaudit demo`` leaves one in ``./runs``. If there is none, run the demonstration, which takes about a
+    minute.
 
-    Raises: whatever `auditor.demo.sample.show` raises, where there is none and it cannot be made.
+    Raises the errors of `auditor.demo.sample.show` if there is no run and the demonstration fails.
     """
     newest_path, out = _newest_run(directory, INSTANCE_ID)
     if not newest_path:
@@ -294,25 +294,25 @@ def sample_run(directory: str | Path = "runs") -> str:
 
 
 def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
-    """The path of the newest run of the sample Pulsar cluster right below ``directory``: of its metadata.
+    """Return the path of the newest run of the sample Pulsar cluster's metadata directly below ``directory``.
 
-    Where there is none, it is audited; that takes half a minute.
+    If there is none, audit the cluster, which takes half a minute.
 
-    Raises: whatever `auditor.audit.audit.Audit.run` raises, where there is none and it cannot be made.
+    Raises the errors of `auditor.audit.audit.Audit.run` if there is no run and the audit fails.
     """
     newest_path, out = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not newest_path:
         with scratch_directory("demo") as work:
             with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
                 extract(packed, Path(work))
-            # The sample was just written: nothing in it is as old as the grace that a leak has.
+            # The sample's times are new, so with a grace period no ledger would count as leaked.
             options = AuditOptions(owner_grace=0.0)
             Audit(f"zk-snapshot://{work}/version-2", [], out, options).run(spark, Silent())
     return newest_path or out
 
 
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
-    """The newest run of a cluster, and where a new one would be."""
+    """Return the newest run of a cluster, None without one, and the path for a new run."""
     below = Path(directory)
     runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
     return runs[-1].path if runs else None, str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))

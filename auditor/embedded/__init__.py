@@ -1,1 +1,1 @@
-"""Servers that this package starts itself, for its demonstration and its tests."""
+"""Servers that this package starts for its demonstration and its tests."""

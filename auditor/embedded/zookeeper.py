@@ -1,4 +1,4 @@
-"""A real ZooKeeper server in a child process, from the jars that pyspark brings along.
+"""A real ZooKeeper server in a child process, from the jars in pyspark.
 
 It listens on the loopback interface only, has no admin server, and keeps everything in one directory:
 ``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. Start it on a copy of another
@@ -24,19 +24,19 @@ from auditor.spark.java import find_java
 from auditor.spark.java_process import deferred_interrupts
 
 NO_EXPIRY_TICK_MS = 1_000_000_000
-"""Sessions expire at multiples of the tick; the next multiple of 11 days is far beyond any demonstration."""
+"""A tick so long that no session expires, in ms: sessions expire at multiples of it, here 11 days."""
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 10.0
 WRITER_TIMEOUT_S = 30.0
 PORT_ATTEMPTS = 3
 TRANSACTION_NODES = 100
-TRANSACTION_BYTES = 512 * 1024  # half of what a server takes in one request
+TRANSACTION_BYTES = 512 * 1024  # half of a server's limit for one request
 
-# kazoo reports a lost connection by itself; what matters of it is raised here as well.
+# kazoo logs a lost connection; this module raises an error for it as well.
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.addHandler(logging.NullHandler())
-_LOGGER.setLevel(logging.INFO)  # its debug messages hold whole znodes, and so passwords
+_LOGGER.setLevel(logging.INFO)  # its debug messages contain whole znodes with passwords
 
 _JARS = (
     "zookeeper-3.*.jar",
@@ -62,16 +62,20 @@ admin.enableServer=false
 
 
 class EmbeddedZooKeeper:
-    """A ZooKeeper server for the length of a ``with`` block; ``hosts`` is where it listens.
+    """A ZooKeeper server that runs during a ``with`` block and listens at ``hosts``.
 
         with EmbeddedZooKeeper(directory) as server:
             server.load(znodes)
             store = open_store(f"zk://{server.hosts}/ledgers")
 
-    ``tick_time_ms`` is so large by default that no session ever expires: the ephemeral znodes of a saved
-    tree stay. ``properties`` are Java system properties, such as
-    ``{"zookeeper.snapshot.compression.method": "gz"}``. ``port`` 0 takes a free one. ``jars`` are those of
-    another server version than pyspark's, ``heap`` is what Java may take: some 600 bytes a ledger.
+    Args:
+        data_dir: The directory for its files.
+        tick_time_ms: The tick of the server, in ms. With the default no session ever expires, so the
+            ephemeral znodes of a saved tree stay.
+        port: The port. 0 takes a free one.
+        properties: Java system properties, such as ``{"zookeeper.snapshot.compression.method": "gz"}``.
+        jars: The jars of another server version than pyspark's.
+        heap: The largest Java heap. A ledger takes about 600 bytes.
     """
 
     def __init__(
@@ -94,12 +98,12 @@ class EmbeddedZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """host:port, as a metadata URI wants it."""
+        """The address host:port, for a metadata URI."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The server's process, once it was started."""
+        """The process id of the started server."""
         assert self._process is not None
         return self._process.pid
 
@@ -116,7 +120,7 @@ class EmbeddedZooKeeper:
         """Start the server and wait until it answers.
 
         Raises:
-            StoreError: it ended, or did not answer in time; its log is named.
+            StoreError: the server ended, or did not answer in time. The text names its log.
             JavaMissingError: there is no Java to start it with.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
@@ -129,19 +133,19 @@ class EmbeddedZooKeeper:
                 if self._answers():
                     return
             except BaseException:
-                self.stop()  # nothing else would end it: it is in a session of its own
+                self.stop()  # it runs in its own session, so nothing else would end it
                 raise
             ended = self._process.poll() if self._process else None
             self.stop()
-            # Between choosing a free port and listening on it somebody else may have taken it.
+            # Another process may have taken the free port in the meantime.
             if chosen or ended is None or attempt == PORT_ATTEMPTS:
                 raise StoreError(
                     f"the embedded ZooKeeper did not start; see {self.data_dir / 'zookeeper.log'}"
                 )
 
     def stop(self) -> None:
-        """Stop this server, and nothing else; its files stay."""
-        # The server first: a session that its client closes takes its ephemeral znodes out of the files.
+        """Stop this server and its writer. Its files stay."""
+        # Stop the server first: closing the client's session would delete its ephemeral znodes.
         self._end_process()
         if self._writer is not None:
             self._writer.stop()
@@ -149,10 +153,10 @@ class EmbeddedZooKeeper:
             self._writer = None
 
     def load(self, znodes: Iterable[Znode]) -> int:
-        """Write a tree, parents first, and say how many znodes that were.
+        """Write znodes, parents first, and return their number.
 
-        Missing ancestors of a znode are created empty. Ephemeral znodes become ephemeral again, of a session
-        that stays open until `stop`. Versions and times are the server's own.
+        Missing ancestors of a znode are created empty. Ephemeral znodes become ephemeral again, in a session
+        that stays open until `stop`. The server sets versions and times.
         """
         client = self._client()
         transaction = client.transaction()
@@ -189,7 +193,7 @@ class EmbeddedZooKeeper:
         command = [
             str(find_java().executable),
             f"-Xmx{self._heap}",
-            # It lives for minutes: compiled twice, its code would cost more than it saves.
+            # It runs for minutes only, so the second compiler would cost more than it saves.
             *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
             *(f"-D{name}={value}" for name, value in self._properties.items()),
             "-cp",
@@ -230,10 +234,10 @@ class EmbeddedZooKeeper:
 
 
 def zookeeper_jars() -> list[Path]:
-    """The jars of pyspark that a ZooKeeper server needs.
+    """Return the jars in pyspark that a ZooKeeper server needs.
 
     Raises:
-        StoreError: pyspark is installed without them, and SPARK_HOME has none either.
+        StoreError: neither pyspark nor SPARK_HOME has them.
     """
     spec = importlib.util.find_spec("pyspark")
     homes = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []

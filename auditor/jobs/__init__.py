@@ -1,1 +1,1 @@
-"""Doors for spark-submit and for schedulers: ``python -m auditor.jobs.audit`` and its like."""
+"""Entry points for spark-submit and schedulers, such as ``python -m auditor.jobs.audit``."""

@@ -1,4 +1,4 @@
-"""An audit, as a module: ``python -m auditor.jobs.audit --metadata URI --bookies PATH --out RUN``."""
+"""An audit as a module: ``python -m auditor.jobs.audit --metadata URI --bookies PATH --out RUN``."""
 
 from __future__ import annotations
 

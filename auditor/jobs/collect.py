@@ -1,4 +1,4 @@
-"""A collection, as a module: ``python -m auditor.jobs.collect --bookies PATH --out DIR``."""
+"""A collection as a module: ``python -m auditor.jobs.collect --bookies PATH --out DIR``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A command of ``bkaudit`` in the Spark session that spark-submit was told of.
+"""A command of ``bkaudit`` in the Spark session that spark-submit configured.
 
-Without spark-submit it is the command itself, which starts a session of its own.
+Without spark-submit it is the plain command, which starts a session of its own.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from auditor.spark.types import SparkSession
 
 LOG_LEVEL = "spark.log.level"
 QUIET = "ERROR"
-"""What goes wrong and nothing else, so that the report can be found."""
+"""Log level that prints errors only, so that the report can be found."""
 
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""What spark-submit hands to the program that it starts."""
+"""Environment variable that spark-submit sets for the program that it starts."""
 
 
 def run_command(name: str) -> None:
-    """Run ``bkaudit NAME`` with the arguments of this process; ends it with the command's exit code."""
+    """Run ``bkaudit NAME`` with the arguments of this process, and exit with the command's exit code."""
     submitted = _SUBMITTED in os.environ
     main([name, *sys.argv[1:]], prog_name="bkaudit", obj=(lambda: _session(name)) if submitted else None)
 

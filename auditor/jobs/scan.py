@@ -1,4 +1,4 @@
-"""The metadata tables alone, as a module: ``python -m auditor.jobs.scan --metadata URI --out RUN``."""
+"""A scan of the metadata tables as a module: ``python -m auditor.jobs.scan --metadata URI --out RUN``."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where a ledger is kept, from its id and back."""
+"""Places of ledgers: from a ledger's id to its path or key, and back."""

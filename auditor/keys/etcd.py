@@ -1,16 +1,16 @@
-"""What BookKeeper's etcd driver keeps under which key, both ways.
+"""Keys of BookKeeper's etcd driver: from ledgers to keys, and back.
 
-    <scope>                               empty; it is there once the cluster is initialised
+    <scope>                               empty; it exists once the cluster is initialised
     <scope>/layout, <scope>/instanceid
     <scope>/cookies/<bookie id>
     <scope>/bookies/writable/<bookie id>  empty, on the bookie's lease; readonly likewise
     <scope>/ledgers/<uuid>                ledger metadata; scope id and ledger id as one UUID
-    <scope>/buckets/<000 to 127>          empty; the key's etcd version is what ids of that bucket are made of
+    <scope>/buckets/<000 to 127>          empty; new ids of the bucket come from the key's etcd version
     <scope>/underreplication              empty, and nothing below
 
-Keys are UTF-8. There is no tree: what looks like a directory is a key of its own, with an empty value, and
-listing is a range of keys. The scope is taken as it is written, trailing slashes included. Paths below are
-relative to it, without a slash in front. Source: EtcdUtils, EtcdConstants, EtcdIdGenerator.
+Keys are UTF-8. There is no tree: an apparent directory is a key of its own, with an empty value, and
+a listing is a range of keys. The scope is used as it is written, with trailing slashes. Paths in this
+module are relative to it, without a leading slash. Source: EtcdUtils, EtcdConstants, EtcdIdGenerator.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from auditor.model.ledger_id import LedgerId
 LEDGERS = "ledgers"
 BUCKETS = "buckets"
 BUCKET_COUNT = 128
-"""Ids are made as ``bucket << 56 | n``; a negative id would be none of the driver's."""
+"""Number of buckets. Ids are ``bucket << 56 | n``, so a 129th bucket would give negative ids."""
 
 _UUID = re.compile(r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})")
 _GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
@@ -50,7 +50,7 @@ _READONLY = "available/readonly"
 
 
 def to_path(ledger: LedgerId) -> str:
-    """Where a ledger's metadata is kept, relative to the scope.
+    """Return the path of a ledger's metadata, relative to the scope.
 
     >>> to_path(LedgerId(2, scope=1))
     'ledgers/00000000-0000-0001-0000-000000000002'
@@ -60,7 +60,7 @@ def to_path(ledger: LedgerId) -> str:
 
 
 def from_path(rel: str) -> LedgerId | None:
-    """The ledger kept at ``rel``, or None where `to_path` would never have put one.
+    """Return the ledger kept at ``rel``; None for a path that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
@@ -70,11 +70,11 @@ def from_path(rel: str) -> LedgerId | None:
 
 
 def read_by_java(rel: str) -> LedgerId | None:
-    """The ledger that the driver reads out of a key, canonical or not; None where it fails.
+    """Return the ledger that the driver reads from a key, canonical or not; None if the driver fails.
 
-    Java's ``UUID.fromString`` (11 and later) takes groups of other lengths, in either case, with a plus
-    sign, and drops the bits that do not fit; whatever stands before the last slash is not looked at. Digits
-    of other scripts, which it also takes, are not read here.
+    Java's ``UUID.fromString`` (11 and later) accepts groups of other lengths, in either case, with a plus
+    sign. It drops the bits that do not fit. The driver ignores everything before the last slash. Java
+    also accepts digits of other scripts; this function does not.
 
     >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
@@ -96,10 +96,10 @@ def read_by_java(rel: str) -> LedgerId | None:
 
 
 def listed_by_java(rel: str) -> int | None:
-    """The id that the driver's own listing makes of a key, as garbage collection uses it.
+    """Return the id that the driver's listing gives for a key; None if it gives none.
 
-    The listing goes from the key of id 0 to that of the largest id, which it leaves out, and drops the scope
-    of what it reads.
+    Garbage collection uses this listing. It goes from the key of id 0 to that of the largest id, without
+    the latter. It drops the scope of the ids that it reads.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -114,10 +114,10 @@ def listed_by_java(rel: str) -> int | None:
 
 
 def node_name(rel: str) -> str | None:
-    """The name that a key of the cluster's own has in ZooKeeper; None for ledgers and for unknown keys.
+    """Return the ZooKeeper name of one of the cluster's own keys; None for ledgers and unknown keys.
 
-    What ZooKeeper has no counterpart of keeps its name. A bookie called ``readonly`` has none: ZooKeeper
-    keeps the read-only bookies there.
+    A key without a counterpart in ZooKeeper keeps its name. A bookie called ``readonly`` has no ZooKeeper
+    name: ZooKeeper keeps the read-only bookies there.
 
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)
@@ -132,10 +132,10 @@ def node_name(rel: str) -> str | None:
 
 
 def children(scope: str, rel: str) -> tuple[bytes, bytes]:
-    """The range of keys below ``rel``: its first key, and the end that is not in it.
+    """Return the range of keys below ``rel``: its first key, and its exclusive end.
 
-    The byte after "/" is "0". Nothing but the slash keeps a neighbour out: a range from ``/a`` to ``/a0``
-    would hold ``/a-other`` too.
+    The byte after "/" is "0". The slash is needed to exclude neighbours: a range from ``/a`` to ``/a0``
+    would also contain ``/a-other``.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')
@@ -145,12 +145,12 @@ def children(scope: str, rel: str) -> tuple[bytes, bytes]:
 
 
 def key_bytes(path: str) -> bytes:
-    """The key at an absolute path."""
+    """Return the key at an absolute path."""
     return path.encode("utf-8", "surrogatepass")
 
 
 def key_text(key: bytes) -> str:
-    r"""A key as a path; bytes that are no UTF-8, which the driver never writes, as escapes.
+    r"""Return a key as a path. Bytes that are not UTF-8, which the driver never writes, become escapes.
 
     >>> key_text(b"/bk/ledgers/\xff")
     '/bk/ledgers/\\xff'

@@ -4,10 +4,11 @@
     00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
 
 Digits are hexadecimal, lower case, and unpadded in scope 0. For other scopes the proposal names four
-directories, the halves of the scope and those of the ledger; padding and file name are this program's choice.
-With eight digits they are none of the directories of scope 0, which have one or two, and the server's scan,
-which looks two levels down, finds no file in them. Directories without the padding are read as well
-(``0/1/0/2/2.idx``): a directory ``0/1`` then has indexes of scope 0 and steps to those of scope 1.
+directories: the halves of the scope and those of the ledger. Padding and file name are this program's
+choice. With eight digits these directories differ from those of scope 0, which have one or two. The
+server's scan looks two levels down, and finds no file in them. Directories without the padding are
+read as well (``0/1/0/2/2.idx``). So a directory ``0/1`` can hold indexes of scope 0 and directories
+of scope 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from auditor.model.ledger_id import MAX_LEDGER_ID, LedgerId
 
 STEPS = 4
-"""Directories between ``current`` and the file of a ledger outside scope 0."""
+"""Number of directories between ``current`` and the index file of a ledger outside scope 0."""
 
 _MASK = 2**64 - 1
 _NAME = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
@@ -38,7 +39,7 @@ _VALUES[ord("/")] = _SLASH
 
 
 def to_path(ledger_id: int) -> str:
-    """Where Sorted and Interleaved storage keep the index of a ledger, relative to ``current``.
+    """Return the path of a ledger's index in Sorted and Interleaved storage, relative to ``current``.
 
     >>> to_path(1), to_path(0x1234)
     ('0/1/1.idx', '12/34/1234.idx')
@@ -48,9 +49,9 @@ def to_path(ledger_id: int) -> str:
 
 
 def from_name(name: str) -> int | None:
-    """The ledger whose index a file is by its name, or None if it is not an index file's name.
+    """Return the ledger of an index file by its name; None if the name is not an index file's.
 
-    The server does not look at the directories either; compare with `to_path` to see whether they fit.
+    Like the server, this ignores the directories. Compare the path with `to_path` to check them.
 
     >>> from_name("1234.idx"), from_name("0001.idx"), from_name("notes.txt")
     (4660, None, None)
@@ -63,9 +64,9 @@ def from_name(name: str) -> int | None:
 
 
 def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
-    """`from_name` of many paths at once, each by its last step; -1 where that is not an index file's name.
+    """Return `from_name` of the last step of many paths at once; -1 if that is not an index file's name.
 
-    Every path has at least one "/", and five bytes.
+    Every path needs at least one "/" and five bytes.
 
     >>> ledger_ids([b"/l0/12/34/1234.idx", b"/l0/0/1/0001.idx", b"/l0/0/notes"]).tolist()
     [4660, -1, -1]
@@ -74,7 +75,7 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
     is_index = (octets[ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
     values = _VALUES[octets]
-    positions = ends - 5  # the last digit; it moves to the byte before the first
+    positions = ends - 5  # the last digit; the loop moves it to the byte before the first digit
     ids = np.zeros(len(paths), np.uint64)
     leading = np.full(len(paths), _NO_DIGIT, np.uint8)
     digits = np.zeros(len(paths), np.int64)
@@ -97,7 +98,7 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
 
 
 def scoped_to_path(ledger: LedgerId) -> str:
-    """Where the index of a ledger of a scope other than 0 is kept, relative to ``current``.
+    """Return the index path of a ledger outside scope 0, relative to ``current``.
 
     >>> scoped_to_path(LedgerId(-2, scope=1))
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
@@ -108,7 +109,7 @@ def scoped_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_paths(ledger: LedgerId) -> Iterator[str]:
-    """Every path that is read as that of a ledger's index: with the padding first, then without some of it.
+    """Yield every path at which a ledger's index is read: first with the padding, then without some of it.
 
     >>> list(scoped_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -118,17 +119,17 @@ def scoped_paths(ledger: LedgerId) -> Iterator[str]:
 
 
 def spellings(steps: Sequence[int]) -> Iterator[str]:
-    """Every way to write some steps, the one with all of the padding first.
+    """Yield every spelling of some directory steps, the fully padded one first.
 
     >>> list(spellings([0xdeadbeef, 2]))
     ['deadbeef/00000002', 'deadbeef/2']
     """
-    # A dict keeps the order, and what needs no padding comes once.
+    # A dict keeps the order and removes duplicates: a step of eight digits needs no padding.
     return map("/".join, product(*(dict.fromkeys((f"{step:08x}", f"{step:x}")) for step in steps)))
 
 
 def third_step(place: str, name: str) -> tuple[int, ...] | None:
-    """The three steps to a directory below two others, where they lead to a scope other than 0.
+    """Return the numbers of a directory and the two above it; None unless they lead to a scope other than 0.
 
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
@@ -139,7 +140,7 @@ def third_step(place: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scoped_top(name: str) -> bool:
-    """Whether a directory in ``current`` is the first step to such files.
+    """Return whether a directory in ``current`` is the first step to index files outside scope 0.
 
     >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
     (True, False, False)
@@ -148,7 +149,7 @@ def is_scoped_top(name: str) -> bool:
 
 
 def step(name: str) -> int | None:
-    """The half that a directory below the first one stands for, padded or not; None if it is not a step.
+    """Return the number that a directory's name stands for, padded or not; None if it is no such name.
 
     >>> step("0000001f"), step("1f"), step("01f")
     (31, 31, None)
@@ -157,7 +158,7 @@ def step(name: str) -> int | None:
 
 
 def ledger_spelt(steps: Sequence[int]) -> LedgerId:
-    """The ledger whose directories these are; what is not there counts as 0.
+    """Return the ledger with these directories; missing directories count as 0.
 
     >>> ledger_spelt([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
@@ -168,7 +169,7 @@ def ledger_spelt(steps: Sequence[int]) -> LedgerId:
 
 
 def scoped_from_name(name: str) -> int | None:
-    """The id in its scope of the ledger whose index a file is by its name, or None if it is no such name.
+    """Return the signed id of an index file's ledger within its scope; None for any other file.
 
     >>> scoped_from_name("fffffffffffffffe.idx"), scoped_from_name("0002.idx")
     (-2, None)

@@ -5,22 +5,23 @@
     long hierarchical     000/0000/0000/0000/L0001
     hierarchical          legacy below 2^31 - 1 (Integer.MAX_VALUE), long from that id on
 
-Ledgers outside scope 0 (BP-35's long-long hierarchical layout) lie below ``scopes``:
+Ledgers outside scope 0 (BP-35's long-long hierarchical layout) are below ``scopes``:
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
-The proposal keeps scope 0 in the long hierarchical layout and leaves the rest to "a different znode". The
-name ``scopes`` and the groups of four hexadecimal digits are this program's choice: the server's listing and
-garbage collection pass over such a name, and 65,536 children fit into one answer. Both halves are unsigned
-here, because an id that is taken from a UUID is negative as a signed number.
+The proposal keeps scope 0 in the long hierarchical layout and leaves the rest to "a different znode".
+The name ``scopes`` and the groups of four hexadecimal digits are this program's choice: the server's
+listing and garbage collection skip such a name, and 65,536 children fit into one answer. Both halves
+are unsigned here, because an id from a UUID can be negative as a signed number.
 
 Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
 
     underreplication/ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>     a mark: 16 bits of the id a level, in hexadecimal
     underreplication/locks/urL<id>                           a lock: held while a replication worker repairs
 
-The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server finds
-marks by name and then reads the path that the *id* says: a mark in another branch is invisible to it.
+The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server
+finds marks by name, and then reads the path that follows from the *id*. So it does not see a mark in
+another branch.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ FIRST_LONG_ID = 2**31 - 1
 
 
 class KeyLayout(Protocol):
-    """Where ledgers of scope 0 are kept, and which ledger is kept somewhere."""
+    """A mapping between ledgers of scope 0 and paths."""
 
     def to_path(self, ledger_id: int) -> str:
-        """Where the layout keeps a ledger, relative to the root."""
+        """Return the path of a ledger, relative to the root."""
 
     def from_path(self, rel: str) -> int | None:
-        """The ledger kept at ``rel``, or None where `to_path` would never have put one."""
+        """Return the ledger kept at ``rel``; None for a path that `to_path` never returns."""
 
 
 class _Digits:
-    """The decimal digits of an id in groups of these widths; the last group is as long as it must be."""
+    """A layout with the decimal digits of an id in groups of these widths. The last group may be longer."""
 
     def __init__(self, *widths: int, most: int = MAX_LEDGER_ID) -> None:
         self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
@@ -73,7 +74,7 @@ class _Digits:
 
 
 class _Hierarchical:
-    """Two trees of digits, each for ids of its own."""
+    """A layout with two trees of digits, for small and for large ids."""
 
     def to_path(self, ledger_id: int) -> str:
         return (LEGACY_HIERARCHICAL if ledger_id < FIRST_LONG_ID else LONG_HIERARCHICAL).to_path(ledger_id)
@@ -100,10 +101,10 @@ LAYOUTS = {
 
 
 SCOPES = "scopes"
-"""The child of the root below which all of them lie."""
+"""Child of the root that holds all ledgers outside scope 0."""
 
 SCOPE_LEVELS = 7
-"""Steps between `TOP` and a ledger: four of its scope, three of its id."""
+"""Number of steps between `SCOPES` and a ledger: four of its scope, three of its id."""
 
 _SCOPED = re.compile(SCOPES + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_LEVELS) + r"/L([0-9a-f]{4})")
 _SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
@@ -111,7 +112,7 @@ _SCOPE_DIGITS = 16
 
 
 def to_scoped_path(ledger: LedgerId) -> str:
-    """Where a ledger of a scope other than 0 is kept, relative to the root.
+    """Return the path of a ledger outside scope 0, relative to the root.
 
     >>> to_scoped_path(LedgerId(2, scope=1))
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
@@ -122,7 +123,9 @@ def to_scoped_path(ledger: LedgerId) -> str:
 
 
 def ledger_of_path(rel: str) -> LedgerId | None:
-    """The ledger that ``rel`` spells, of scope 0 too: where none belongs, and one could still be put.
+    """Return the ledger that ``rel`` spells; None if it spells none.
+
+    It may be of scope 0: such a ledger does not belong there, but could be there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
@@ -132,7 +135,7 @@ def ledger_of_path(rel: str) -> LedgerId | None:
 
 
 def is_inner_of_scopes(rel: str) -> bool:
-    """Whether ``rel`` is a step on the way to such a ledger.
+    """Return whether ``rel`` is a step on the way to a ledger outside scope 0.
 
     >>> is_inner_of_scopes("scopes"), is_inner_of_scopes("scopes/0000/0000"), is_inner_of_scopes("scopes/x")
     (True, True, False)
@@ -142,7 +145,7 @@ def is_inner_of_scopes(rel: str) -> bool:
 
 
 class ScopeSpan(NamedTuple):
-    """Ids that a znode could lead to: ``low`` to ``high`` of one scope, or of any where that is None."""
+    """Ids that a znode can lead to: ``low`` to ``high`` of one scope. ``scope`` is None for any scope."""
 
     scope: int | None
     low: int
@@ -150,7 +153,7 @@ class ScopeSpan(NamedTuple):
 
 
 def scope_span(rel: str) -> ScopeSpan:
-    """What a ledger could be that lies at or below ``rel``: as far as its steps, from the top, spell one.
+    """Return the ledgers that can be at or below ``rel``, as far as its steps from the top spell an id.
 
     >>> scope_span("scopes/0000/0000/0000/0001/ffff")
     ScopeSpan(scope=1, low=-281474976710656, high=-1)
@@ -180,14 +183,14 @@ _MARK_DIGITS = 19
 
 
 class MarkPlace(NamedTuple):
-    """What a znode below the marks is; ``ledger_id`` is None where no id can be read from its name."""
+    """The kind of a znode below the marks. ``ledger_id`` is None if its name contains no id."""
 
     kind: MarkKind
     ledger_id: int | None = None
 
 
 def mark_to_path(ledger_id: int) -> str:
-    """Where the mark of a ledger lies, relative to the root.
+    """Return the path of a ledger's mark, relative to the root.
 
     >>> mark_to_path(0x0123456789abcdef)
     'underreplication/ledgers/0123/4567/89ab/cdef/urL81985529216486895'
@@ -197,12 +200,12 @@ def mark_to_path(ledger_id: int) -> str:
 
 
 def classify_mark(rel: str) -> MarkPlace:
-    """Say what a znode is, from its path relative to the root.
+    """Return the kind of a znode, by its path relative to the root.
 
-    ``mark``: a mark in its place. ``misplaced``: a mark that the server does not see, in another branch or
-    not written as the server writes it. ``malformed``: neither a mark nor a directory of them; a name that
-    starts with ``urL`` and holds no id makes the server's listing fail. ``inner``: a directory. ``other``:
-    not below the marks.
+    ``mark``: a mark in its place. ``misplaced``: a mark that the server does not see, in another branch
+    or in another spelling than the server's. ``malformed``: neither a mark nor a directory of marks. (A
+    name that starts with ``urL`` and has no id makes the server's listing fail.) ``inner``: a directory.
+    ``other``: not below the marks.
 
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPlace(kind='misplaced', ledger_id=1)
@@ -220,7 +223,7 @@ def classify_mark(rel: str) -> MarkPlace:
 
 
 def lock_to_path(ledger_id: int) -> str:
-    """Where the lock of a ledger lies, relative to the root.
+    """Return the path of a ledger's lock, relative to the root.
 
     >>> lock_to_path(1)
     'underreplication/locks/urL0000000001'
@@ -229,7 +232,7 @@ def lock_to_path(ledger_id: int) -> str:
 
 
 def lock_from_path(rel: str) -> int | None:
-    """The ledger whose lock lies at ``rel``, or None where `lock_to_path` would never have put one.
+    """Return the ledger whose lock is at ``rel``; None for a path that `lock_to_path` never returns.
 
     >>> lock_from_path("underreplication/locks/urL0000000001"), lock_from_path("underreplication/locks")
     (1, None)

@@ -1,15 +1,14 @@
-"""What a znode or key below the root is: a ledger, a step on the way to one, a broken one, or none of these.
+"""Classification of a znode or key below the root: a ledger, a step to one, malformed, or other.
 
-The server does not check what it lists: it strings together whatever digits it finds in the names on the way
-down, and its garbage collection acts on the ids that come out. So a znode that is not a ledger's path keeps
-two facts: the id that Java would list, and the ids that it could stand for. A name that Java's own parser
-takes for a ledger's (L and digits, in another width or tree) could be that ledger's metadata, put in the
-wrong place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for none: it says
-nothing of any ledger.
+The server does not check its listing: it joins whatever digits it finds in the names on the way down,
+and its garbage collection acts on the resulting ids. So a znode that is not at a ledger's path has
+two facts here: the id that Java would list, and the ids that it could stand for. A name that Java's
+parser accepts for a ledger (L and digits, in another width or tree) could be that ledger's metadata
+in the wrong place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for
+no ledger.
 
-A path that another layout has for a ledger could be that ledger's metadata as well, exactly as it stands: a
-store whose LAYOUT was changed has a whole tree of them. `HIERARCHICAL` keeps both trees of digits, each for
-ids of its own.
+A path that another layout uses for a ledger could be that ledger's metadata too. A store whose LAYOUT
+was changed has a whole tree of them. `HIERARCHICAL` has both trees of digits, each for other ids.
 """
 
 from __future__ import annotations
@@ -27,12 +26,14 @@ PlaceKind = Literal["ledger", "inner", "malformed", "other"]
 
 
 class Place(NamedTuple):
-    """What one znode or key is.
+    """The kind of one znode or key, and its ledgers. Ids are signed 64-bit numbers.
 
-    ``ledger_id``: the ledger's, or for ``malformed`` the id that Java would list, if any. ``low`` and
-    ``high``: the ids it is, leads to, or could stand for, inclusive; both None where it stands for none. All
-    three are signed 64-bit numbers; ``other`` has none. ``scope_id``: the scope of them (BP-35), signed too;
-    None where it could be any.
+    Attributes:
+        kind: see `classify`.
+        ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None without one.
+        low: smallest id that it is, leads to, or could stand for; None if it stands for no ledger.
+        high: largest such id, inclusive; None like ``low``.
+        scope_id: scope of these ids (BP-35); None if it could be any.
     """
 
     kind: PlaceKind
@@ -41,16 +42,16 @@ class Place(NamedTuple):
     high: int | None = None
     scope_id: int | None = 0
     layout: LayoutKind | None = None
-    """Of ``malformed``: the other layout that keeps a ledger at this very path, if one does."""
+    """For ``malformed``: the other layout that keeps a ledger at this path; None without one."""
 
 
 class _Shape(NamedTuple):
-    """One tree: the width of its top names, how many levels of four digits follow before the leaves."""
+    """The form of a tree: the pattern of its top names, and the number of four-digit levels below them."""
 
     top: re.Pattern[str]
     depth: int
     digits: int
-    clamped: bool  # Java keeps only the ids that lie within the leaf's parent, and takes no non-decimal name
+    clamped: bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
 
 
 _SHORT = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
@@ -69,16 +70,16 @@ _SEARCHED_LAYOUTS = (
     LayoutKind.LONG_HIERARCHICAL,
     LayoutKind.ETCD,
 )
-"""In the order in which a path that is not of the store's own layout is looked for in them."""
+"""Layouts to search for a path that is not of the store's own layout, in this order."""
 _LEVEL = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
 _LEAF = re.compile(r"L[0-9]+")
 _JAVA_LONG = re.compile(r"[+-]?[0-9]+")
-_MAX_NAME = 64  # no id needs more digits; a longer name is not worth a number of its size
+_MAX_NAME = 64  # no id needs more digits; longer names are not parsed
 
 
 def to_path(kind: LayoutKind, ledger_id: int) -> str:
-    """Where layout ``kind`` keeps a ledger of scope 0, relative to the root.
+    """Return the path of a ledger of scope 0 in layout ``kind``, relative to the root.
 
     >>> to_path(LayoutKind.FLAT, 7), to_path(LayoutKind.HIERARCHICAL, 7)
     ('L0000000007', '00/0000/L0007')
@@ -89,7 +90,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
 
 
 def from_path(kind: LayoutKind, rel: str) -> int | None:
-    """The ledger of scope 0 kept at ``rel``, or None where `to_path` would never have put one.
+    """Return the ledger of scope 0 kept at ``rel``; None for a path that `to_path` never returns.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
@@ -101,7 +102,7 @@ def from_path(kind: LayoutKind, rel: str) -> int | None:
 
 
 def classify(kind: LayoutKind, rel: str) -> Place:
-    """Say what the znode at ``rel``, relative to the root, is in a tree of layout ``kind``.
+    """Return the kind of the znode at ``rel``, relative to the root, in a tree of layout ``kind``.
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
     Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0, layout=None)
@@ -126,7 +127,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     if ledger_id is not None:
         return Place("ledger", ledger_id, ledger_id, ledger_id)
     names = rel.split("/")
-    if names[0] == ledger_path.SCOPES:  # beside the tree of every layout
+    if names[0] == ledger_path.SCOPES:  # exists in every layout
         return _scoped_place(rel, names)
     own = Place("other")
     if kind is LayoutKind.FLAT:
@@ -139,7 +140,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
 
 
 def unread_place(kind: LayoutKind, rel: str) -> Place:
-    """Which ledgers may lie unseen at or below ``rel``, which could not be read: its ``low`` to ``high``.
+    """Return the place of a path that could not be read: ledgers from ``low`` to ``high`` may be below it.
 
     >>> [unread_place(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
@@ -152,7 +153,7 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
 
 
 def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
-    """A path at which another layout keeps a ledger, or that leads to one; else what it is in this one."""
+    """Return the place of a path in another layout if that has a ledger at or below it; else ``own``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:
@@ -166,19 +167,22 @@ def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
 
 
 def _below(place: Place, deeper: bool) -> Place:
-    """A znode below a leaf is nothing that Java lists; it can stand for no more than the leaf could."""
+    """Return the place of a znode below a leaf.
+
+    Java does not list it, and it stands for no more than the leaf.
+    """
     if not deeper or place.kind == "other":
         return place
     return Place("malformed", None, place.low, place.high)
 
 
 def _etcd(rel: str) -> Place:
-    """A key is one name and no path: the driver reads the id out of what stands after its last slash.
+    """Classify a key. The driver treats it as one name: it reads the id after the last slash.
 
-    A name that it cannot read makes its listing fail as a whole, so that nothing is collected; no ledger can
-    have such a name, so it stands for none. Only below the key of a ledger it is taken to belong to that
-    ledger. No ledger of scope 0 has an id below 0 (LedgerMetadataBuilder refuses it, the driver's listing
-    ends before its key), so such a key stands for none either.
+    A name that it cannot read makes its whole listing fail, so nothing is collected. No ledger can have
+    such a name, so it stands for none. Below the key of a ledger it counts as that ledger's. No ledger of
+    scope 0 has an id below 0 (LedgerMetadataBuilder refuses it, and the driver's listing ends before its
+    key). So such a key stands for none either.
     """
     ledger = etcd.from_path(rel)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
@@ -198,9 +202,9 @@ def _etcd(rel: str) -> Place:
 
 
 def _scoped_place(rel: str, names: list[str]) -> Place:
-    """Java passes over the whole tree, so it makes no id of anything in it.
+    """Classify a path below ``scopes``. Java skips this tree, so it lists no id in it.
 
-    A ledger of scope 0 does not belong there; it could be one that was put in the wrong place.
+    A ledger of scope 0 does not belong there, but it could be one in the wrong place.
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_LEVELS + 2]))
     if ledger is not None:
@@ -214,7 +218,10 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
 
 
 def _flat(name: str) -> Place:
-    """Flat listings parse whatever follows the L as a signed number and skip what does not parse."""
+    """Classify a name in the flat layout.
+
+    Java parses the text after L as a signed number, and skips failures.
+    """
     if not name.startswith("L") or name in _SPECIAL:
         return Place("other")
     ledger_id = FLAT.from_path(name)
@@ -237,7 +244,7 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
         if leaf in _SPECIAL or leaf.startswith("ID-"):
             return Place("other")
         ledger_id = LAYOUTS[kind].from_path("/".join(names))
-        if ledger_id is not None:  # asked for a znode below this ledger's
+        if ledger_id is not None:  # the path is below that of this ledger
             return Place("ledger", ledger_id, ledger_id, ledger_id)
     listed = _bulk_listing_id(shape, inner, leaf)
     stands = listed if _LEAF.fullmatch(leaf) else None
@@ -245,7 +252,10 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
 
 
 def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
-    """The id that the server's bulk listing makes of a leaf: all digits on the way, as a wrapping long."""
+    """Return the id that the server's bulk listing gives for a leaf: all digits of its path.
+
+    They are read as a wrapping long. Return None if the listing fails or skips the leaf.
+    """
     if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
         return None  # the server's listing fails here as a whole
     prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner)))
@@ -256,15 +266,13 @@ def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
 
 
 def _java_long(digits: str) -> int:
-    """Digits read into a Java long, which overflows in silence.
+    """Return digits as a Java long, which overflows silently.
 
     >>> _java_long("9999999999999999999")
     -8446744073709551617
     """
     value = 0
-    for start in range(
-        0, len(digits), 18
-    ):  # in steps: the digits of a hostile name never become one huge number
+    for start in range(0, len(digits), 18):  # in steps: a hostile name must not become one huge number
         part = digits[start : start + 18]
         value = (value * 10 ** len(part) + int(part)) & (2**64 - 1)
     return value - 2**64 if value >> 63 else value

@@ -1,11 +1,11 @@
-"""Znode paths of ledgers by the thousand: those that are as a server writes them, read as columns of digits.
+"""Vectorised parsing of ledger paths in their canonical form, as columns of digits.
 
     hierarchical   dd/dddd/Ldddd              legacy-hierarchical the same, hierarchical below 2^31 - 1
     long           ddd/dddd/dddd/dddd/Ldddd   hierarchical from 2^31 - 1 on
     flat           Ldddddddddd
     etcd           ledgers/00000000-0000-0000-hhhh-hhhhhhhhhhhh, lower-case hexadecimal digits
 
-Any other path, of whatever kind, is left to `auditor.keys.ledger_tree.classify`.
+`auditor.keys.ledger_tree.classify` handles all other paths.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
 _LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
-"""Ids from here on are left out: the next ten digits could be more than a long holds."""
+"""First id that this module leaves out: with ten more digits it could exceed a long."""
 
 _KEY = b"ledgers/00000000-0000-0000-"
 _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
@@ -38,9 +38,12 @@ _FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
-    """The ids of the ledgers of scope 0 kept at ``paths``, each from its byte ``start`` on in UTF-8.
+    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in another form.
 
-    -1 where a path is not plainly a ledger's of layout ``kind``; `classify` then says what it is.
+    Args:
+        kind: layout of the ledgers.
+        paths: paths of znodes or keys.
+        start: number of UTF-8 bytes to skip at the beginning of each path.
 
     >>> ledger_ids(LayoutKind.HIERARCHICAL, ["/bk/00/0000/L0042", "/bk/00/0000"], 4).tolist()
     [42, -1]
@@ -71,7 +74,7 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
 
 
 def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
-    """The numbers that the last two groups of a UUID spell; -1 where they are none that a long holds."""
+    """Return the numbers of the last two groups of a UUID; -1 if they are no digits or exceed a long."""
     letters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
     digits = _HEX_DIGITS[np.delete(letters, _HYPHEN, axis=1)]
     fits = (digits < 16).all(axis=1) & (digits[:, 0] < 8) & (letters[:, _HYPHEN] == ord("-"))
@@ -82,6 +85,6 @@ def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Up to ten decimal digits a row."""
+    """Return the number of up to ten decimal digits in each row."""
     number: NDArray[np.int64] = digits @ 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     return number

@@ -1,14 +1,15 @@
-"""Where Pulsar keeps what refers to ledgers, below its root: znode path to names.
+"""Znode paths of Pulsar's references to ledgers, below Pulsar's root.
 
     managed-ledgers/T/NS/persistent/TOPIC[/CURSOR]             a topic or one partition (NAME-partition-N)
     managed-ledgers/T/CLUSTER/NS/persistent/TOPIC[/CURSOR]     the same in the names of old clusters (V1)
     managed-ledgers/T/NS/segment/TOPIC/SSSS-EEEE-ID[/CURSOR]   a segment of a scalable topic (Pulsar 5)
-    schemas/T/NS/TOPIC                                         a schema; of V1 names without the cluster
+    schemas/T/NS/TOPIC                                         a schema; V1 names without the cluster
     pulsar/functions/LOG/IDENTIFIER/ledgers/SEGMENT            a segment of a DistributedLog
-    pulsar/functions/LOG/IDENTIFIER/allocation                 a ledger that it made in advance
+    pulsar/functions/LOG/IDENTIFIER/allocation                 a ledger that it created in advance
 
-Names of topics and cursors are encoded as Java's URLEncoder does: ``/`` as ``%2F``, a space as ``+``. Five
-levels down is a V1 topic, a cursor or a segment: the word ``persistent`` or ``segment`` tells which.
+Names of topics and cursors are encoded like Java's URLEncoder does: ``/`` as ``%2F``, a space as
+``+``. A path with five levels is a V1 topic, a cursor or a segment; the word ``persistent`` or
+``segment`` decides.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _PERSISTENT, _SEGMENT = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """What a znode is; of `INNER` there is nothing to read, `UNKNOWN` has a path that no known layout has."""
+    """Kinds of znodes. An `INNER` one has no content to read. An `UNKNOWN` one fits no known layout."""
 
     INNER = "inner"
     TOPIC = "topic"
@@ -37,10 +38,10 @@ class NodeKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """A path taken apart; names are decoded, and None where the path has none.
+    """The decoded names in a path; None for those that it lacks.
 
-    ``cluster`` is that of a V1 name. ``topic`` is the local name with its partition or segment; of a
-    DistributedLog it is the log's name.
+    ``cluster`` is that of a V1 name. ``topic`` is the local name with its partition or segment, or the
+    name of a DistributedLog.
     """
 
     kind: NodeKind
@@ -52,7 +53,7 @@ class Names(NamedTuple):
 
 
 def names_of(path: str) -> Names:
-    """Take the path of a znode apart; it is that below Pulsar's root.
+    """Return the names in the path of a znode below Pulsar's root.
 
     >>> names_of("managed-ledgers/shop/orders/persistent/a+b/sub%2Fone")[:5]
     (<NodeKind.CURSOR: 'cursor'>, 'shop', 'orders', 'a b', 'sub/one')

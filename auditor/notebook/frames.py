@@ -1,7 +1,7 @@
-"""Parts of a finished run as small pandas frames, for a notebook: ``run.frames``.
+"""Small pandas frames on parts of a finished run, for a notebook: ``run.frames``.
 
-Every frame is bounded, whatever the size of the cluster: by a number of rows that the caller chooses, or by
-what it shows (days, checks, runs). For all of a table take `auditor.notebook.run.Run.tables` or `views`.
+The number of rows is limited whatever the size of the cluster: by the caller's limit, or by the number of
+days, checks or runs. `auditor.notebook.run.Run.tables` and `views` give whole tables.
 """
 
 from __future__ import annotations
@@ -28,19 +28,21 @@ if TYPE_CHECKING:
     from auditor.notebook.run import Run
 
 ROWS = 1_000
-"""Rows of a frame of findings, unless asked for more."""
+"""Default number of rows in a frame of findings."""
 
 COLUMNS = 120
-"""Columns of a ledger's stripes, unless asked for more."""
+"""Default number of columns in a frame of a ledger's stripes."""
 
 STRIPES_ROWS = 1_000
 
 
 class Frames:
-    """What `Run.frames` gives. Times are pandas times in UTC; ids that may be absent are nullable integers.
+    """Frames of a run.
+
+    Times are pandas times in UTC. Ids that may be absent are nullable integers.
 
     Raises:
-        RunError: from any method, where a part of the run is missing or broken; the message names it.
+        RunError: from any method, if a part of the run is missing or broken; the message names it.
     """
 
     def __init__(self, run: Run) -> None:
@@ -51,10 +53,10 @@ class Frames:
         return f"<frames of {self._run.path}: {', '.join(names)}>"
 
     def by_id(self) -> pd.DataFrame:
-        """How many findings there are of each check, of every confidence: no finding is read for it.
+        """Return the number of findings of each check, without reading findings.
 
-        Index: id, the most urgent first. Columns: urgency, severity, count, and of these confirmed, suspect,
-        unknown; new and worse since the run before; suppressed.
+        Index: id, the most urgent first. Columns: urgency, severity, count; confirmed, suspect and unknown,
+        which add up to count; new and worse since the run before; suppressed.
         """
         sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
         rows = []
@@ -74,10 +76,10 @@ class Frames:
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
 
     def causes(self) -> pd.DataFrame:
-        """What one thing explains, by check: no finding is read for it.
+        """Return the causes that explain findings, with the number of findings of each check.
 
-        Columns: number (the column cause of findings), kind, sentence, id, urgency, severity, count; the most
-        urgent cause first, and in it the most urgent check.
+        No finding is read. Columns: number (equal to the column cause of findings), kind, sentence, id,
+        urgency, severity, count. The most urgent cause comes first, and in it the most urgent check.
         """
         rows = [
             {**{name: cause[name] for name in ("number", "kind", "sentence")}, **finding}
@@ -87,25 +89,25 @@ class Frames:
         return _frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
 
     def by_day(self) -> pd.DataFrame:
-        """Findings of this run by the day on which a run first saw them: since when it is known.
+        """Return the findings of this run by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, as far back as runs of this cluster lie unbroken beside this one;
-        ascending. Columns: the severities, numbers of findings.
+        Index: first_seen, a day in UTC, ascending. It goes back as far as runs of this cluster lie beside
+        this one without a gap. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
         return _by_day(counts, map(str, Severity), "first_seen")
 
     def ledgers_by_day(self) -> pd.DataFrame:
-        """Ledgers by the day on which they were made and by class: when the broken ones were written.
+        """Return the number of ledgers by creation day and class, which dates the broken ones.
 
-        Index: created, a day in UTC, NaT where neither metadata nor store knows it; ascending. Columns:
-        healthy, below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table
-        verdicts; numbers of ledgers.
+        Index: created, a day in UTC, ascending; NaT if neither metadata nor store knows it. Columns: healthy,
+        below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table verdicts.
+        Values: numbers of ledgers.
         """
         return _by_day(days_of(self._run), CLASSES, "created")
 
     def findings(self, id: str | None = None, severity: str | None = None, limit: int = ROWS) -> pd.DataFrame:
-        """The first findings, of one check or one severity if that is given, the worst first.
+        """Return the first findings, the worst first; ``id`` and ``severity`` select a check and a severity.
 
         Columns: id, severity, confidence, scope_id, ledger_id, bookie_id, missing (entries, over all
         bookies), bookies (with missing or unknown entries), change, first_seen, suppressed, message,
@@ -122,7 +124,7 @@ class Frames:
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
-        """The first findings that name a bookie, as their subject or as lacking entries or unknown.
+        """Return the first findings that name a bookie, also those that only count it as missing or unknown.
 
         ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
         missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
@@ -130,11 +132,11 @@ class Frames:
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
     def stripes(self, ledger_id: int, scope_id: int = 0, columns: int = COLUMNS) -> pd.DataFrame:
-        """One ledger, bookies down and entries across: held, missing, some missing, unknown, surplus,
-        not expected.
+        """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
-        Index: bookie_id, of the first 1,000. Columns: first_entry; a column is an entry, or the entries up
-        to the next column where the ledger has more entries than ``columns``.
+        Values: held, missing, some missing, unknown, surplus, not expected. Index: bookie_id, of the first
+        1,000. Columns: first_entry. If the ledger has more entries than ``columns``, a column covers the
+        entries up to the next column.
         """
         view = self._run.ledger(ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
@@ -146,10 +148,10 @@ class Frames:
         )
 
     def bookies(self) -> pd.DataFrame:
-        """What each bookie has, lacks and has too much: the worst 5,000 first.
+        """Return the replica counts of each bookie, the worst 5,000 first.
 
-        Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability,
-        the share of its replicas that is surely whole.
+        Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability, the
+        share of its replicas that is known to be whole.
         """
         kinds = {
             figure_field.name: "int64" if figure_field.type == "int" else "object"
@@ -162,9 +164,9 @@ class Frames:
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
 
     def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
-        """What the entry logs are full of, the largest first, as ``bkaudit space`` adds it up.
+        """Return the contents of the entry logs, the largest first, with the sums of ``bkaudit space``.
 
-        Index: the bookie, ledger, application or age. Columns: bytes, and of these those of each class.
+        Index: the bookie, ledger, application or age. Columns: bytes, and the bytes of each class.
         """
         from auditor.runs.load_space import space_view
 
@@ -175,11 +177,16 @@ class Frames:
         return pd.DataFrame(rows, index, ["bytes", *names], "int64")
 
     def failures(self) -> pd.DataFrame:
-        """What the loss of each bookie, rack and region alone would cost, as ``bkaudit simulate`` says it.
+        """Return the effect of losing each bookie, rack or region alone, as ``bkaudit simulate`` reports it.
 
-        Index: level and name, the worst of each level first. Columns: bookies; ledgers, entries and bytes
-        that are lost, as indexes hold them and by promise; ledgers below ack quorum and below write quorum,
-        and open ones that recovery could not close; ledgers_possible, if all that is unknown is bad.
+        Index: level and name, the worst of each level first. Columns:
+
+        - bookies: number of bookies that are lost together
+        - ledgers, entries, bytes: lost by what indexes hold today
+        - promised_ledgers, promised_entries, promised_bytes: lost if every copy were there
+        - ledgers_possible: lost ledgers if all that is unknown were missing
+        - below_ack_quorum, below_write_quorum: ledgers with too few copies left
+        - unrecoverable: open ledgers that recovery could not close
         """
         from auditor.runs.reader import RunReader
         from auditor.simulate.simulation import simulate_all
@@ -205,10 +212,11 @@ class Frames:
         return pd.DataFrame(rows, names)
 
     def disks(self) -> pd.DataFrame:
-        """What lies beside the entry logs of each bookie, and its fullest file system.
+        """Return the bytes beside the entry logs of each bookie, and its fullest file system.
 
-        Index: bookie_id. Columns: journals, indexes, rocksdb, other, in bytes; capacity and free, null where
-        no file system was seen; unread, directories that were not seen whole.
+        Index: bookie_id. Columns: journals, indexes, rocksdb and other, in bytes; capacity and free, in
+        bytes. Both are null if no file system was seen. The column unread is the number of directories that
+        were not seen whole.
         """
         from auditor.runs.disk_forecasts import disk_totals
 
@@ -228,11 +236,11 @@ class Frames:
         return frame.set_index("name").rename_axis("bookie_id")
 
     def owners(self, level: Level = "namespace", limit: int = ROWS) -> pd.DataFrame:
-        """What the ledgers of each tenant, namespace or topic add up to, those with the worst findings first.
+        """Return the totals of the ledgers of each tenant, namespace or topic, the worst findings first.
 
-        Index: the name, empty of what belongs to nobody that is known. Columns: ledgers, bytes, entries
-        (of closed ledgers that an owner names, one copy), dangling (references to ledgers that are gone),
-        unowned, leaked_bytes, leaked_entries, and the severities, numbers of findings.
+        Index: the name; empty for ledgers without a known owner. Columns: ledgers, bytes and entries (of
+        closed ledgers that an owner names, one copy), dangling (references to ledgers that are gone),
+        unowned, leaked_bytes, leaked_entries, and the severities, with numbers of findings.
         """
         totals = self._run.owners(level)[:limit]
         columns = ["ledgers", "bytes", "entries", "dangling", "unowned", "leaked_bytes", "leaked_entries"]
@@ -248,10 +256,10 @@ class Frames:
         return pd.DataFrame(rows, index, [*columns, *severities], "int64")
 
     def leaks(self, limit: int = ROWS) -> pd.DataFrame:
-        """The ledgers that belong to nobody, in the order in which to look at them.
+        """Return the leaked ledgers, which have no owner, in the order in which to look at them.
 
-        Index: ledger_id. Columns: confidence, owner (the last known one), claim (its path), made (a time, NaT
-        where nothing says it), bytes and entries (null where the ledger is not closed), state, why, doubt.
+        Index: ledger_id. Columns: confidence; owner, the last known one; claim, its path; made, a time, NaT
+        if unknown; bytes and entries, null if the ledger is not closed; state, why, doubt.
         """
         leak_rows = [asdict(leak) for leak in islice(self._run.leaks, limit)]
         frame = _frame(leak_rows, [leak_field.name for leak_field in fields(Leak)])
@@ -260,10 +268,10 @@ class Frames:
         return frame.astype(numbers).assign(made=creation_time).set_index("ledger_id")
 
     def history(self, limit: int = ROWS) -> pd.DataFrame:
-        """The newest runs of this cluster in the directory that this one lies in, the oldest first.
+        """Return the newest runs of this cluster in this run's directory, the oldest first.
 
-        Index: finished. Columns: run (the name of its directory), verdict, complete, the severities, and new,
-        fixed, worse, better, same and unseen since the run before, null where there was none.
+        Index: finished. Columns: run, the name of its directory; verdict, complete, the severities; new,
+        fixed, worse, better, same and unseen since the run before, null if there was none.
         """
         from auditor.runs.siblings import sibling_runs
 
@@ -284,7 +292,7 @@ class Frames:
         return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
 
     def _display_frame(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
-        """Rows of findings as a frame, with what the table changes says of them."""
+        """Return rows of findings as a frame, with their change, first day and suppression."""
         fingerprints = [row["fingerprint"] for row in rows]
         standings = standings_of(self._run.directory, self._run.report, fingerprints)
         standing_rows = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
@@ -310,7 +318,11 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
-    """Rows as a frame. Severities compare as such, the worst first; ids lose no digit where one is absent."""
+    """Return rows as a frame.
+
+    Severities are ordered categories, the worst first. Nullable integers keep all digits of an id if another
+    is absent.
+    """
     rows = list(rows)
     kinds: dict[str, Any] = dict.fromkeys(_NULLABLE, "Int64")
     kinds["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
@@ -323,7 +335,7 @@ def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.Data
 
 
 def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
-    """Counts by day, the unknown one last."""
+    """Return counts by day as a frame; the unknown day is last."""
     columns = list(columns)
     days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
     times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]

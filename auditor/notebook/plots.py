@@ -1,7 +1,7 @@
-"""Pictures of a finished run in one call each, for a notebook: ``run.plot.stripes(42)``.
+"""Pictures of a finished run, one call each, for a notebook: ``run.plot.stripes(42)``.
 
-Each is a matplotlib Figure of its own, which a notebook shows as it is and ``savefig`` writes. What is drawn
-is bounded as `auditor.notebook.frames` is.
+Each picture is a matplotlib Figure, which a notebook shows and ``savefig`` writes. Its contents are limited
+as in `auditor.notebook.frames`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from auditor.notebook.run import Run
 
 STEPS = 90
-"""Bars of a picture over time at most; more days are drawn as weeks, months, years or decades."""
+"""Largest number of bars in a picture over time; more days become weeks, months, years or decades."""
 
 _WIDTH, _MOST_HEIGHT = 9.0, 40.0  # inches
 _LABEL = 36  # characters
@@ -36,12 +36,12 @@ _TICKS = 12
 _LENGTHS = {"day": 1, "week": 7, "30 days": 30, "365 days": 365, "3,650 days": 3650}
 
 BARS = 30
-"""Bookies, checks and runs in one picture at most: the worst, or the newest."""
+"""Largest number of bookies, checks or runs in a picture: the worst, or the newest."""
 
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Of so many columns or fewer each cell of a ledger's stripes has its sign written in it."""
+"""Largest number of columns with which each cell of a ledger's stripes contains its sign."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
@@ -77,11 +77,11 @@ _DARK = (Cell.MISSING, Cell.PART)
 
 
 class Plots:
-    """What `Run.plot` gives.
+    """Pictures of a run.
 
     Raises:
-        UsageError: from any method, where matplotlib is not installed.
-        RunError: from any method, where a part of the run is missing or broken; the message names it.
+        UsageError: from any method, if matplotlib is not installed.
+        RunError: from any method, if a part of the run is missing or broken; the message names it.
     """
 
     def __init__(self, run: Run) -> None:
@@ -92,7 +92,7 @@ class Plots:
         return f"<plots of {self._run.path}: {', '.join(names)}>"
 
     def stripes(self, ledger_id: int, scope_id: int = 0) -> Figure:
-        """One ledger, bookies down and entries across: where the hole is."""
+        """Draw one ledger with bookies as rows and entries as columns, which shows missing entries."""
         frame = self._run.frames.stripes(ledger_id, scope_id, COLUMNS)
         title_suffix = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
         frame = frame.head(ROWS)
@@ -113,7 +113,7 @@ class Plots:
         return figure
 
     def findings(self) -> Figure:
-        """How many findings each check has, by severity."""
+        """Draw the number of findings of each check, by severity."""
         frame = self._run.frames.by_id()
         figure = new_figure(0.22 * min(len(frame), BARS) + 1.4)
         axes = figure.add_subplot()
@@ -126,7 +126,7 @@ class Plots:
         return figure
 
     def bookies(self) -> Figure:
-        """Of the replicas that each bookie should hold: how many lack entries, how many nobody knows of."""
+        """Draw the replicas that each bookie should hold: whole, lacking entries, or unknown."""
         frame = self._run.frames.bookies()
         frame = frame[frame["replicas"] > 0]
         whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
@@ -139,7 +139,7 @@ class Plots:
         return figure
 
     def space(self) -> Figure:
-        """What each bookie's entry logs are full of, in GB."""
+        """Draw the contents of each bookie's entry logs, in GB."""
         parts = self._run.frames.space()[list(SPACE)] / 1e9
         figure = _by_bookie(parts, SPACE, "Bytes of entry logs by bookie, the fullest first", "GB")
         sums = parts.head(BARS).sum(axis=1).round(3)
@@ -147,7 +147,7 @@ class Plots:
         return figure
 
     def ledgers(self) -> Figure:
-        """Ledgers by class, size, age and quorum, and bookies by availability."""
+        """Draw ledgers by class, size, age and quorum, and bookies by availability."""
         histograms = self._run.figures.histograms
         figure = new_figure(sum(0.2 * len(histogram.bars) + 0.9 for histogram in histograms))
         heights = [len(histogram.bars) + 2 for histogram in histograms]
@@ -163,17 +163,17 @@ class Plots:
         return figure
 
     def days(self) -> Figure:
-        """On which days the ledgers that are not healthy were made."""
+        """Draw the ledgers that are not healthy by the day of their creation."""
         frame = self._run.frames.ledgers_by_day()[list(CLASSES)]
         frame = frame[frame.sum(axis=1) > 0]
         return _over_time(frame, CLASSES, "Ledgers that are not healthy, by creation")
 
     def since(self) -> Figure:
-        """Since which day each finding of this run is known."""
+        """Draw the findings of this run by the day on which a run first saw them."""
         return _over_time(self._run.frames.by_day(), SEVERITIES, "Findings, by the day first seen")
 
     def history(self) -> Figure:
-        """Findings of the newest runs beside this one, by severity."""
+        """Draw the findings of the newest runs beside this one, by severity."""
         frame = self._run.frames.history(BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
@@ -186,7 +186,7 @@ class Plots:
 
 
 def _by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit: str) -> Figure:
-    """A bar that lies for each of the first bookies, of parts upon each other."""
+    """Draw a horizontal bar of stacked parts for each of the first bookies."""
     figure = new_figure(0.24 * min(len(parts), BARS) + 1.6)
     axes = figure.add_subplot()
     axes.set_title(_title(title, len(parts)), loc="left")
@@ -198,7 +198,7 @@ def _by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit
 
 
 def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
-    """A coloured field for each cell, its sign in it where there is room, and what each colour means."""
+    """Draw a coloured field for each cell, its sign if there is room, and a legend."""
     from matplotlib.colors import ListedColormap
 
     kinds = list(CELLS)
@@ -241,7 +241,7 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
 
 
 def _by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
-    """What each row adds up to, but for rows of nothing."""
+    """Return the sum of each row with its day; rows with sum 0 are left out."""
     sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
     return [row for row in sums if row[1]]
 
@@ -260,7 +260,7 @@ def _title(title: str, rows: int) -> str:
 
 
 def new_figure(height: float) -> Figure:
-    """An empty figure of so many inches, that a notebook shows without pyplot.
+    """Return an empty figure that a notebook shows without pyplot; ``height`` is in inches.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -273,7 +273,7 @@ def new_figure(height: float) -> Figure:
         ) from error
 
     class InlineFigure(Figure):
-        """pyplot, which shows figures otherwise, keeps every one that it made until it is closed."""
+        """Figure that a notebook can show; pyplot would keep every figure in memory until it is closed."""
 
         def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
             stream = BytesIO()
@@ -290,7 +290,7 @@ def new_figure(height: float) -> Figure:
 
 
 def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
-    """Give a figure its alternative text: the title, and the first rows with their numbers."""
+    """Set the alternative text of a figure: the title, and the first rows with their numbers."""
     labels = [
         f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows
     ]
@@ -298,7 +298,7 @@ def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) 
 
 
 def label(text: str) -> str:
-    """A name that the cluster chose, as a label: visible characters only, no formula, no more than fit.
+    """Return a name from the cluster as a label: visible characters only, no formula, of limited length.
 
     >>> label("bk-1\\x1b[31m:3181"), label("$\\\\frac{1}{2}$")
     ('bk-1?[31m:3181', '\\\\$\\\\frac{1}{2}\\\\$')
@@ -320,14 +320,14 @@ def name_rows(axes: Axes, names: Iterable[object], offset: float = 0.0) -> None:
 
 
 def bars(axes: Axes, counts: Sequence[int], colours: Sequence[str]) -> None:
-    """One bar for each row, its number behind it."""
+    """Draw one bar for each row, with its number behind it."""
     drawn = axes.barh(range(len(counts)), counts, color=colours)
     axes.bar_label(drawn, [f"{count:,}" for count in counts], padding=3, fontsize=8)
     whole_numbers(axes.xaxis)
 
 
 def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], across: bool = False) -> None:
-    """The columns of a frame of counts upon each other, one bar for each row; ``across``: bars lie down."""
+    """Draw one bar for each row of a frame of counts, with the columns stacked; ``across``: horizontally."""
     start = [0] * len(frame)
     for name in frame.columns:
         counts = [int(count) for count in frame[name]]
@@ -342,7 +342,7 @@ def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], acro
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d") -> None:
-    """Write times below bars, no more than can be read; a single bar does not fill the picture."""
+    """Write readably few times below bars, and keep a single bar narrow."""
     shown = range(0, len(times), max(-(-len(times) // _TICKS), 1))
     dates = [times[number].strftime(form) for number in shown]
     axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)
@@ -350,7 +350,7 @@ def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d"
 
 
 def whole_numbers(axis: Axis) -> None:
-    """Counts have no fractions."""
+    """Let an axis have no fractions, because counts have none."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -358,9 +358,9 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Counts by day, summed up to so few rows that they can be drawn; and what a row is then.
+    """Return counts by day, added up to few enough rows to draw, and the length of time of a row.
 
-    Days without a count are rows too, so that the axis is one of time.
+    Days without a count are rows too, so that distances on the axis are times.
     """
     if not len(frame):
         return frame, "day"

@@ -1,4 +1,4 @@
-"""A finished run at hand: everything that a notebook, or the command line, does with one.
+"""A finished run with everything that a notebook or the command line does with it.
 
 run = open_run("runs/20261121T050749Z")
 run.ledger(42)              # draws itself
@@ -41,24 +41,24 @@ def open_run(path: str | Path) -> Run:
     """Open the run directory that an audit wrote: a path, or a URI such as hdfs:// or s3://.
 
     Raises:
-        RunError: no such directory, no finished run in it, or a report that cannot be read.
+        RunError: the directory does not exist, has no finished run, or has an unreadable report.
     """
     return Run(str(path))
 
 
 class Run(RunReader):
-    """A `RunReader` that shows what it reads: figures, frames, plots; ledgers and bookies draw themselves."""
+    """A `RunReader` with figures, frames and plots; its ledgers and bookies draw themselves."""
 
     @cached_property
     def figures(self) -> Figures:
-        """What pictures show: counted from all tables once, bounded (`auditor.runs.figures`)."""
+        """Return the counts for pictures; all tables are read once (`auditor.runs.figures`)."""
         from auditor.runs.figures import figures_of
 
         return figures_of(self)
 
     @property
     def blind_spots(self) -> list[BlindSpot]:
-        """What checks could not see, and why: where they found nothing there, that means nothing."""
+        """Return the checks that had no input or did not run, with reasons."""
         from auditor.checks.needs import Sight
         from auditor.reports.blind_spots import blind_spots
 
@@ -66,50 +66,56 @@ class Run(RunReader):
 
     @property
     def frames(self) -> Frames:
-        """Small pandas frames: ``run.frames.stripes(42)``, ``run.frames.by_id()`` ..."""
+        """Return small pandas frames: ``run.frames.stripes(42)``, ``run.frames.by_id()`` ..."""
         from auditor.notebook.frames import Frames
 
         return Frames(self)
 
     @property
     def plot(self) -> Plots:
-        """Pictures: ``run.plot.stripes(42)``, ``run.plot.bookies()`` ... (`auditor.notebook.plots`)."""
+        """Return pictures: ``run.plot.stripes(42)`` ... (`auditor.notebook.plots`)."""
         from auditor.notebook.plots import Plots
 
         return Plots(self)
 
     def standings(self) -> Standings:
-        """How the findings that the report shows stand against the run before, by fingerprint."""
+        """Return the change of each finding in the report since the run before, by fingerprint."""
         from auditor.runs.standings import standings_of_report
 
         return standings_of_report(self.path, self.report)
 
     def standings_in_order(self) -> Standings:
-        """The same of all findings, to be asked for in their order (`auditor.runs.standings`)."""
+        """Return the changes of all findings; callers must ask for them in the order of the findings."""
         from auditor.runs.standings import standings_in_order
 
         return standings_in_order(self.path)
 
     def last_complete(self) -> int | None:
-        """When the newest complete run of this cluster beside this one was done, in ms since 1970."""
+        """Return the end of the newest complete run of this cluster beside this one, in ms since 1970, UTC.
+
+        Returns None if there is none.
+        """
         from auditor.runs.siblings import last_complete
 
         return last_complete(self.path, self.report)
 
     def changes_since_complete(self) -> ChangesSince:
-        """What changed since the newest complete run of this cluster before this one, beside it."""
+        """Return the changes since the newest earlier complete run of this cluster beside this one."""
         from auditor.runs.history import changes_since_complete
 
         return changes_since_complete(self.path, self.report)
 
     def space_gauges(self) -> SpaceGauges:
-        """What metrics say of bookies' disks: by class, what comes free, and when disks are full."""
+        """Return the figures of bookies' disks for metrics: bytes by class, and forecasts."""
         from auditor.runs.load_space import space_gauges
 
         return space_gauges(self)
 
     def near_losses(self) -> tuple[NearLoss, ...]:
-        """What is one failure from loss, by bookie and rack; nothing where the run has no ledgers."""
+        """Return the data that is one failure from loss, by bookie and rack.
+
+        Returns an empty tuple if the run has no ledgers.
+        """
         from auditor.runs.reader import load_placement
         from auditor.simulate.levels import near_loss
 
@@ -119,18 +125,18 @@ class Run(RunReader):
         return near_loss(self.directory, locations)
 
     def owners(self, level: Level = "namespace") -> list[OwnerTotal]:
-        """What the ledgers of every tenant, namespace or topic add up to: the worst findings first.
+        """Return the totals of the ledgers of every tenant, namespace or topic, the worst findings first.
 
-        Ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
-        (`auditor.model.report_source.OwnerTotal`). ``run.frames.owners()`` has it as a frame.
+        Totals are ledgers, bytes and entries, live and leaked, dangling references, and findings by severity
+        (`auditor.model.report_source.OwnerTotal`). ``run.frames.owners()`` returns them as a frame.
 
         Raises:
-            RunUsageError: the run read nobody's owners.
+            RunUsageError: the run read no owners.
         """
         return self._owner_totals.by(level)
 
     def namespaces(self) -> list[OwnerTotal] | None:
-        """The same of namespaces; None where the run read nobody's owners."""
+        """Return the totals of all namespaces; None if the run read no owners."""
         from auditor.runs.owners import has_owners
 
         return self.owners("namespace") if has_owners(self) else None
@@ -143,30 +149,31 @@ class Run(RunReader):
 
     @cached_property
     def leaks(self) -> Leaks:
-        """Every ledger that belongs to nobody, in the order in which to look at them: iterate over it.
+        """Return an iterable of every leaked ledger, in the order in which to look at them.
 
-        Each has its age, bytes, entries, last known owner and why (`auditor.model.report_source.Leak`);
-        ``run.leaks.totals()`` is what they add up to, ``run.frames.leaks()`` has them as a frame.
+        A leaked ledger has no owner. Each has its age, bytes, entries, last known owner and the reason
+        (`auditor.model.report_source.Leak`). ``run.leaks.totals()`` returns their sums,
+        ``run.frames.leaks()`` a frame.
 
         Raises:
-            RunUsageError: the run read nobody's owners.
+            RunUsageError: the run read no owners.
         """
         from auditor.runs.owners import Leaks
 
         return Leaks(self)
 
     def html_page(self) -> Iterator[str]:
-        """The run as one HTML page that needs no network, in parts."""
+        """Return the run as one self-contained HTML page, in parts."""
         from auditor.runs.gather_html import page_of
         from auditor.simulate.simulation import failure_matrix
 
         return page_of(self, failure_matrix(self))
 
     def write(self, form: str, file: str | Path) -> None:
-        """Write the report to a file in a form that ``--format`` knows: text, json, html, sarif ...
+        """Write the report to a file in a form of ``--format``: text, json, html, sarif ...
 
         Raises:
-            UsageError: no such form.
+            UsageError: there is no such form.
             OSError: the file cannot be written.
         """
         from auditor.reports.forms import FORMS
@@ -176,12 +183,12 @@ class Run(RunReader):
         write_whole(str(file), partial(FORMS[form].write, self))
 
     def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:
-        """All tables, and the findings, as Spark DataFrames by name."""
+        """Return all tables and the findings as Spark DataFrames by name."""
         frames = {name: spark.read.parquet(f"{self.path}/tables/{name}") for name in self.table_names()}
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
     def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-        """Make all tables, and the findings, temporary SQL views; returns what a row of each is.
+        """Make all tables and the findings temporary SQL views; return the meaning of a row by view.
 
         ``prefix`` stands before every name, so that two runs can be open at once
         (`auditor.notebook.sql_views`).
@@ -191,19 +198,19 @@ class Run(RunReader):
         return register(self, spark, prefix)
 
     def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
-        """One ledger as this run saw it. A `LedgerId` brings its own scope.
+        """Return one ledger as this run saw it; a `LedgerId` contains its own scope.
 
         Raises:
-            UsageError: no ledger has such an id.
-            RunError: neither the metadata nor any bookie of this run knows the ledger.
+            UsageError: no ledger can have this id.
+            RunError: neither the metadata nor a bookie of this run knows the ledger.
         """
         return LedgerDisplay(**_fields(ledger_view(self, ledger_id, scope_id)))
 
     def bookie(self, bookie_id: str) -> BookieDisplay:
-        """One bookie as this run saw it, by its id as the cluster writes it.
+        """Return one bookie as this run saw it, by its id in the cluster.
 
         Raises:
-            RunError: nothing in the run names such a bookie; the message has the ids that are nearest to it.
+            RunError: the run names no such bookie; the message lists similar ids.
         """
         from auditor.runs.load_bookie import bookie_view
 
@@ -225,7 +232,7 @@ def _fields(view: LedgerView | BookieView) -> dict[str, Any]:
 
 
 class LedgerDisplay(LedgerView):
-    """A ledger that draws itself.
+    """Ledger that shows its drawing in a notebook.
 
     >>> print(LedgerDisplay(42))
     ledger 42: not in the metadata; bookies hold it
@@ -241,7 +248,7 @@ class LedgerDisplay(LedgerView):
 
 
 class BookieDisplay(BookieView):
-    """A bookie that tells of itself."""
+    """Bookie that shows its page in a notebook."""
 
     def __repr__(self) -> str:
         return cells.terminal_text(bookie_text.render(self))

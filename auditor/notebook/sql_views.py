@@ -1,10 +1,10 @@
-"""A finished run as SQL views: every table as it lies there, and three that answer the usual questions.
+"""A finished run as SQL views: every table, and three further views for common questions.
 
     run.views(spark)
     spark.sql("SELECT bookie_id, sum(entries) FROM missing GROUP BY bookie_id ORDER BY 2 DESC").show()
 
-`views` says what a row of each is; ``DESCRIBE ledgers`` lists its columns with their meaning. With a prefix
-two runs can be open at once, and joined.
+`views` returns the meaning of a row of each view. ``DESCRIBE ledgers`` lists its columns with their meaning.
+With a prefix, two runs can be open at once and joined.
 """
 
 import re
@@ -16,7 +16,7 @@ from auditor.runs.reader import RunReader
 from auditor.spark.types import SparkSession, StructType
 
 _TIME = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestamp_millis({0}) END"
-"""Milliseconds as a time; null where no calendar reaches."""
+"""SQL expression for milliseconds as a time; null outside the years 1 to 9999."""
 
 _CREATED = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
 
@@ -81,12 +81,15 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "AND c.change NOT IN ('fixed', 'unseen')",
     ),
 }
-"""Of each made view: what a row is, the tables it needs, its columns (what, and what it means), and their
-source."""
+"""Further views by name.
+
+Each has the meaning of a row, the tables that it needs, its columns with expression and meaning, and its
+source.
+"""
 
 
 def views() -> dict[str, str]:
-    """What a row is, by view. A run has those of the tables that it wrote."""
+    """Return the meaning of a row by view; a run has the views of the tables that it wrote."""
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
@@ -94,12 +97,13 @@ def views() -> dict[str, str]:
 
 
 def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-    """Make the run's tables temporary views of a session; returns the name of each with what a row of it is.
+    """Make the run's tables temporary views of a session; return the meaning of a row by view.
 
-    ``prefix`` stands before every name: ``old_`` makes ``old_ledgers``. A view of the same name is replaced.
+    ``prefix`` stands before every name: ``old_`` makes ``old_ledgers``. An existing view of the same name is
+    replaced.
 
     Raises:
-        UsageError: the prefix is no beginning of an SQL name.
+        UsageError: no SQL name can begin with the prefix.
         RunError: the run's directory cannot be listed.
     """
     if not re.fullmatch("([A-Za-z_][A-Za-z0-9_]*)?", prefix):
@@ -126,7 +130,7 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
 
 
 def _schema(name: str) -> StructType:
-    """A table's published schema, its comments in Spark's place for them; no file is opened to learn it."""
+    """Return a table's published schema with comments as Spark stores them; no file is opened."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 

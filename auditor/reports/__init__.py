@@ -1,1 +1,1 @@
-"""A report, drawn for its readers."""
+"""Renderers that turn a report into text, HTML, CSV, SARIF and the other forms."""

@@ -1,4 +1,7 @@
-"""The ordered list of actions in words: the first one for the first screen, all of them for a run."""
+"""Sentences for the ordered list of actions.
+
+The first screen shows the first action; `bkaudit explain run` shows all of them.
+"""
 
 from collections.abc import Sequence
 
@@ -15,12 +18,15 @@ FIRST_ACTION, ALL_ACTIONS = "first action", "all actions"
 
 
 def first_action_lines(report: Report, run: str, width: int) -> list[str]:
-    """The first action and the command that explains it; no line if nothing has to be done.
+    """Return the lines of the first action and of the command that explains it.
 
     Args:
         report: The report of a run.
-        run: How commands name the run.
+        run: Name of the run in commands.
         width: Columns of the text; the command is never folded.
+
+    Returns:
+        The lines; empty if nothing has to be done.
     """
     if (action := report.first_action) is None:
         return []
@@ -31,7 +37,7 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
 
 
 def action_lines(number: int, action: Action, run: str, width: int) -> list[str]:
-    """A numbered action with the findings that ask for it, and the command that explains it."""
+    """Return the lines of a numbered action: its checks, its findings and the command that explains it."""
     findings = f"{', '.join(action['checks'])}, {plural(action['count'], 'finding')}"
     text = f"{number}. {action['text']}{unconfirmed_note(action)} [{findings}]"
     command = object_command(action["checks"][0], action, run)
@@ -39,7 +45,7 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """What must not be done although findings ask for it, each with the holds that forbid it."""
+    """Return the lines of actions that findings ask for and holds forbid, each with the way out."""
     lines = []
     for refused in forbidden:
         lines += fold_text(forbidden_sentence(refused), width, "  ", "    ")
@@ -48,7 +54,7 @@ def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[st
 
 
 def forbidden_sentence(refused: ForbiddenAction) -> str:
-    """One thing that must not be done, and why.
+    """Return a sentence that forbids one action and gives the reason.
 
     >>> forbidden_sentence({"kind": "start", "objects": "bk1:3181", "why": "its disk is not mounted",
     ...                     "way_out": "audit again", "checks": ["bookie-down"]})
@@ -58,14 +64,14 @@ def forbidden_sentence(refused: ForbiddenAction) -> str:
 
 
 def unconfirmed_note(action: Action) -> str:
-    """What follows an instruction if none of its findings is confirmed; empty if some are."""
+    """Return " (unconfirmed)" if no finding of an action is confirmed, else an empty text."""
     if action["urgency"] == Urgency.UNSEEN or action["unsure"] < action["count"]:
         return ""
     return " (unconfirmed)"
 
 
 def object_command(check: str, subject: Action | Step, run: str) -> str:
-    """The command that explains the first object of an action or a step."""
+    """Return the command that explains the first object of an action or of a plan's step."""
     scope, ledger = (None if id is None else int(id) for id in (subject["scope_id"], subject["ledger_id"]))
     severity = Severity(subject["severity"])
     first = Finding(check, severity, Confidence.CONFIRMED, scope, ledger, subject["bookie_id"])

@@ -1,6 +1,6 @@
-"""What to do about a finding: why it matters, how sure it is, since when, and commands with their risk.
+"""Advice on a finding: its importance, its confidence, its age, and commands with their risk.
 
-The words are those of the check's manual page; what its commands leave open is filled in where it is known.
+The words come from the manual page of the check. Known ids replace the placeholders in its commands.
 """
 
 import re
@@ -26,17 +26,17 @@ from auditor.reports.hold_text import refusal_text
 from auditor.reports.plain_text import fold_text, labelled
 
 Storages = Mapping[str, str]
-"""How the index of a bookie is kept (`auditor.tables.registry.BOOKIES`), where that is known."""
+"""Index storage by bookie id (`auditor.tables.registry.BOOKIES`), for bookies whose storage is known."""
 
 # Doubts that a table keeps as a word.
 _DOUBTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
 _LABEL = 7
 RUNS_SHOWN = 3
-"""Runs of entries that a command is shown for."""
+"""Largest number of runs of entries for which a command is repeated."""
 _SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNSURE = ("Suspect", "Always")
 HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
-"""What the shell's commands for cookies take as an id of a bookie."""
+"""Pattern of the bookie ids that the shell's commands for cookies accept."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE = re.compile(r"bookkeeper shell cookie_")
 _DECIMAL = re.compile(r"-?\d+")
@@ -45,7 +45,11 @@ _NAMES_LAST = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
-    """What a finding fills in: its only ledger, a bookie, and the entries that this one lacks, or may lack.
+    """Return the values for the placeholders of a finding's commands.
+
+    ``ID`` is the only ledger of the finding. ``BOOKIE`` is its bookie, or the first one with missing or
+    unknown entries. ``FIRST`` and ``NEXT`` bound the entries that this bookie lacks or may lack; ``NEXT`` is
+    one past the last. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1:3181", ((4, 10, 2, 3),), 6)
@@ -75,7 +79,9 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
 
 
 def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]:
-    """First and last entry of at most so many runs in the class of a ledger's finding; how many there are.
+    """Return the first ``most`` runs of entries in the class of a ledger's finding, and how many there are.
+
+    A run is a pair of its first and its last entry id.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
@@ -102,14 +108,24 @@ def advice(
     storages: Collection[str | None] | None = None,
     run: HeldRun | None = None,
 ) -> list[str]:
-    """What to do: the check's words, then its commands, each with what it does and risks.
+    """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    A command for a run of entries is shown for each run in the class of ``finding``, up to `RUNS_SHOWN`.
-    ``storages`` are those of the bookies that it is about, None for a bookie of which it is not known: only
-    commands for these are shown. Without it all are. A command that writes is filled in only if the gate
-    permits it by the holds of ``run``; if it refuses, the reason stands in its place. Without a run such a
-    command stays as it is on the manual page. A check that wants a bookie started says instead why it must
-    not be, where a hold forbids the start.
+    If a hold of ``run`` forbids the start of a bookie that the check wants started, the reason replaces "What
+    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
+    ``run``. If the gate refuses, its reason replaces the command. Without a run, such a command keeps its
+    placeholders.
+
+    Args:
+        check: The check whose advice is shown.
+        blanks: Values for the placeholders in commands (`blanks_of`).
+        width: Columns of a line.
+        indent: Blanks before each line.
+        scope_id: Scope of the ledger. No released shell takes a scope other than 0, so that commands on such
+            a ledger are left out.
+        finding: Commands for a run of entries are repeated for each run in its class, at most `RUNS_SHOWN`.
+        storages: Index storages of the bookies concerned; None in it stands for an unknown storage. Commands
+            for other storages are left out. None: show commands for all storages.
+        run: The run whose holds apply; None for a manual page.
     """
     unstartable = _forbidden_start(check, blanks, run)
     words = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
@@ -140,7 +156,10 @@ def advice(
 
 
 def _forbidden_start(check: Check, blanks: Blanks, run: HeldRun | None) -> str | None:
-    """Why the bookie that a check wants started must not be; None if it may, or if no start is wanted."""
+    """Return the reason why a bookie must not be started.
+
+    Returns None if the start is permitted, or if the check does not ask for a start.
+    """
     name = blanks.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
         return None
@@ -156,7 +175,7 @@ def _command(
     finding: Finding | None,
     permission: Allowed | None,
 ) -> list[str]:
-    """A command with what it does and risks, once for each run of entries that it is for."""
+    """Return a command with its effect and risk, repeated for each run of entries that it applies to."""
     if permission is None and kind_of_command(command.text) is not None:
         blanks = {}
     lines = []
@@ -180,7 +199,7 @@ def _command(
 
 
 def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
-    """How the indexes are kept of the bookies that a finding is about."""
+    """Return the index storages of the bookies in a finding; None stands for an unknown storage."""
     lacking = (part.bookie_id for part in finding.missing)
     about = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
     return {known_storages.get(name) for name in about}
@@ -193,10 +212,17 @@ def advice_lines(
     storages: Storages = MappingProxyType({}),
     run: HeldRun | None = None,
 ) -> list[str]:
-    """Findings, of one check after the other: each with since when; how sure, why and what to do once.
+    """Return findings as lines, grouped by check.
 
-    Where not all findings of a check are equally sure, each says how sure it is. Commands that write pass the
-    gate of ``run`` (`advice`).
+    Each finding says since when it exists. Confidence, importance and advice follow once for each check. If
+    the findings of a check differ in confidence, each one states its own.
+
+    Args:
+        findings: Findings in the order of the report.
+        width: Columns of a line.
+        instance_id: Instance id of the cluster, for commands.
+        storages: Index storage by bookie id.
+        run: The run whose holds decide on commands that write (`advice`).
     """
     lines: list[str] = []
     for id, group in groupby(findings, key=lambda entry: entry.finding.id):
@@ -233,9 +259,18 @@ def page_advice(
     first: Finding | None,
     run: HeldRun | None = None,
 ) -> list[str]:
-    """What a check says of its ``count`` findings on a bookie: why, how sure in one line, what to do.
+    """Return the advice of a check on its findings about one bookie: importance, confidence, and what to do.
 
-    Commands are for the ``first`` that is about a ledger.
+    Args:
+        check: The check that made the findings.
+        blanks: Values for the placeholders in commands (`blanks_of`).
+        width: Columns of a line.
+        indent: Blanks before each line.
+        count: Number of findings.
+        unsure: Number of findings that are not confirmed.
+        storage: Index storage of the bookie; None if unknown.
+        first: The first finding about a ledger, for which commands are filled in; None if there is none.
+        run: The run whose holds apply (`advice`).
     """
     certainty = _sentences(check)[0]
     if unsure or not certainty.startswith("Confirmed") or len(certainty) > width - len(indent) - _LABEL:
@@ -267,7 +302,7 @@ def _finding(entry: FindingWithHistory, certainty: str, width: int) -> list[str]
 
 
 def how_sure(check: Check, finding: Finding) -> str:
-    """Why a finding is confirmed, or why it is not."""
+    """Return the reason why a finding is confirmed, or why it is not."""
     earlier = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier:
         return (
@@ -279,7 +314,7 @@ def how_sure(check: Check, finding: Finding) -> str:
 
 
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
-    """The doubts that a finding has itself, else what findings of its check may have."""
+    """Return the doubts that a finding carries, else the doubts that its check lists under "How sure"."""
     doubts = [_DOUBTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):
         doubts.append(_DOUBTS["attribution-suspect"])
@@ -297,7 +332,7 @@ def _sentences(check: Check) -> list[str]:
 
 
 def since_when(standing: Standing | None) -> str | None:
-    """Since when it has been there, and who knows of it; None where the run kept nothing of it."""
+    """Return the age of a finding and the suppression that names it; None if the run recorded neither."""
     if standing is None:
         return None
     if not standing.change:

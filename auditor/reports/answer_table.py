@@ -1,7 +1,7 @@
-"""Complete answers as tables for other programs: CSV, JSON lines and Parquet, written batch by batch.
+"""Writers of complete Arrow tables as CSV, JSON lines and Parquet, batch by batch.
 
-Texts that a spreadsheet would take for formulas get an apostrophe in CSV. Ids of ledgers and scopes are
-decimal strings in JSON, as everywhere, and numbers in CSV and Parquet.
+CSV puts an apostrophe before texts that a spreadsheet would take for formulas. Ledger and scope ids are
+decimal strings in JSON and numbers in CSV and Parquet.
 """
 
 import csv
@@ -14,13 +14,13 @@ from auditor.model.arrow import pa, pq
 from auditor.reports.csv import escape_formula
 
 BATCH_ROWS = 20_000
-"""Rows that are turned into text at once, and rows of one Parquet row group."""
+"""Number of rows that are turned into text at once, and of rows in a Parquet row group."""
 
 _IDS = ("scope_id", "ledger_id")
 
 
 def write_csv(table: Any, out: BinaryIO) -> None:
-    """Write a head and a row for each row of an Arrow table; null is an empty cell."""
+    """Write a header and one line for each row of an Arrow table as CSV; null becomes an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(table.column_names)
@@ -37,7 +37,7 @@ def _cell(value: Any) -> Any:
 
 
 def write_jsonl(table: Any, out: BinaryIO) -> None:
-    """Write one JSON object a row."""
+    """Write one JSON object for each row."""
     for rows in _batches(table):
         for row in rows:
             row |= {name: str(row[name]) for name in _IDS if name in row}
@@ -46,13 +46,13 @@ def write_jsonl(table: Any, out: BinaryIO) -> None:
 
 
 def write_parquet(table: Any, out: BinaryIO) -> None:
-    """Write one Parquet file."""
+    """Write the table as one Parquet file."""
     columns = {name: _plain(table[name]) for name in table.column_names}
     pq.write_table(pa.table(columns), out, row_group_size=BATCH_ROWS, compression="zstd")
 
 
 def _plain(column: Any) -> Any:
-    """A column without the dictionary that it was kept with in memory."""
+    """Return a dictionary-encoded column as a plain one; return other columns unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
@@ -66,4 +66,4 @@ TABLE_FORMS: dict[str, Callable[[Any, BinaryIO], None]] = {
     "jsonl": write_jsonl,
     "parquet": write_parquet,
 }
-"""By the name that ``--format`` takes."""
+"""Writer of each value of ``--format``."""

@@ -1,4 +1,7 @@
-"""Checks that a run skipped for lack of input, and why: no finding there means nothing."""
+"""Checks that had no input in a run, or did not run, with the reason.
+
+A check without findings says nothing about the objects that it had no input for.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,12 +12,12 @@ from auditor.checks.needs import Lack, Sight, lacks
 from auditor.model.report import Report
 
 LEFT_OUT = "left out by --checks, --skip-checks or the file of --check-settings"
-"""Why checks did not run."""
+"""Reason why a check did not run."""
 
 
 @cache
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
-    """The ids of the checks that cannot do without any of some things, in the order of the catalogue.
+    """Return the ids of the checks that need at least one of some inputs, in the order of the catalogue.
 
     >>> print(*checks_that_need(Need.TIMES)[:5])
     mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
@@ -24,9 +27,10 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BlindSpot:
-    """Checks that had no input for what ``where`` names, and why; an empty ``where`` means none at all.
+    """Checks that share a reason for having no input.
 
-    Where it is not ``is_known``, they may have had it. Where they were ``left_out``, they did not run.
+    ``where`` names the objects without input; an empty text means that the checks had no input at all. If
+    ``is_known`` is False, the checks may have had input. If ``left_out`` is True, the checks did not run.
     """
 
     ids: tuple[str, ...]
@@ -37,7 +41,7 @@ class BlindSpot:
 
     @property
     def sentence(self) -> str:
-        """The reason, without its checks."""
+        """Return the reason, without the ids of the checks."""
         if self.left_out:
             return f"not run: {self.why}"
         if not self.is_known:
@@ -46,7 +50,7 @@ class BlindSpot:
 
 
 def skip_sentence(spot: BlindSpot) -> str:
-    """Return that checks were skipped, to stand after their name.
+    """Return the predicate for the ids of a blind spot's checks.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'
@@ -59,7 +63,7 @@ def skip_sentence(spot: BlindSpot) -> str:
 
 
 def blind_spots(sight: Sight) -> list[BlindSpot]:
-    """The same by reason, each with the checks that it concerns; first the checks that did not run."""
+    """Return the blind spots of a run, one for each reason; checks that did not run come first."""
     by_lack: dict[Lack, list[Need]] = {}
     for need, lack in lacks(sight).items():
         by_lack.setdefault(lack, []).append(need)
@@ -73,7 +77,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
-    """Of each check that did not see all it looks at, the first reason; others found all that there was."""
+    """Return the first blind spot of each check that has one, by the check's id."""
     first: dict[str, BlindSpot] = {}
     for spot in blind_spots(Sight.of(report)):
         for id in spot.ids:
@@ -82,7 +86,7 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
 
 
 def not_run_sentence(report: Report) -> str | None:
-    """How many checks did not run; None if all did."""
+    """Return how many checks did not run and why; None if all checks ran."""
     count = len(report.run.not_run)
     return f"{count:,} of {len(ALL):,} checks: {LEFT_OUT}" if count else None
 
@@ -96,7 +100,7 @@ def saw_nothing(report: Report) -> tuple[str, ...]:
 
 
 def blind_sentence(report: Report) -> str | None:
-    """Return how many of the checks that ran had no input; None if each had some."""
+    """Return how many checks had no input; None if every check had some."""
     unknown = sum(not spot.is_known for spot in blind_checks(report).values())
     count = len({*saw_nothing(report)} - {*report.run.not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []

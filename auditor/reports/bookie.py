@@ -1,6 +1,6 @@
-"""One bookie told as text: who it is, where its data lies, how far it was read, and what is wrong.
+"""Text page of one bookie: its identity, its directories, how far it was read, and its problems.
 
-Every line but commands fits into the width; nothing is coloured.
+Every line except commands fits into the width. The page has no colours.
 """
 
 from dataclasses import replace
@@ -39,7 +39,16 @@ _READ: dict[str, str] = {
 
 
 def render(bookie: BookieView, width: int = 80, run: HeldRun | None = None) -> str:
-    """Registration, cookie, ledgers; its directories; its holds by ``run``; the findings that name it."""
+    """Return the page of a bookie.
+
+    Args:
+        bookie: The bookie, as a run saw it.
+        width: Columns of a line; commands are never folded.
+        run: The run whose holds are shown and decide on commands; None: show no holds.
+
+    Returns:
+        Registration, cookie and ledgers; directories; holds; and the findings that name the bookie.
+    """
     parts = [
         [
             *_line("bookie", bookie.bookie_id, width),
@@ -162,11 +171,11 @@ def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str
 
 
 MAX_BACKUPS = 5
-"""Old journal files that a server keeps by default (``journalMaxBackups``)."""
+"""Number of old journal files that a server keeps by default (``journalMaxBackups``)."""
 
 
 def _old_journals(files: int) -> str:
-    """What journal files below the mark are good for: a bookie does not read them again."""
+    """Return a sentence on journal files below the mark, which a bookie does not read again."""
     retention = (
         f"journalMaxBackups keeps {MAX_BACKUPS} of them by default"
         if files <= MAX_BACKUPS
@@ -179,7 +188,7 @@ def _old_journals(files: int) -> str:
 
 
 def _journals(bookie: BookieView, width: int) -> list[str]:
-    """What follows the marks in its journals, and what else lies there."""
+    """Return the lines on the journals: the entries after each mark, and old files below it."""
     if not bookie.journals:
         return []
     lines = ["", "journals", *_fold(_TAILS.get(bookie.tail or "", "not checked"), "  ", width)]
@@ -200,7 +209,7 @@ def _journals(bookie: BookieView, width: int) -> list[str]:
 
 
 def _problems(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
-    """Each problem with its first sentences, why it matters, how sure it is and what to do."""
+    """Return the problems, each with its first messages, its importance, its confidence and what to do."""
     lines = ["problems"]
     instance = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):
@@ -225,7 +234,7 @@ def _blanks(bookie_id: str, problem: ProblemView, instance_id: str | None) -> di
 
 
 def _line(label: str, text: str, width: int) -> list[str]:
-    """A labelled text, what does not fit below it."""
+    """Return a label with a text beside it; further lines are indented below."""
     return fold_text(text, width, f"{label:<{_LABEL}}", " " * (_LABEL + 2))
 
 

@@ -1,6 +1,6 @@
-"""Parts of a run as a notebook's cells show them: pieces of HTML without script, style sheet or picture file.
+"""HTML fragments that show parts of a run in notebook cells, without script, style sheet or image file.
 
-Everything that the cluster wrote is escaped and bounded; colours are never the only sign.
+Texts from the cluster are escaped and limited in length. Every colour has a sign or word beside it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from auditor.reports.plain_text import printable
 
 FINDINGS_SHOWN = 12
 COLUMNS, ROWS = 80, 40
-"""Of a ledger's stripes."""
+"""Largest number of columns and of rows in a ledger's stripes."""
 
 _TEXT = 300  # characters of one field at most
 _UNREAD_SHOWN = 5
@@ -35,7 +35,7 @@ _CELLS = {
 
 
 def run_cell(report: Report) -> str:
-    """Verdict, counts by severity with what is at stake, coverage."""
+    """Return a cell with the verdict, counts by severity with affected ledgers and bytes, and coverage."""
     ledgers, replicas, bookies = extents(report)
     unread = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
     facts = [
@@ -53,7 +53,7 @@ def run_cell(report: Report) -> str:
 
 
 def findings_cell(report: Report) -> str:
-    """Every check's count, and the first findings of the report's samples."""
+    """Return a cell with the counts of every check and the first findings of the report's samples."""
     counts = [
         (
             _severity(check_count.severity),
@@ -78,7 +78,7 @@ def findings_cell(report: Report) -> str:
 
 
 def ledger_cell(ledger: LedgerView) -> str:
-    """Its stripes as coloured cells, and the rest as `auditor.reports.ledger` tells it."""
+    """Return a cell with the ledger's stripes in colour, above the text of `auditor.reports.ledger`."""
     stripes = stripes_of(ledger, replicas_of(ledger), COLUMNS, ROWS)
     if not stripes.bookies:
         return _block(_lines(ledger_text.render(ledger)))
@@ -99,7 +99,10 @@ def ledger_cell(ledger: LedgerView) -> str:
 
 
 def bookie_cell(bookie: BookieView) -> str:
-    """Who it is, bars of its ledgers, disks and problems; folded, all that `auditor.reports.bookie` tells."""
+    """Return a cell with a bookie's identity, ledger counts as bars, disks and problems.
+
+    A folded section below has the whole page of `auditor.reports.bookie`.
+    """
     modes = ", ".join(registration.mode for registration in bookie.registrations)
     cookie = bookie.cookie
     facts = [
@@ -151,7 +154,7 @@ def bookie_cell(bookie: BookieView) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Text for a terminal: its lines, of visible characters only.
+    """Return a text for a terminal: the same lines, of visible characters only.
 
     >>> terminal_text("bk-1\\x1b[31m\\nbk-2")
     'bk-1?[31m\\nbk-2'
@@ -160,7 +163,7 @@ def terminal_text(text: str) -> str:
 
 
 def _bars(counts: Sequence[tuple[str, int]]) -> str:
-    """A bar for each number, as long as it is large; the numbers stand beside them."""
+    """Return a table with a bar beside each number; the longest bar has 300 pixels."""
     most = max((count for _, count in counts), default=0) or 1
     bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
     return _table(
@@ -186,7 +189,7 @@ def _severities(report: Report) -> str:
 
 
 class _EscapedText(str):
-    """HTML that is escaped already."""
+    """Text that is already escaped as HTML."""
 
 
 def _severity(severity: str) -> _EscapedText:
@@ -202,7 +205,7 @@ def _cell(kind: Cell) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Rows of text, escaped unless `_EscapedText`."""
+    """Return an HTML table; cells are escaped unless they are `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
     top = f"<tr>{''.join(f'<th {style}>{title}</th>' for title in head)}</tr>" if head else ""
     body = "".join(f"<tr>{''.join(f'<td {style}>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -210,7 +213,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _text(text: str) -> str:
-    """What the cluster wrote: cut, of visible characters, and never markup."""
+    """Return a text of the cluster as escaped HTML, shortened and of visible characters only."""
     if isinstance(text, _EscapedText):
         return text
     return escape(printable(text if len(text) <= _TEXT else f"{text[: _TEXT - 3]}..."))

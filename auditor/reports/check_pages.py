@@ -1,9 +1,10 @@
-"""The manual pages of the checks: one at a terminal, and all of them as documents.
+"""Manual pages of the checks, for a terminal and as documents.
 
-python -m auditor.reports.check_pages
+    python -m auditor.reports.check_pages
 
-writes docs/checks.md, which lists them, and a page of each group in docs/checks. What the commands of several
-checks do stands once, in docs/checks/commands.md; a check's page repeats only the risk of those that write.
+writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
+several checks share are explained in docs/checks/commands.md. A check's page repeats only the risk of those
+that write.
 """
 
 import re
@@ -50,11 +51,11 @@ _COMMANDS = """\
 
 """
 _CHANGES_NOTHING = ("none", "load")
-"""Risks of commands whose page needs no more than a link to what they do."""
+"""Risk levels of commands for which a page only links to their explanation."""
 
 
 def page(check: Check, width: int = WIDTH) -> str:
-    """One manual page for a terminal; commands stay on one line, however long, to be copied."""
+    """Return a check's manual page for a terminal; commands are never folded, so that they can be copied."""
     parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
@@ -70,7 +71,7 @@ def page(check: Check, width: int = WIDTH) -> str:
 
 
 def setting_sentences(check: Check) -> list[str]:
-    """The constants that a check uses: name, default, unit, bounds and reason of each."""
+    """Return a sentence for each constant that a check uses: name, default, unit, bounds and reason."""
     return [_setting_sentence(name, constants()[name]) for name in check.settings]
 
 
@@ -90,11 +91,11 @@ def _setting_sentence(name: str, constant: Constant) -> str:
 
 
 _LESS = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
-"""Values that find fewer dangers."""
+"""Direction in which the value of a constant finds fewer dangers, by its careful side."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
-    """A command, and below it what it does and what it risks."""
+    """Return a command and, below it, its effect and its risk."""
     inner = f"{indent}    "
     does = command.does[0].upper() + command.does[1:]
     sentences = [f"{does}.", f"Risk: {command.risk}"]
@@ -105,7 +106,10 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
 
 
 def documents() -> dict[str, str]:
-    """The text of each document by its path below docs: the list of all checks, and a page of each group."""
+    """Return the text of each document by its path below docs.
+
+    There is a list of all checks, a page for each group, and a page of shared commands.
+    """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
     listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
@@ -124,7 +128,7 @@ def documents() -> dict[str, str]:
 
 
 def write_documents(docs: Path = Path("docs")) -> None:
-    """Write them where they belong."""
+    """Write the documents below ``docs``."""
     for name, text in documents().items():
         (docs / name).parent.mkdir(exist_ok=True)
         (docs / name).write_text(text, "utf-8")
@@ -142,7 +146,7 @@ def _shared_entry(command: Command) -> str:
 
 
 def _markdown_page(check: Check) -> str:
-    """A check in the page of its group: what it finds first, without a heading."""
+    """Return a check's section in the page of its group; the part on what it finds has no heading."""
     parts = [f"## {check.id}", f"*{check.severity}.* {check.title}"]
     if check.aliases:
         parts.append(f"Once called {', '.join(check.aliases)}.")
@@ -160,7 +164,10 @@ def _markdown_page(check: Check) -> str:
 
 
 def _markdown_commands(commands: Sequence[Command]) -> list[str]:
-    """Shared commands that change nothing, in one block; then a list of those with words of their own."""
+    """Return the commands of a check as Markdown.
+
+    Shared commands that change nothing form one code block. A list of the other commands follows.
+    """
     plain = [
         command
         for command in commands
@@ -173,7 +180,7 @@ def _markdown_commands(commands: Sequence[Command]) -> list[str]:
 
 
 def _described(command: Command) -> str:
-    """A command with what only this page says of it, and with its risk."""
+    """Return a command with its risk and the explanation that the page of shared commands does not give."""
     shared = SHARED.get(command.text)
     does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
     words = f" {does}." if does else ""
@@ -186,7 +193,7 @@ def _default_and_bounds(name: str, constant: Constant) -> str:
 
 
 def _blocks(text: str) -> list[str]:
-    """A paragraph, and the bullets below it."""
+    """Split a section into its paragraph and its bullets."""
     first, *bullets = _BULLET.split(text)
     return [*([first] if first.strip() else []), *(f"- {bullet}" for bullet in bullets)]
 

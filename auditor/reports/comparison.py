@@ -1,4 +1,4 @@
-"""Two stores compared: text for a terminal, JSON, and every difference as a line of JSON."""
+"""Renderers of a comparison of two metadata stores: text, one JSON object, and JSON lines."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/2"
 SHOWN = 10
-"""So many differences of each kind and change are shown; the numbers are complete."""
+"""Largest number of differences shown for each kind and change; counts are always complete."""
 
 TITLES = {
     CopyState.MISSING: "missing: in the source, not in the copy",
@@ -26,7 +26,7 @@ WIDTH = 100
 
 
 def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], width: int = WIDTH) -> str:
-    """For a terminal: both stores, the numbers, some differences of each change, and the verdict."""
+    """Return the text for a terminal: both stores, counts, some differences of each change, the verdict."""
     lines = []
     for name, side in (("source", comparison.source), ("copy", comparison.copy)):
         store_text = f"{printable(side.uri)}, {side.layout}, at {side.position}"
@@ -54,7 +54,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
 
 
 def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
-    """One JSON object: both stores, complete numbers, and samples of each kind and change."""
+    """Return one JSON object: both stores, complete counts, and samples of each kind and change."""
     value = {
         "schema": COMPARISON_SCHEMA,
         "source": asdict(comparison.source),
@@ -69,13 +69,13 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
 
 
 def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
-    """A line for every difference, as it comes; ids of ledgers are decimal strings."""
+    """Yield one JSON line for each difference; ledger ids are decimal strings."""
     for difference in differences:
         yield json.dumps(with_decimal_ids(difference), ensure_ascii=False, separators=(",", ":"))
 
 
 def comparison_verdict(comparison: Comparison) -> str:
-    """The last line of the text."""
+    """Return the last line of the text: the verdict with the number of differences."""
     counts = [f"{comparison.count(change):,} {change}" for change in CopyState if comparison.count(change)]
     gaps = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
     summary = ", ".join(counts + gaps)

@@ -1,4 +1,4 @@
-"""What a report says of the whole run: how much was seen and decided, how much found, what was left out."""
+"""Counts and verdict of a whole run: what was checked, what was found, and what was left out."""
 
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -10,18 +10,18 @@ from auditor.model.run_facts import InDoubt, Reuse, Tally
 
 _NAMES_SHOWN = 5
 MAX_ACCEPTED_COLUMNS = 60
-"""A verdict line lists accepted findings by severity in so many columns; longer ones are one number."""
+"""Largest width of the accepted findings by severity in a verdict line; a longer text becomes one number."""
 _COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
 
 
 CHECKED = "checked"
-"""What is done with ledgers and replicas; bookies are read."""
+"""Verb for ledgers and replicas that were judged; bookies are "read"."""
 
 
 class Extent(NamedTuple):
-    """How many of the cluster's ledgers, replicas or bookies were decided or read.
+    """Number of the cluster's ledgers, replicas or bookies that were checked or read.
 
-    ``open`` are ledgers in which nothing can be decided yet.
+    ``open`` counts ledgers in which nothing can be decided yet.
 
     >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, open=3))
     ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
@@ -35,12 +35,12 @@ class Extent(NamedTuple):
 
     @property
     def undecided(self) -> int:
-        """Those that should have been decided or read, and were not."""
+        """Return how many should have been checked or read and were not."""
         return self.total - self.covered_count - self.open
 
     @property
     def sentence(self) -> str:
-        """The same with the name in place of the word.
+        """Return the counts with the name of the objects instead of the verb.
 
         >>> Extent("ledgers", "checked", 30, 35, open=3).sentence
         '30 of 35 ledgers, 2 unknown, 3 open'
@@ -57,7 +57,7 @@ class Extent(NamedTuple):
 
 
 def extents(report: Report) -> tuple[Extent, Extent, Extent]:
-    """Of ledgers, replicas and bookies."""
+    """Return the extents of ledgers, replicas and bookies."""
     coverage = report.coverage
     return (
         Extent("ledgers", CHECKED, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open),
@@ -67,10 +67,10 @@ def extents(report: Report) -> tuple[Extent, Extent, Extent]:
 
 
 class CheckCount(NamedTuple):
-    """The findings of a check that have one urgency and one severity.
+    """Number of findings of a check that have the same urgency and severity.
 
-    ``sums``: ``count``, those of them that are ``new``, ``worse``, ``suppressed`` and ``unsure``; ``unsure``
-    has the last by confidence.
+    ``sums`` has the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure`` (not confirmed).
+    ``unsure`` has the numbers of unconfirmed findings by confidence.
     """
 
     urgency: Urgency
@@ -81,7 +81,7 @@ class CheckCount(NamedTuple):
 
 
 def count_by_check(report: Report) -> list[CheckCount]:
-    """Complete counts by urgency, severity and check, in the order of all reports."""
+    """Return complete counts by urgency, severity and check, in the order of all reports."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
     for tally in sorted(report.run.tally, key=lambda tally: (place_of_tally(tally), tally["confidence"])):
         key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
@@ -94,14 +94,14 @@ def count_by_check(report: Report) -> list[CheckCount]:
 
 
 def place_of_tally(tally: Tally) -> tuple[int, int, int, str]:
-    """Where findings of a tally stand in every report."""
+    """Return the sort key that gives the findings of a tally their place in every report."""
     from auditor.checks import place_of_check  # which status does without
 
     return place_of_check(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
-    """``count``, ``new``, ``worse`` and ``suppressed`` of every severity, also of one with no finding."""
+    """Return ``count``, ``new``, ``worse`` and ``suppressed`` of every severity, with or without findings."""
     sums = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
         sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNTS})
@@ -109,9 +109,9 @@ def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
 
 
 def severity_words(report: Report, suppressed: bool = True) -> str:
-    """How many findings of each severity, the worst first; empty for none.
+    """Return the number of findings of each severity, the worst first; empty if there are none.
 
-    Suppressed findings are left out if not ``suppressed``.
+    Suppressed findings are not counted if ``suppressed`` is False.
     """
     sums = count_by_severity(report)
     counts = {
@@ -122,7 +122,7 @@ def severity_words(report: Report, suppressed: bool = True) -> str:
 
 
 def count_of(report: Report, finding: Finding) -> int:
-    """How many findings have check, urgency and severity of this one, beyond the report's samples."""
+    """Return how many findings of the whole run share the check, urgency and severity of a finding."""
     key = (finding.id, finding.urgency, finding.severity)
     return sum(
         tally["count"]
@@ -132,7 +132,8 @@ def count_of(report: Report, finding: Finding) -> int:
 
 
 def sample_words(shown: int, total: int) -> str:
-    """
+    """Return how many samples are shown of how many findings.
+
     >>> sample_words(2, 2), sample_words(5, 1_200)
     ('2', '5 of 1,200 shown')
     """
@@ -140,7 +141,7 @@ def sample_words(shown: int, total: int) -> str:
 
 
 def verdict_word(verdict: str) -> str:
-    """Return a verdict as screens have it.
+    """Return a verdict in the spelling of screens.
 
     >>> verdict_word("not-healthy")
     'NOT HEALTHY'
@@ -149,13 +150,17 @@ def verdict_word(verdict: str) -> str:
 
 
 def verdict(report: Report) -> str:
-    """One sentence: the verdict, and what it comes from."""
+    """Return the verdict and its reasons in one line."""
     counts = severity_words(report) or "no finding"
     return f"{verdict_word(report.verdict)}: {'; '.join([counts, *verdict_clauses(report)])}"
 
 
 def verdict_clauses(report: Report) -> list[str]:
-    """List what a verdict says after its counts: what is accepted or undecided, and which holds count."""
+    """Return the clauses that follow the counts of a verdict.
+
+    They state accepted findings, checks that did not run, objects that were not checked, and unaccepted
+    holds.
+    """
     clauses = [_acceptance(report)]
     if left_out := len(report.run.not_run):
         clauses.append(f"{plural(left_out, 'check was', 'checks were')} not run")
@@ -172,9 +177,9 @@ def verdict_clauses(report: Report) -> list[str]:
 
 
 def unaccepted_holds(report: Report) -> int:
-    """How many unaccepted holds of the two highest urgencies keep the exit code above 0.
+    """Return how many unaccepted holds of the two highest urgencies keep the exit code above 0.
 
-    Returns 0 where an unaccepted finding of these urgencies says it already, as each has holds of its own.
+    Returns 0 if an unaccepted finding of these urgencies exists: its own holds would be counted again.
     """
     holds = report.run.holds
     if holds is None or any(map(is_unaccepted_loss, report.run.tally)):
@@ -183,7 +188,7 @@ def unaccepted_holds(report: Report) -> int:
 
 
 def _acceptance(report: Report) -> str:
-    """How many findings of each severity are accepted; empty if none is."""
+    """Return the number of accepted findings of each severity; empty if no finding is accepted."""
     sums = count_by_severity(report)
     accepted = ", ".join(
         f"{sums[severity]['suppressed']:,} {severity}" for severity in sums if sums[severity]["suppressed"]
@@ -198,7 +203,7 @@ def _acceptance(report: Report) -> str:
 
 
 def accepted_gaps(report: Report) -> str | None:
-    """What suppressions accept of what is not decided, in a sentence; None where they accept nothing."""
+    """Return a sentence on the unchecked objects that suppressions accept; None if they accept none."""
     accepted = report.run.accepted
     if not any(accepted.values()):
         return None
@@ -210,7 +215,7 @@ def accepted_gaps(report: Report) -> str | None:
 
 
 def changed_constants(report: Report) -> list[str]:
-    """The constants of checks that are not the default, each with its value, unit and default."""
+    """Return the constants of checks that differ from their default, each with value, unit and default."""
     constants = report.run.checks["constants"] if report.run.checks is not None else []
     return [
         f"{constant['name']} {constant['value']:,} {constant['unit']} (default {constant['default']:,})"
@@ -220,7 +225,7 @@ def changed_constants(report: Report) -> list[str]:
 
 
 def doubtful_ids_line(doubt: InDoubt) -> str:
-    """How many ids may be there unseen, and the part of the store that leaves most of them open.
+    """Return how many ledger ids may exist unseen, and the part of the store that explains most of them.
 
     >>> doubtful_ids_line({"ids": "10000", "reasons": ["/ledgers/00/0000: its children could not be listed"]})
     '10,000 ids: /ledgers/00/0000: its children could not be listed'
@@ -234,7 +239,8 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
 
 
 def reuse_sentence(reuse: Reuse) -> str:
-    """
+    """Return how much a run took over from an earlier run.
+
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
     '29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday'

@@ -1,7 +1,7 @@
-"""Every finding as a table for other programs: comma-separated values, and one Parquet file.
+"""Every finding as a table for other programs: CSV, and one Parquet file.
 
-In CSV every text stands in quotes, every number without. A cell that a spreadsheet would take for a formula
-gets an apostrophe in front, as ids and messages are what the cluster's metadata says. Parquet has the columns
+CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, so that a
+spreadsheet could take a cell for a formula. Such a cell gets an apostrophe in front. Parquet has the columns
 of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
 """
 
@@ -41,14 +41,14 @@ COLUMNS = {
     "fingerprint": "the finding's name in every run",
     "cause": "the number of the cause in report.json that explains it; empty where none does",
 }
-"""Each column and what is in it, in order."""
+"""Columns in order, each with its meaning."""
 
 BOOKIES_SHOWN = 20
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render(findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
-    """The head and a row for each finding as it comes, each with its newline.
+    """Yield the header and one row for each finding as it arrives, each with a newline.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
@@ -97,7 +97,7 @@ def _number(id: int | None) -> int | str:
 
 
 def escape_formula(text: str) -> str:
-    """A cell that is not a formula, whatever was written into the metadata.
+    """Return a cell with an apostrophe in front if a spreadsheet would take it for a formula.
 
     >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]
@@ -111,13 +111,13 @@ def _time(ms: int) -> str:
 
 
 ROWS = 20_000
-"""Rows of one row group, and what is in memory at once."""
+"""Number of rows in a Parquet row group, and of rows in memory at once."""
 
 
 def write(findings: Iterable[Finding], out: BinaryIO, standings: Standings = no_standing) -> None:
-    """Write all of them, as they come, to a file that is open for writing.
+    """Write all findings, as they arrive, to an open Parquet file.
 
-    ``change``, ``first_seen`` and ``suppressed`` are null where the run kept no such thing.
+    ``change``, ``first_seen`` and ``suppressed`` are null if the run did not record them.
     """
     rows = (_parquet_row(finding, standings) for finding in findings)
     schema = _schema()

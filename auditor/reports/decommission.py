@@ -1,4 +1,4 @@
-"""A rehearsed decommissioning: text for a terminal or a pipe, JSON, and what that JSON's schema is."""
+"""Renderers of a decommission rehearsal: text for a terminal or a pipe, and JSON."""
 
 import json
 import shlex
@@ -14,10 +14,10 @@ WIDTH = 80
 _LOADS_SHOWN = 10
 _NAMES_SHOWN = 5
 COMMAND = "bkaudit decommission RUN BOOKIE"
-"""How a page names the command that made it, where nobody says so."""
+"""Command shown on a page if the caller does not name one."""
 
 HOLDS_SHOWN = 3
-"""Holds in a text; JSON has all of them."""
+"""Largest number of holds in the text; JSON has all of them."""
 
 ANSWERS = {
     Answer.NOW: "may go now",
@@ -105,14 +105,19 @@ CAUSES = {
         "copy its ledgers with `bookkeeper shell recover BOOKIE`",
     ),
 }  # fmt: skip
-"""What each cause is, and the way out."""
+"""Explanation of each cause that keeps a bookie, and the way to remove the cause."""
 
 
 def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int = WIDTH) -> str:
-    """The answer, what is in the way, what it takes, what remains, and what all of it rests on.
+    """Return the page of a rehearsal.
 
-    ``command`` is the one that found it, to which options that print complete tables are added; ``width`` is
-    how many columns a line has, and commands are never folded.
+    Args:
+        rehearsal: The answer for all bookies together and for each alone.
+        command: The command that made it; hints add options that print complete tables to it.
+        width: Columns of a line; commands are never folded.
+
+    Returns:
+        The answer, holds and blockers, the work of AutoRecovery, what remains, and the run it rests on.
     """
     trial = rehearsal.together
     lines = fold_text(_verdict(rehearsal), width)
@@ -130,7 +135,7 @@ def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int =
 
 
 def decommission_json(rehearsal: Rehearsal) -> str:
-    """One object with all of it."""
+    """Return the rehearsal as one JSON object."""
     head = {"schema": DECOMMISSION_SCHEMA, "answer": rehearsal.answer, "exit_code": rehearsal.exit_code}
     return json.dumps(head | asdict(rehearsal), indent=2, ensure_ascii=False)
 
@@ -140,7 +145,7 @@ def _names(bookies: Sequence[str]) -> str:
 
 
 def _verdict(rehearsal: Rehearsal) -> str:
-    """The answer with the first reason and the exit code, in one sentence each."""
+    """Return one line with the answer, its first reason and the exit code."""
     trial = rehearsal.together
     reason = ""
     if trial.holds and rehearsal.answer is not Answer.NOW:
@@ -154,7 +159,7 @@ def _verdict(rehearsal: Rehearsal) -> str:
 
 
 def _holds(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """The most important holds, what lifts each, and the command that shows the others."""
+    """Yield the most important holds, the condition that lifts each, and the command for the others."""
     holds = rehearsal.together.holds
     for number, hold in enumerate(holds[:HOLDS_SHOWN]):
         doubt = "" if hold.certain else ", unconfirmed"
@@ -275,7 +280,7 @@ def _loads(loads: Sequence[CopyLoad]) -> Iterator[str]:
 
 
 def _remains(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """What will name the bookies, or hold of them, once the command has ended."""
+    """Yield what still names the bookies, and what stays on their disks, after the command has ended."""
     work = rehearsal.together.work
     if work.renamed:
         words = (

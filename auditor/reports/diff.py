@@ -1,4 +1,4 @@
-"""How two runs differ: text for a terminal, Markdown, JSON, and every changed finding as a line of JSON."""
+"""Renderers of the difference between two runs: text, Markdown, one JSON object, and JSON lines."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
 SHOWN = 5
-"""So many findings of each change are shown; the numbers are complete."""
+"""Largest number of findings shown for each change; counts are always complete."""
 
 TITLES: dict[str, str] = {
     Change.NEW: "new",
@@ -31,7 +31,7 @@ TITLES: dict[str, str] = {
 
 
 def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]]:
-    """The first few findings of each change."""
+    """Return the first `SHOWN` findings of each change."""
     shown: dict[str, list[ChangedFinding]] = {}
     for finding in changes:
         findings = shown.setdefault(finding.change, [])
@@ -41,7 +41,16 @@ def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]
 
 
 def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: int = WIDTH) -> str:
-    """For a terminal: both runs, what to bear in mind, the numbers, and ``shown``, of `samples`."""
+    """Return the text for a terminal.
+
+    Args:
+        difference: The difference between two runs.
+        shown: Findings to show for each change (`samples`).
+        width: Columns of a line.
+
+    Returns:
+        Both runs, warnings, counts with the shown findings, and both verdicts.
+    """
     lines = [*_run_lines("old", difference.old, width), *_run_lines("new", difference.new, width)]
     for warning in difference.warnings:
         lines += labelled("warning", warning, width)
@@ -58,7 +67,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
 
 
 def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """The same as Markdown, for a mail or a ticket."""
+    """Return the difference as Markdown, for a mail or a ticket."""
     lines = [
         f"**{escape_markdown(_verdict(difference))}**",
         "",
@@ -80,7 +89,7 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
 
 
 def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """One JSON object: both runs, warnings, complete numbers, and samples of each change."""
+    """Return one JSON object: both runs, warnings, complete counts, and samples of each change."""
     value = {
         "schema": SCHEMA,
         "old": asdict(difference.old),
@@ -94,7 +103,7 @@ def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> s
 
 
 def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
-    """A line for every finding that is not the same, as it comes; ids of ledgers are decimal strings."""
+    """Yield one JSON line for each changed finding, as it arrives; ledger ids are decimal strings."""
     for finding in changes:
         yield json.dumps(with_decimal_ids(finding), ensure_ascii=False, separators=(",", ":"))
 
@@ -143,7 +152,7 @@ def _verdict(difference: Difference) -> str:
 
 
 def with_decimal_ids(difference: ChangedFinding | StoreDifference) -> dict[str, Any]:
-    """A difference for JSON."""
+    """Return the fields of a difference for JSON, with ledger and scope ids as decimal strings."""
     return asdict(difference) | {
         "scope_id": decimal(difference.scope_id),
         "ledger_id": decimal(difference.ledger_id),

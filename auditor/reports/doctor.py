@@ -1,6 +1,6 @@
-"""A diagnosis before a first run, as values and as text of 80 columns: what is there, missing, and not seen.
+"""Diagnosis before a first run: answered questions, as values and as text.
 
-One line a question; what is not fine stands out by its word, and has its way out below. The exit code is the
+Each question has one line. If the answer is not ``ok``, the line below says what to do. The exit code is the
 best that an audit with these sources could end with.
 """
 
@@ -15,11 +15,11 @@ from auditor.reports.plain_text import wrap_words
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
 PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
-"""Of several exit codes the first is taken, as an audit does."""
+"""Exit codes by precedence: the first one that any line has is the exit code of the diagnosis."""
 
 
 class State(StrEnum):
-    """How one question was answered."""
+    """Outcome of one question."""
 
     OK = "ok"
     WARN = "warn"  # an audit can be done, and knows less or takes longer
@@ -29,9 +29,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One question and its answer; ``way_out`` says what to do where the answer is not ``ok``.
+    """One question and its answer.
 
-    ``exit_code`` is what an audit would end with at best, because of this alone.
+    ``way_out`` says what to do; None if nothing has to be done. ``exit_code`` is the best exit code that an
+    audit could have because of this answer.
     """
 
     topic: str  # here, store, owners, bookies or out
@@ -43,24 +44,24 @@ class Line:
 
 
 class Topic(NamedTuple):
-    """What lines are about; makes one of each state."""
+    """Subject of lines, with a method that makes a line of each state."""
 
     topic: str
 
     def ok(self, name: str, answer: str) -> Line:
-        """An answer that is fine."""
+        """Return a line whose answer needs no action."""
         return Line(self.topic, name, State.OK, answer)
 
     def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
-        """One with which an audit can be done."""
+        """Return a line on a problem that an audit can run with."""
         return Line(self.topic, name, State.WARN, answer, way_out, exit_code)
 
     def fail(self, name: str, answer: str, way_out: str | None, exit_code: int) -> Line:
-        """One with which it cannot."""
+        """Return a line on a problem that an audit cannot run with."""
         return Line(self.topic, name, State.FAIL, answer, way_out, exit_code)
 
     def not_asked(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
-        """None, and why."""
+        """Return a line on a question that was not asked, with the reason."""
         return Line(self.topic, name, State.NOT_ASKED, answer, way_out, exit_code)
 
 
@@ -69,14 +70,18 @@ HERE, STORE, OWNERS, BOOKIES, OUT = map(Topic, ("here", "store", "owners", "book
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All lines, in the order of an audit; ``unseen`` are sentences on what such an audit cannot see."""
+    """All lines, in the order of an audit.
+
+    ``unseen`` are sentences on facts that such an audit cannot see.
+    """
 
     lines: tuple[Line, ...]
     unseen: tuple[str, ...]
 
     @property
     def exit_code(self) -> int:
-        """
+        """Return the exit code of the line with the highest precedence.
+
         >>> Diagnosis((Line("store", "access", State.FAIL, "no answer", None, UNREACHABLE),), ()).exit_code
         4
         """
@@ -84,7 +89,7 @@ class Diagnosis:
         return next((code for code in PRECEDENCE if code in codes), CLEAN)
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain values."""
+        """Return the diagnosis as plain values for JSON."""
         lines = [asdict(line) | {"state": str(line.state)} for line in self.lines]
         return {"schema": SCHEMA, "exit_code": self.exit_code, "lines": lines, "unseen": list(self.unseen)}
 
@@ -101,7 +106,7 @@ _TITLES = {
 
 
 def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
-    """Lines of ``width`` columns by topic, then what such an audit cannot see, then the counts."""
+    """Return the page: lines by topic, facts that such an audit cannot see, and the number of each state."""
     parts = []
     for (topic,), title in _TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]

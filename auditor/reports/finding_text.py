@@ -1,4 +1,4 @@
-"""A finding in words: what it is about, what is missing where, how sure, since when, and what explains it."""
+"""Words and sentences for a finding: its object, missing entries, confidence, age, and cause."""
 
 import re
 import shlex
@@ -15,17 +15,17 @@ from auditor.model.states import Change, LedgerClass
 from auditor.reports.plain_text import printable
 
 BOOKIES_SHOWN = 5
-"""Bookies with missing entries that a text names of one finding."""
+"""Largest number of bookies with missing entries in the text of one finding."""
 
 SPELLED_RUNS = 2
-"""A group of so many runs or fewer is shown run by run; of more, by its period."""
+"""Largest number of runs that a group lists one by one; a larger group is shown by its period."""
 
 ITEMS_SHOWN = 8
-"""Of a set without pattern no more than this is shown: the jsonl report has all of it."""
+"""Largest number of groups shown of a set of entries; the jsonl report has all of them."""
 
 
 def finding_line(finding: Finding, standing: Standing | None = None) -> str:
-    """A finding for a pipe, in a line that grep finds whole: SEVERITY check OBJECT what [confidence, ...].
+    """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
@@ -45,7 +45,7 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
 
 
 def subject(finding: Finding) -> list[str]:
-    """What a finding is about, from the widest to the narrowest; the scope only where it is not 0.
+    """Return the objects of a finding, from the widest to the narrowest; scope 0 is left out.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
@@ -55,14 +55,16 @@ def subject(finding: Finding) -> list[str]:
 
 
 def names_subject(finding: Finding) -> bool:
-    """Whether the message is a whole sentence that names all that it is about, as most are."""
+    """Return whether the message of a finding is a whole sentence that names all its objects."""
     about = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
     begins = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
     return begins and all(re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in about)
 
 
 def tags(finding: Finding, standing: Standing | None) -> list[str]:
-    """How sure a finding is, since when it has been there and who knows of it; what is usual is left out.
+    """Return the confidence, change, first day and suppression of a finding.
+
+    The default of each is left out: ``confirmed``, unchanged, and not suppressed.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
@@ -73,7 +75,9 @@ def tags(finding: Finding, standing: Standing | None) -> list[str]:
 
 
 def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str]:
-    """What a finding is about, empty where its message says so; its message; its tags in brackets.
+    """Return the objects of a finding, its message, and its tags in brackets.
+
+    The objects are empty if the message names them.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> sentence(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
@@ -86,7 +90,7 @@ def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str
 
 
 def missing_text(finding: Finding, bookies: int) -> str:
-    """What is missing where, as ranges, of at most so many bookies; empty where nothing is.
+    """Return the missing entries of the first ``bookies`` bookies as ranges; empty if nothing is missing.
 
     >>> from auditor.model.finding import Confidence, Missing, Severity
     >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
@@ -97,7 +101,7 @@ def missing_text(finding: Finding, bookies: int) -> str:
 
 
 def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
-    """A part for each of at most so many bookies that lack entries, and how many more there are."""
+    """Return the missing entries of the first ``bookies`` bookies, then the number of further bookies."""
     parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
     return parts + and_more(len(missing) - bookies, " bookies")
 
@@ -110,7 +114,7 @@ _IN_CLASS: dict[str, str] = {
 
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
-    """The entries that give a ledger the class of its finding; none where the finding is of no class."""
+    """Return the entries that give a ledger the class of its finding; empty if the finding has no class."""
     listed = finding.evidence.get("class_entries") if finding.id in _IN_CLASS else None
     return tuple(
         (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
@@ -118,7 +122,7 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
 
 
 def class_text(finding: Finding) -> str:
-    """Which entries are in the class of a ledger's finding, as ranges; empty where it is of no class.
+    """Return the entries in the class of a ledger's finding as ranges; empty if the finding has no class.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
@@ -133,13 +137,15 @@ def class_text(finding: Finding) -> str:
 
 
 def _bytes_known(finding: Finding) -> bool:
-    """Whether an entry log has entries of a ledger that no index has."""
+    """Return whether an entry log has entries of a lost range that no index has."""
     logs = finding.evidence.get("in_entry_logs") or ()
     return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
 
 
 def positions_text(finding: Finding) -> str:
-    """The same as positions of the topic whose ledger it is, as Pulsar names them; empty where none is known.
+    """Return the entries in the class of a finding as Pulsar positions of the topic that owns the ledger.
+
+    Returns an empty text if the ledger has no known Pulsar topic.
 
     >>> from auditor.model.finding import Severity
     >>> owner = dict(application="pulsar", kind="data", tenant="shop", namespace="orders", topic="returns")
@@ -156,7 +162,9 @@ def positions_text(finding: Finding) -> str:
 
 
 def entry_parts(finding: Finding, bookies: int) -> list[str]:
-    """Which entries are in the ledger's class, their positions, and what at most so many bookies lack of all.
+    """Return the entries in the ledger's class, their Pulsar positions, and the missing entries by bookie.
+
+    At most ``bookies`` bookies are named.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
@@ -178,13 +186,13 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
 
 
 def command_for(finding: Finding, run: str) -> str | None:
-    """The command that tells more of a finding; None for one of the whole cluster."""
+    """Return the command that explains a finding; None if the finding concerns the whole cluster."""
     about = explained(finding)
     return f"bkaudit explain {about} --run {shlex.quote(printable(run))}" if about else None
 
 
 def explained(finding: Finding) -> str:
-    """What ``bkaudit explain`` takes to tell more of a finding; empty for one of the whole cluster.
+    """Return the arguments of ``bkaudit explain`` for a finding; empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> explained(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
@@ -202,7 +210,7 @@ def explained(finding: Finding) -> str:
 
 
 def _subject(finding: Finding) -> tuple[str | None, str | None, str | None]:
-    """Scope, ledger and bookie, None for what is not meant."""
+    """Return scope, ledger and bookie of a finding; None for each one that it does not name."""
     return (
         f"scope {finding.scope_id}" if finding.scope_id else None,
         f"ledger {finding.ledger_id}" if finding.ledger_id is not None else None,
@@ -211,7 +219,7 @@ def _subject(finding: Finding) -> tuple[str | None, str | None, str | None]:
 
 
 def is_suppressed(standing: Standing | None) -> bool:
-    """Whether a suppression names the finding."""
+    """Return whether a suppression names the finding."""
     return standing is not None and standing.suppressed is not None
 
 
@@ -225,7 +233,7 @@ def _standing_words(standing: Standing | None) -> list[str]:
 
 
 def entries(groups: Sequence[Group], count: int) -> str:
-    """Show a set of entries, given as BP-34 groups, with its size.
+    """Return a set of entries, given as BP-34 groups, as text with its size.
 
     >>> entries([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'
@@ -270,22 +278,22 @@ def _run(start: int, size: int, name: Callable[[int], str], to: str) -> str:
 
 
 def causes_of(report: Report) -> list[FindingCause]:
-    """The causes that explain more than one finding, the most urgent first."""
+    """Return the causes that explain more than one finding, the most urgent first."""
     return [cause for cause in report.run.causes or () if cause["count"] > 1]
 
 
 def cause_sentence(cause: FindingCause) -> str:
-    """How many findings a cause explains, and what it is."""
+    """Return the number of findings that a cause explains, with the cause."""
     return f"{plural(cause['count'], 'finding')}: {cause['sentence']}"
 
 
 def follows(cause: FindingCause) -> str:
-    """The checks whose findings follow from a cause, with their numbers."""
+    """Return the checks whose findings follow from a cause, with the number of each."""
     return ", ".join(f"{effect['id']} {effect['count']:,}" for effect in cause["findings"])
 
 
 def suppression_entry(finding: Finding, today: date) -> str:
-    """Return the TOML entry that accepts a finding from ``today`` on; its reason is left to be written.
+    """Return the TOML entry that accepts a finding from ``today`` on; the user fills in its reason.
 
     >>> from auditor.model.finding import Severity
     >>> found = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, message="bk1 is down",

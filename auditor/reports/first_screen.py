@@ -1,10 +1,10 @@
-"""The first screen of a report: which cluster, how much was seen, what was found and changed, the verdict.
+"""First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
-It fits into a terminal of 24 lines, with a line of the command's own below it and the prompt. What to act on
-always stands there: a line of each urgency and severity, the verdict, what to do now. All else has a place in
-one order (`_Place`) and gets the lines that are left: names become a count of what is left out, and
-`bkaudit explain run` has all of it. What was found, the verdict and what to do stand last, so that in a
-smaller window only facts of the cluster scroll away.
+The screen fits into a terminal of 24 lines, together with one line of the command and the prompt. It always
+shows one line for each urgency and severity, the verdict and the first action. Other parts get the remaining
+lines in the order of `_Place`: a part that does not fit shows a count instead of names. `bkaudit explain run`
+shows everything. Findings, verdict and actions stand last, so that a smaller window loses only facts on the
+cluster.
 """
 
 import re
@@ -39,21 +39,24 @@ from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
 LINES = 22
-"""Of a terminal's 24: a line below says where every finding is, and the prompt takes one."""
+"""Largest number of lines: a terminal has 24, and one goes to a line of the command and one to the prompt."""
 _LABEL = 11
 _COUNT_LABEL, _COUNT = 25, 5
-"""Columns of what a line of findings is headed by, and of their number."""
+"""Columns of the label of a line of findings, and of the number behind it."""
 _NARROW, _HANGING = 72, 4
-"""A terminal with fewer columns has no room for those: names of checks follow the number."""
+"""Least columns of a terminal for a separate label, and the indentation in a narrower one.
+
+In a narrower terminal the names of checks follow the number directly.
+"""
 _NAMES_SHOWN = 5
 _ROWS_SHOWN = 3
-"""Causes, and remarks, at most."""
+"""Largest number of causes and of notices."""
 _REASONS_SHOWN = 2
 _NO_BOOKIES = "{:,}, none read: no --bookies was given; only metadata was checked"
 
 
 class _Place(IntEnum):
-    """What gets lines before what."""
+    """Order in which parts of the screen get lines; the lowest first."""
 
     ALWAYS = 0
     CLUSTER = 1
@@ -71,15 +74,20 @@ class _Place(IntEnum):
 
 
 Form = tuple[str, ...]
-"""Rows of text."""
+"""Rows of text, one variant of a part."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows below one label, in ``forms``, the fullest first; it is left out where there is no room for one.
+    """Rows below one label, in several forms of decreasing length.
 
-    ``place`` is when it gets its shortest form, ``fuller_place`` when it gets the fullest that fits.
-    The label takes ``columns``, and lines below it begin after ``hanging`` ones, or after as many.
+    Attributes:
+        label: Text before the first row.
+        forms: The forms, the fullest first. The part is left out if the shortest one does not fit.
+        place: Turn in which the part gets its shortest form.
+        fuller_place: Turn in which the part gets the fullest form that fits.
+        columns: Columns of the label.
+        hanging: Indentation of the other lines; None: as wide as the label.
     """
 
     label: str
@@ -90,7 +98,7 @@ class _Part:
     hanging: int | None = None
 
     def lines(self, form: Form, width: int) -> list[str]:
-        """A form's lines; only the first row has the label."""
+        """Return the lines of a form; only the first row has the label."""
         below = " " * (self.columns if self.hanging is None else self.hanging)
         heads = chain([f"{self.label:<{self.columns}}"], repeat(below))
         return [
@@ -101,10 +109,15 @@ class _Part:
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
-    """Lines of ``width`` columns, the verdict and what to do last; ``run`` is how commands name the run.
+    """Return the first screen.
 
-    They take `LINES` lines of a terminal at most, but for what is always there. A width beyond `WIDEST` is
-    that of no terminal: it has what a terminal of `WIDTH` shows, unfolded.
+    The screen has at most `LINES` lines, unless the parts that are always shown need more.
+
+    Args:
+        report: The report of a run.
+        run: Name of the run in commands.
+        width: Columns of a line. Above `WIDEST` the output is not a terminal: the screen has the content of
+            one with `WIDTH` columns, unfolded.
     """
     columns = width if width <= WIDEST else WIDTH
     last = [*fold_text(verdict(report), width), *first_action_lines(report, run, width), *_next(report, run)]
@@ -123,7 +136,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
 
 def _choose(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
-    """The form of each part, None for none: place by place, as full as there is room for."""
+    """Return the form chosen for each part, as full as there is room for; None leaves the part out."""
     sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     steps = [(part.place, number, False) for number, part in enumerate(parts)]
     steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
@@ -141,14 +154,14 @@ def _choose(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None
 
 
 def _naming(head: str, before: str, names: Sequence[str]) -> list[Form]:
-    """Forms with ever fewer names, and how many there are besides; the last has none."""
+    """Return forms with fewer and fewer names, each with the number of names left out; the last has none."""
     words = [name.replace(" ", "\0") for name in names]
     most = min(len(names), _NAMES_SHOWN)
     return [*((f"{head}{before}{first_names(words, shown)}",) for shown in range(most, 0, -1)), (head,)]
 
 
 def _brief(text: str, columns: int) -> str:
-    """A text's first clauses, as many as a line beside its label holds: `bkaudit explain run` has all of it.
+    """Return the first clauses of a text, as many as fit into a line beside its label.
 
     >>> _brief("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
@@ -166,7 +179,10 @@ def _brief(text: str, columns: int) -> str:
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
-    """Forms of the first few texts, ever fewer, and how many more there are; with ``columns`` a line each."""
+    """Return forms with fewer and fewer of the first texts, each with the number of texts left out.
+
+    If ``columns`` is given, each text is shortened to one line.
+    """
     forms = []
     for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
         remainder = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
@@ -178,12 +194,12 @@ def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
 
 
 def _rows(text: str, columns: int) -> list[Form]:
-    """A text in full, and in a line."""
+    """Return two forms of a text: in full, and shortened to one line."""
     return [(text,), (_brief(text, columns),)]
 
 
 def _seen(report: Report, columns: int) -> Iterator[_Part]:
-    """Which cluster, how much of it was read, and what was not."""
+    """Yield the parts on the cluster, on what was read and checked, and on what was not."""
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
     time = format_time(run.scan_time)
@@ -228,7 +244,7 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _remarks(report: Report, columns: int) -> Iterator[_Part]:
-    """What is one failure from loss, and what else changes what to do."""
+    """Yield the parts on data that is one failure from loss, and on notices that change what to do."""
     other_texts, shown = [], False
     for remark in sorted(
         report.run.remarks, key=lambda remark: list(RemarkKind).index(RemarkKind(remark["kind"]))
@@ -245,7 +261,10 @@ def _remarks(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _counts(report: Report, columns: int) -> list[_Part]:
-    """Each urgency, the rest by severity: how many findings, in how many ledgers, and each check's count."""
+    """Return one part for each urgency, and for each severity of findings without urgency.
+
+    A part has the number of findings, the count of each check, and the ledgers concerned.
+    """
     parts = []
     urgent_severities: set[Severity] = set()
     for label, group in groupby(count_by_check(report), key=_label):
@@ -270,7 +289,10 @@ def _counts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Counts with ever fewer checks by name; a NUL is a blank that a line does not break at."""
+    """Return forms with fewer and fewer checks by name.
+
+    A NUL stands for a blank at which no line may break.
+    """
     impact = _impact(report, check_counts)
     names = [_count(check_count).replace(" ", "\0") for check_count in check_counts]
     forms = []
@@ -286,7 +308,10 @@ def _label(check_count: CheckCount) -> str:
 
 
 def _impact(report: Report, check_counts: list[CheckCount]) -> str:
-    """The ledgers of these findings, where they are all that have their severity."""
+    """Return the ledgers and bytes that these findings concern.
+
+    Returns an empty text if other findings have the same severity, because impact is known by severity only.
+    """
     severities = {check_count.severity for check_count in check_counts}
     other_counts = [
         check_count
@@ -301,14 +326,14 @@ def _impact(report: Report, check_counts: list[CheckCount]) -> str:
 
 
 def _count(check_count: CheckCount) -> str:
-    """An id, its count, and what is to be said of some of them."""
+    """Return a check's id and count, with the numbers that are unconfirmed, new, worse or suppressed."""
     notable = check_count.unsure | {name: check_count.sums[name] for name in ("new", "worse", "suppressed")}
     parts = ", ".join(f"{count:,} {name}" for name, count in notable.items() if count)
     return f"{check_count.id} {check_count.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
 def _causes(report: Report, columns: int) -> Iterator[_Part]:
-    """What one thing explains; `bkaudit report` has what follows from it."""
+    """Yield the part on causes that explain several findings; `bkaudit report` lists those findings."""
     if causes := causes_of(report):
         full = _first_rows([cause_sentence(cause) for cause in causes])
         brief = _first_rows([cause["sentence"] for cause in causes], columns)
@@ -316,7 +341,7 @@ def _causes(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _history(report: Report, columns: int) -> Iterator[_Part]:
-    """What changed since the last run, and what is suppressed."""
+    """Yield the parts on changes since the last run and on suppressions."""
     changes, entries = report.run.changes, report.run.suppressions
     reasons = [
         sentence_of(remark) for remark in report.run.remarks if remark["kind"] == RemarkKind.NOT_COMPARED
@@ -346,7 +371,10 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _next(report: Report, run: str) -> list[str]:
-    """Commands are never folded: they are there to be copied."""
+    """Return the lines of the commands that show all actions.
+
+    Commands are never folded, so that they can be copied.
+    """
     if not report.findings and report.verdict != Verdict.INCOMPLETE:
         return []
     commands = [f"bkaudit explain run {shlex.quote(printable(run))}"]

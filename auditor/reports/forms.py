@@ -1,7 +1,7 @@
-"""The forms that a report can be shown in: one row each, with the ending of its files and what writes it.
+"""Forms in which a report can be written, with the file ending and the writer of each.
 
-A new form is a module of this package and a row of `FORMS`; the command line, and a notebook's ``run.write``,
-know it by its name then. A form's module is loaded when it is used.
+A new form is a module of this package and a row of `FORMS`. The command line and a notebook's ``run.write``
+then accept its name. A form's module is loaded on first use.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from auditor.model.report_source import ReportSource
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One form of a report: the ending of its file below a run, and what writes it.
+    """File ending and writer of one form of a report.
 
-    ``binary`` forms are not for a terminal; ``complete`` ones can list every finding, others have samples or
-    counts.
+    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding; the others have
+    samples or counts.
     """
 
     ending: str
@@ -32,7 +32,7 @@ class Form:
     def of_text(
         cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
     ) -> Form:
-        """A form that is text, given by its parts."""
+        """Return a form whose text is made in parts."""
         return cls(ending, lambda run, out: write_parts(out, parts(run)), complete=complete)
 
 
@@ -96,7 +96,7 @@ def _parquet(run: ReportSource, out: BinaryIO) -> None:
 
 
 def json_line(finding: Finding) -> str:
-    """A finding as one line of JSON, which ``schemas/finding.schema.json`` describes.
+    """Return a finding as one line of JSON, as ``schemas/finding.schema.json`` describes it.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> json_line(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED))[:51]
@@ -121,7 +121,7 @@ FORMS = {
     "slack": Form.of_text("slack.json", _slack),
     "parquet": Form("parquet", _parquet, binary=True, complete=True),
 }
-"""By the name that ``--format`` takes."""
+"""Form of each value of ``--format``."""
 
 
 def write_parts(out: BinaryIO, parts: Iterable[str]) -> None:

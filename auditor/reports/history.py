@@ -1,4 +1,4 @@
-"""Runs one per line: those of a directory as text, CSV and JSON, and one run with its age."""
+"""Lists of runs as text, CSV and JSON, and a status line of one run."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ from auditor.reports.coverage import extents, severity_words, unaccepted_holds, 
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
 _DATA_AGE_SHOWN_MS = 3_600_000
-"""The age of the data is shown beside that of the run if it is larger by more than this."""
+"""Least difference between the age of the data and that of the run for showing both, in milliseconds."""
 
 _CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
     "new",
@@ -32,8 +32,12 @@ _SEVERITIES = tuple(str(severity) for severity in Severity)
 def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """Return a table for a terminal, the oldest run first.
 
-    A dash stands where there was no run before to compare with. Where a row is wider than ``width`` columns,
-    verdict and name of each run stand below its numbers. None: no width is too small.
+    A dash stands for a run without an earlier one to compare with.
+
+    Args:
+        runs: The runs, oldest first.
+        width: Columns of a line. If a row is wider, verdict and name of each run stand below its numbers.
+            None: rows have any width.
     """
     if not runs:
         return "no finished run is here"
@@ -48,7 +52,7 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
 
 
 def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
-    """A head and the rows of each run."""
+    """Return a header and the rows of each run."""
     numbers = [("crit", "err", "warn", "note", *_CHANGES[:3])]
     for run in runs:
         changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
@@ -72,7 +76,7 @@ def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
 
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
-    """One row per run; times in milliseconds since 1970, UTC."""
+    """Return one CSV row for each run; times are milliseconds since 1970, UTC."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
@@ -86,15 +90,19 @@ def to_csv(runs: Sequence[RunSummary]) -> str:
 
 
 def to_json(runs: Sequence[RunSummary]) -> str:
-    """A JSON array, one object a run."""
+    """Return a JSON array with one object for each run."""
     return json.dumps([asdict(run) for run in runs], indent=2, ensure_ascii=False)
 
 
 def status_line(report: Report, run: str, now_ms: int, data_time: int | None = None) -> str:
-    """Return one line about the run in the directory ``run``, at the time ``now_ms``.
+    """Return one line on the state of a run.
 
-    ``data_time`` is the time of its oldest data, which is shown if it is much older than the run; both are in
-    ms since 1970.
+    Args:
+        report: The report of the run.
+        run: The run's directory.
+        now_ms: Current time in ms since 1970, UTC.
+        data_time: Time of its oldest data in ms since 1970, UTC; None if unknown. It is shown if the data is
+            much older than the run.
     """
     facts = report.run
     counts = severity_words(report, suppressed=False)
@@ -120,7 +128,7 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
 
 
 def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
-    """How old the data is, if that is more than an hour older than the end of the run."""
+    """Return the age of the data if it is more than an hour older than the end of the run; else nothing."""
     if data_time is not None and data_time - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data is of the future ({format_time(data_time)}): a clock was wrong"]
     if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
@@ -131,7 +139,7 @@ def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
 
 
 def _unavailable(facts: RunFacts) -> list[str]:
-    """How many ledgers nobody can read or close now; empty if that is none, or not known."""
+    """Return how many ledgers nobody can read or close now; empty if there are none, or if it is unknown."""
     count = facts.repair["unavailable"] + facts.repair["unrecoverable"] if facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []
 

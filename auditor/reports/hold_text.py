@@ -1,4 +1,4 @@
-"""Holds in words: what must not be done to a bookie or a ledger, why, and until when."""
+"""Sentences for holds: forbidden actions on a bookie or a ledger, the reason, and the lifting condition."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORDS = {
 
 
 def refusal_text(refused: Refused) -> str:
-    """One action that must not be taken, and why: what stands in the place of its command.
+    """Return the sentence that replaces the command of a refused action.
 
     >>> from auditor.model.permission import RunUnfit
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
@@ -48,7 +48,7 @@ def _name(object: ActionObject) -> str:
 
 
 def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
-    """All holds on a bookie, on what was read of it, and on the metadata that it was judged by."""
+    """Return the lines of all holds on a bookie, on its index as a source, and on the metadata."""
     keys = (
         (HoldObject.BOOKIE, bookie_id),
         (HoldObject.SOURCE, bookie_source(bookie_id)),
@@ -58,13 +58,13 @@ def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
 
 
 def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -> list[str]:
-    """All holds on a ledger."""
+    """Return the lines of all holds on a ledger."""
     key = ledger_key(scope_id, ledger_id)
     return _hold_lines(run, [ActionObject(HoldObject.LEDGER, key)], width)
 
 
 def _hold_lines(run: HeldRun, objects: Sequence[ActionObject], width: int) -> list[str]:
-    """A heading and each hold with the kinds that it forbids, the most important first; empty if none."""
+    """Return a heading and the holds on some objects, the most important first; empty if there are none."""
     lines = []
     for hold in by_importance(run.holds.of(objects)):
         kinds = ", ".join(kind.replace("-", " ") for kind in hold.forbids)

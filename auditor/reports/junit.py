@@ -1,9 +1,8 @@
-"""A report as JUnit XML, for build servers: a test case for each check, first those that found something.
+"""A report as JUnit XML for build servers: one test case for each check, those with findings first.
 
-A check fails with findings of `warning` or worse that no suppression names: what makes a verdict not
-healthy. A check without such findings is skipped where it did not see all that it looks at
-(`auditor.reports.blind_spots`): a check of metadata where the metadata has gaps, one of copies or disks where
-a bookie was not read, one of marks where the store keeps none.
+A test case fails if its check has unsuppressed findings of `warning` or worse; the same findings make a
+verdict "not healthy". Other checks are skipped if they had no complete input (`auditor.reports.blind_spots`).
+Examples are gaps in the metadata, a bookie that was not read, and a store without marks.
 """
 
 from datetime import UTC, datetime
@@ -22,11 +21,11 @@ from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 SHOWN = 20
-"""Findings that a test case shows; the counts are complete."""
+"""Largest number of findings in a test case; counts are always complete."""
 
 
 def render(report: Report, standings: Standings = no_standing) -> str:
-    """The whole document; its size is bounded by the number of checks."""
+    """Return the whole document; the number of checks limits its size."""
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
     blind = blind_checks(report)
@@ -89,7 +88,7 @@ def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Stan
 
 
 def _text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
-    """Counts by severity and confidence, then samples."""
+    """Return counts by severity and confidence, then sampled findings."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
         + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")

@@ -1,7 +1,7 @@
-"""Pages of labelled sentences and tables, folded to the width of a terminal when they are printed.
+"""Pages of labelled sentences, tables and commands, folded to the width of a terminal.
 
-Renderers give parts; `lay_out` turns them into lines. A plain string is a sentence that may be folded, and an
-empty one a blank line.
+Renderers yield parts, and `lay_out` turns them into lines. A plain string is a sentence that may be folded.
+An empty string is a blank line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from auditor.reports.plain_text import columns_of, fold_text, labelled, printable, shorten, text_table
 
 MIN_NAME_COLUMNS = 16
-"""A table whose names would get fewer columns than this has each name on a line of its own."""
+"""Least columns for the names of a table; with fewer, each name gets a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """A sentence beside a label."""
+    """Sentence beside a label."""
 
     label: str
     words: str
@@ -23,14 +23,14 @@ class LabelledText:
 
 @dataclass(frozen=True, slots=True)
 class UnfoldedCommand:
-    """A command, which is never folded: it is there to be copied."""
+    """Command that is never folded, so that it can be copied."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class NameTable:
-    """A table whose first column has names, which give way where lines are short."""
+    """Table whose first column has names, which are shortened if lines are too long."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -45,10 +45,10 @@ def lay_out(
     """Yield the lines of a page.
 
     Args:
-        parts: What the page has, from top to bottom.
+        parts: Parts of the page, from top to bottom.
         width: Columns of a line.
         label_columns: Columns of labels; a longer label has a line of its own.
-        whole_names: Whether names in tables are never shortened, as programs want them.
+        whole_names: Whether names in tables are never shortened; programs that parse the output need this.
     """
     for part in parts:
         if isinstance(part, LabelledText):
@@ -66,10 +66,14 @@ def lay_out(
 
 
 def table_lines(table: NameTable, width: int | None) -> list[str]:
-    """Return the lines of a table, of at most ``width`` columns; None: as wide as it is.
+    """Return the lines of a table.
 
-    Where the other columns leave no room for names, they stand below each name; where they are wider than a
-    line themselves, as a sentence of heads and cells.
+    If the other columns leave less than `MIN_NAME_COLUMNS` for names, these columns stand below each name. If
+    they alone are wider than a line, each row becomes a sentence of headings and cells.
+
+    Args:
+        table: The table.
+        width: Largest number of columns; None: any width.
     """
     rows = [[printable(cell) for cell in row] for row in table.rows]
     if width is None:
@@ -91,7 +95,7 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
 
 
 def _sentences(head: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """A row as a name and, below it, each other cell behind its head."""
+    """Return a row as its name and, below it, every other cell after its heading."""
     # A NUL keeps a head and its cell together.
     pairs = [
         f"{title} {cell}".strip().replace(" ", "\0")

@@ -1,11 +1,11 @@
-"""One ledger drawn, so that a person sees the hole: bookies down, entries across.
+"""Text page of one ledger, with a drawing that has bookies as rows and entries as columns.
 
     bk-a:3181  ##.##.##.##
     bk-b:3181  .##X##.##.#
     bk-c:3181  ??????????
 
-A column is one entry, or a range of them where there are more than columns. Stripes are such cells, one state
-each; every drawing, as text or as a picture, is made of them.
+A column is one entry, or a range of entries if the ledger has more entries than columns. Each cell has one
+state (`Cell`). Drawings in text, SVG and frames all come from `stripes_of`.
 """
 
 import textwrap
@@ -29,7 +29,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
 
 
 class Cell(StrEnum):
-    """What a bookie has of the entries of one column."""
+    """State of a bookie for the entries of one column."""
 
     PRESENT = "held"  # all that it should hold
     MISSING = "missing"  # none of what it should hold
@@ -40,7 +40,7 @@ class Cell(StrEnum):
 
 
 def column_width(last: int, columns: int) -> str:
-    """How many entries a column stands for, as a text; to a tenth where that matters.
+    """Return the number of entries in a column as text, with one decimal below 10.
 
     >>> column_width(99, 54), column_width(99, 50), column_width(10**6, 54)
     ('1.9', '2', '18,518')
@@ -51,7 +51,7 @@ def column_width(last: int, columns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A replica's sets, compared once."""
+    """Expected, missing and surplus entries of a ledger on one bookie."""
 
     view: ReplicaView
     expected: Groups
@@ -61,9 +61,11 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Stripes:
-    """``edges`` are the columns' first entries and, last, the entry after the last; ``cells`` are by row.
+    """Drawing of a ledger as cells.
 
-    No column and no row where nobody should hold an entry or does.
+    ``edges`` has the first entry of each column, then one past the last entry. ``cells`` has one tuple for
+    each bookie in ``bookies``. All three are empty if the ledger has no entry to draw. ``bookies_total`` also
+    counts the bookies that are not drawn.
     """
 
     edges: tuple[int, ...]
@@ -73,7 +75,7 @@ class Stripes:
 
 
 def replicas_of(ledger: LedgerView) -> list[Replica]:
-    """Each replica with what it lacks and what it has too much, in the order of the ledger."""
+    """Return each replica with its missing and its surplus entries, in the order of the ledger."""
     replicas = []
     for view in ledger.replicas:
         expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
@@ -86,7 +88,14 @@ def replicas_of(ledger: LedgerView) -> list[Replica]:
 
 
 def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, rows: int) -> Stripes:
-    """Cells of at most so many columns, equal but for one entry, and of the first so many bookies."""
+    """Return the drawing of a ledger.
+
+    Args:
+        ledger: The ledger, as a run saw it.
+        replicas: Its replicas (`replicas_of`).
+        columns: Largest number of columns; their widths differ by at most one entry.
+        rows: Largest number of bookies.
+    """
     last = last_drawn(ledger, replicas)
     count = min(columns, last + 1)
     if count <= 0 or not replicas:
@@ -103,7 +112,11 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
 
 
 def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
-    """The last entry of a closed ledger; of others the last that anyone has or should have; -1 for none."""
+    """Return the last entry to draw; -1 if there is none.
+
+    For a closed ledger it is the last entry id in the metadata. For others it is the last entry that a bookie
+    holds or should hold.
+    """
     if ledger.state == LedgerState.CLOSED and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
         return ledger.last_entry_id
     ends = [
@@ -139,13 +152,17 @@ DOWN_SHOWN = 3
 
 ASCII = dict(zip(Cell, "#Xx?+.", strict=True))
 UNICODE = dict(zip(Cell, "█○◐?+·", strict=True))
-"""One character for each state of a replica in a column."""
+"""Character for each state of a cell."""
 
 
 def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, width: int = WIDTH) -> str:
-    """Metadata, segments, the drawing, and in words what is missing or unknown.
+    """Return the page of a ledger: metadata, segments, the drawing, and missing or unknown entries in words.
 
-    Lines have at most ``width`` columns, but for a path or an id that alone is wider.
+    Args:
+        ledger: The ledger, as a run saw it.
+        unicode: Whether the drawing may use other characters than ASCII.
+        drawing: Whether the page has the drawing.
+        width: Columns of a line; only a longer path or id exceeds it.
     """
     signs = UNICODE if unicode else ASCII
     rows = replicas_of(ledger)
@@ -198,12 +215,15 @@ def _metadata(ledger: LedgerView, width: int) -> list[str]:
 
 
 def _wrap(text: str, width: int, later: str) -> list[str]:
-    """The text in lines, those after the first indented; a word that is longer than a line is broken."""
+    """Return a text in lines with later lines indented; a word longer than a line is broken."""
     return textwrap.wrap(text, width, subsequent_indent=later, break_on_hyphens=False)
 
 
 def _class_words(ledger: LedgerView) -> str:
-    """The class by copies and what the registered bookies can serve; never healthy if a member is down."""
+    """Return the class by copies, with what the registered bookies can serve.
+
+    A ledger with an unregistered member is never called healthy.
+    """
     judged = ledger.judged_class or "not judged"
     if not ledger.down:
         return judged
@@ -223,7 +243,7 @@ def _class_words(ledger: LedgerView) -> str:
 
 
 def _segments(ledger: LedgerView, width: int) -> list[str]:
-    """Which bookies were to get the entries from where on."""
+    """Return the lines of the segments: the entries and the ensemble of each."""
     lines = []
     segments = ledger.segments
     for number, segment in enumerate(segments[:SEGMENTS_SHOWN]):
@@ -278,9 +298,13 @@ def replica_words(
     owner: str = "",
     cut: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
-    """What a bookie lacks, has too much, and why that is not known: a predicate each.
+    """Return predicates on a bookie: its missing entries, its surplus entries, and the state of its index.
 
-    ``owner`` stands before the state of its index; ``cut`` bounds entries and reasons.
+    Args:
+        ledger: The ledger.
+        replica: The bookie's part of it.
+        owner: Text before the state of the index.
+        cut: Function that shortens a list of entries or a reason to a number of characters.
     """
     view, words = replica.view, []
     if len(replica.lacking):
@@ -300,7 +324,7 @@ LOGS_SHOWN = 20
 
 
 def _in_logs(ledger: LedgerView, width: int) -> list[str]:
-    """Return the entry logs that have entries which an index lacks."""
+    """Return the lines on entry logs that have entries which an index lacks."""
     lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
     for log in ledger.in_logs[:LOGS_SHOWN]:
         lines += _wrap(f"  {log_words(log)}", width, "    ")
@@ -308,7 +332,7 @@ def _in_logs(ledger: LedgerView, width: int) -> list[str]:
 
 
 def log_words(log: LogEntriesView) -> str:
-    """Return which entries one entry log has.
+    """Return a sentence on the entries of a ledger in one entry log.
 
     >>> log_words(LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory"))
     'entry log 3 of bk1: 400 bytes of the ledger, entries not known: No such file or directory'
@@ -332,7 +356,7 @@ _SAYS = {
 
 
 def _answers(ledger: LedgerView, width: int) -> list[str]:
-    """Who was asked for entries, and what each said."""
+    """Return the lines on bookies that were asked for entries by plain reads, with their answers."""
     lines = ["asked for entries by plain reads"] if ledger.answers else []
     for answer in ledger.answers[:ROWS_SHOWN]:
         reason = f": {answer.reason}" if answer.reason else ""
@@ -348,7 +372,7 @@ def _entries(groups: Groups) -> str:
 
 
 def _short(bookie_id: str) -> str:
-    """Keep both ends: host names differ at the front, ports at the back."""
+    """Return a bookie id of limited length; both ends stay, because host names and ports differ there."""
     if len(bookie_id) <= LABEL:
         return bookie_id
     return f"{bookie_id[: LABEL - 9]}~{bookie_id[-8:]}"

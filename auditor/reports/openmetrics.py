@@ -1,9 +1,9 @@
-"""A report as metrics, for Prometheus: the text that node_exporter's textfile collector takes.
+"""A report as metrics for Prometheus, in a form that node_exporter's textfile collector reads.
 
-It is OpenMetrics and the older text format at once: gauges only, no timestamps, ``# EOF`` at the end. Every
-sample names its cluster, so that the files of several clusters can lie in one directory. How many samples
-there are follows from the number of checks, and of bookies and namespaces up to a bound, beyond which all
-others are one, so that sums stay those of the cluster; it does not follow from the number of ledgers.
+The text is valid OpenMetrics and valid in the older text format: gauges only, no timestamps, ``# EOF`` at the
+end. Every sample has a label for its cluster, so that files of several clusters can lie in one directory. The
+number of samples depends on the number of checks, bookies and namespaces, not on the number of ledgers.
+Bookies and namespaces above a limit share one sample, so that sums stay those of the cluster.
 """
 
 from collections import Counter
@@ -24,10 +24,10 @@ from auditor.reports.coverage import place_of_tally
 
 BOOKIES = 1_000
 OTHERS_LABEL = "(others)"
-"""The label of what has no sample of its own: no name has brackets."""
+"""Label of the sample that all further bookies or namespaces share; no name has brackets."""
 
 NAMESPACES = 100
-"""So many namespaces have samples of their own: those with the worst findings, then the largest."""
+"""Largest number of namespaces with samples of their own: the worst findings first, then the largest."""
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -73,7 +73,7 @@ METRICS = {
     "bkaudit_namespace_leaked_bytes": "Length of these ledgers, one copy of each.",
     "bkaudit_namespace_findings": "Findings about ledgers of the namespace, suppressed ones among them.",
 }
-"""Every metric that there is, in order, and its help."""
+"""Every metric in order, with its help text."""
 
 _OF_A_TALLY: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
     "id", "urgency", "severity", "confidence",
@@ -103,15 +103,15 @@ LABELS = {
     **{name: ("namespace",) for name in METRICS if name.startswith("bkaudit_namespace_")},
     "bkaudit_namespace_findings": ("namespace", "severity"),
 }
-"""The labels of a metric's samples, besides that of the cluster; a metric that is not here has none."""
+"""Labels of each metric besides ``cluster``; a metric without further labels has no key."""
 
 
 END = "# EOF\n"
-"""The last line of a text."""
+"""Last line of the text."""
 
 
 class Sample(NamedTuple):
-    """One value of a metric."""
+    """Value of a metric with its labels."""
 
     metric: str
     labels: dict[str, str]
@@ -125,12 +125,15 @@ def render(
     namespaces: Sequence[OwnerTotal] | None = None,
     near_losses: Sequence[NearLoss] = (),
 ) -> str:
-    """The whole text.
+    """Return the whole text.
 
-    ``last_complete`` is when the newest complete run was done, in milliseconds since 1970, None where there
-    is none; of a complete run that is itself. ``space`` are the figures of bookies' disks, None without.
-    ``namespaces`` are all of them, those with the worst findings first, None where no owners were read.
-    ``near_losses`` are what is one failure from loss, a level each.
+    Args:
+        report: The report of a run.
+        last_complete: End of the newest complete run in ms since 1970, UTC; None if there is none. A complete
+            run uses its own end instead.
+        space: Figures of the bookies' disks; None if the run has none.
+        namespaces: Totals of all namespaces, the worst findings first; None if no owners were read.
+        near_losses: Data that is one failure from loss, by level.
     """
     cluster = {"cluster": report.cluster.name}
     samples = _samples(report, last_complete, space or SpaceGauges(), namespaces)
@@ -138,7 +141,12 @@ def render(
 
 
 def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iterable[Sample]) -> str:
-    """The text of gauges in the order of ``metrics``, which have their help; each sample names the cluster.
+    """Return the text of gauges in the order of ``metrics``.
+
+    Args:
+        metrics: Help text of each metric by its name.
+        cluster: Label of every sample.
+        samples: The samples, in any order.
 
     >>> print(gauges({"up": "Whether."}, {"cluster": "a"}, [Sample("up", {}, 1)]), end="")
     # HELP up Whether.
@@ -159,7 +167,7 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
 
 
 def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
-    """What somebody can read, and what waits; what the store does not show has no sample."""
+    """Yield the samples on reachable copies and on re-replication; unknown numbers have no sample."""
     if repair["knows_registrations"]:
         count = repair["unavailable"] + repair["unrecoverable"]
         yield Sample("bkaudit_unavailable_ledgers", {}, count)
@@ -221,7 +229,7 @@ def _samples(
 
 
 def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
-    """Metric, labels and value of each sample: three a level.
+    """Yield three samples for each level of failure.
 
     >>> from auditor.model.simulation import Amount
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
@@ -235,7 +243,7 @@ def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
 
 
 def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
-    """Metric, labels and value of each sample.
+    """Yield the samples on entry logs, disks and forecasts.
 
     >>> from auditor.model.space import SpaceTotal
     >>> samples = list(space_samples(SpaceGauges((SpaceTotal("bk1:3181", {"live": 9}),))))
@@ -264,7 +272,7 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
 
 
 def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """Those of the fullest bookies by name, and the sum of all others."""
+    """Return the sizes of the fullest bookies by name, and the sum of all others."""
     ordered = [*(name for name in fullest if name in sizes), *sorted(sizes.keys() - {*fullest})]
     sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered[:BOOKIES]}
     other_sizes: Counter[str] = Counter()
@@ -274,9 +282,9 @@ def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> 
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
-    """Metric, labels and value; ``namespaces`` are all of them, those with the worst findings first.
+    """Yield the samples on namespaces; none if ``namespaces`` is None, because no owners were read.
 
-    None stands for a run that read nobody's owners: it has no samples.
+    ``namespaces`` has the totals of all namespaces, the worst findings first.
     """
     if namespaces is None:
         return
@@ -295,7 +303,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """The namespaces that have samples of their own, by name, and the sum of the others."""
+    """Return the totals of the namespaces with samples of their own, and the sum of the others."""
     nobodys = [namespace for namespace in namespaces if namespace.name == NOBODY]
     named_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
     bad = [namespace for namespace in named_namespaces if namespace.findings]
@@ -312,16 +320,17 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
 
 
 def _extent(spot: BlindSpot) -> str:
-    """How much of what it looks at a check did not see: all, part, or unknown; or that it was not run."""
+    """Return the extent of a check's missing input: ``all``, ``part``, ``unknown``, or ``not-run``."""
     if spot.left_out:
         return "not-run"
     return "unknown" if not spot.is_known else "part" if spot.where else "all"
 
 
 def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
-    """A zero for every check without findings: a line that falls to 0 says more than one that ends.
+    """Return a tally of 0 for each check in ``seeing`` without findings.
 
-    Only of those that are ``seeing``: of one that saw nothing, 0 would say that all is well.
+    A value that falls to 0 tells more than a series that ends. Checks without input get no 0, because it
+    would claim that all is well.
     """
     reported_ids = {tally["id"] for tally in tallies}
     return [
@@ -332,7 +341,7 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
 
 
 def _escape_label(value: str) -> str:
-    """A label's value as both formats want it.
+    """Return a label's value, escaped as both formats require.
 
     >>> print(_escape_label('a"b\\\\c' + chr(10)))
     a\\"b\\\\c\\n

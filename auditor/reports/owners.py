@@ -1,6 +1,6 @@
-"""Whose the ledgers are: totals by owner, one topic with its ledgers, and the leaks, which belong to nobody.
+"""Owners of ledgers: totals by owner, one topic with its ledgers, and leaked ledgers, which have no owner.
 
-As text, and as the HTML page shows them. Nothing here deletes anything, and no form has a command that does.
+Renders text, Markdown, CSV, JSON and the values of the HTML page. No form contains a command that deletes.
 """
 
 import csv
@@ -23,7 +23,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten
 
 
 def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
-    """One line per tenant, namespace or topic; where ``width`` is too small for it, several.
+    """Return one line for each tenant, namespace or topic; several lines if ``width`` is too small.
 
     >>> print(totals_text([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
     tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
@@ -37,7 +37,7 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = 
 
 
 def findings_text(total: OwnerTotal) -> str:
-    """How many findings of each severity, the worst first; empty without any.
+    """Return the number of findings of each severity, the worst first; empty if there are none.
 
     >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
     '2 error, 1,000 note'
@@ -67,7 +67,7 @@ _REFERENCE_HEAD = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
-    """The topic as lines of text, of at most ``width`` columns; None: as wide as they are."""
+    """Return the page of a topic with at most ``width`` columns; None: any width."""
     lines = [*_folded(f"topic {view.name}", width, ""), *_folded(view.path, width)]
     if view.unread is not None:
         lines += _folded(f"its list could not be read: {view.unread}", width)
@@ -87,7 +87,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
 
 
 def _unavailable(view: TopicView, width: int | None) -> list[str]:
-    """How many of the topic's ledgers nobody can read now; empty if all can be read."""
+    """Return how many of the topic's ledgers nobody can read now; empty if all can be read."""
     count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
@@ -96,7 +96,7 @@ def _unavailable(view: TopicView, width: int | None) -> list[str]:
 
 
 def _class_words(ledger: TopicLedger) -> str:
-    """The class by copies, and what the registered bookies can serve if that is less."""
+    """Return the class by copies, with what the registered bookies can serve if that is less."""
     if ledger.klass is None:
         return "not in the store"
     if ledger.reach is None:
@@ -142,13 +142,13 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None
 
 
 def _folded(text: str, width: int | None, indent: str = "  ") -> list[str]:
-    """An indented sentence in one line, or in lines of at most ``width`` columns."""
+    """Return an indented sentence in lines of at most ``width`` columns; None: in one line."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
 SHOWN = 200
-"""So many stand in text and Markdown; csv, json and jsonl have all."""
+"""Largest number of leaks in text and Markdown; CSV, JSON and jsonl have all."""
 
 ORDER = (
     "Look at confirmed ones first, from the top: they are the largest. A suspect is confirmed by the next "
@@ -157,13 +157,13 @@ ORDER = (
 _HEAD = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
 
 Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
-"""From totals, leaks in order, and the scan time (ms), to the parts of a text."""
+"""Function from the totals, the leaks in order, and the scan time in ms to the parts of a text."""
 
 
 def leaks_text(
     totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
-    """A table for a terminal of ``width`` columns, what it adds up to, and in which order to look."""
+    """Yield the table of leaks for a terminal, their totals, and the order in which to look at them."""
     shown_leaks = list(islice(leaks, SHOWN))
     if shown_leaks:
         table = NameTable(_HEAD, [_cells(leak, now_ms) for leak in shown_leaks])
@@ -174,7 +174,7 @@ def leaks_text(
 
 
 def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """The same as a table of Markdown, for a ticket."""
+    """Yield the leaks as a Markdown table, for a ticket."""
     yield f"**{_sentence(totals)}**\n\n"
     if not totals.ledgers:
         return
@@ -187,7 +187,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """A head, and a row for every leak; what a spreadsheet would take for a formula gets an apostrophe."""
+    """Yield a header and one row for each leak; formulas of spreadsheets get an apostrophe in front."""
     names = [*_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _line(names)
     for leak in leaks:
@@ -196,7 +196,7 @@ def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterato
 
 
 def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """One JSON object: what they add up to, and every leak."""
+    """Yield one JSON object with the totals and every leak."""
     head = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": ORDER}
     yield json.dumps(head, ensure_ascii=False)[:-1] + ', "leaks": ['
     for number, leak in enumerate(leaks):
@@ -205,7 +205,7 @@ def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterat
 
 
 def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """A line for every leak."""
+    """Yield one JSON line for each leak."""
     for leak in leaks:
         yield json.dumps(_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
@@ -217,7 +217,7 @@ LISTINGS: dict[str, Listing] = {
     "json": leaks_json,
     "jsonl": leaks_jsonl,
 }
-"""By the name that ``--format`` takes."""
+"""Renderer of each value of ``--format``."""
 
 
 def _sentence(totals: LeakTotals) -> str:
@@ -255,17 +255,17 @@ def _line(values: Iterable[Any]) -> str:
 
 
 OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
-"""So many owners of each level are on the page: those with the worst findings."""
+"""Largest number of owners of each level on the page: those with the worst findings."""
 
 LEAKS_SHOWN = 40
 
 _NAME = 120
 _OPEN = "namespace"
-"""The level that is there to read without a click."""
+"""Level that the page shows without a click."""
 
 
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
-    """The rows of every level, and the leaks with their ages.
+    """Return the rows of every level, and the leaks with their ages.
 
     >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)

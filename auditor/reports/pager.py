@@ -1,10 +1,10 @@
-"""A run as one message for whoever is on call: what changed since the last complete run, what to do first.
+"""A run as one message for the person on call: changes since the last complete run, and the first action.
 
-It has fewer than 20 lines, whatever was found: a line for each kind of change in the order of the findings,
-as far as there is room, the counts complete. What a suppression names is no part of it.
+The message has fewer than 20 lines, whatever was found. It has one line for each kind of change, in the order
+of the findings, as far as there is room. Counts are always complete. Suppressed findings are left out.
 
-Slack takes it through an incoming webhook, and so does what speaks its language: one ``text``, of fixed words
-and a block of code, in which nothing is markup but ``&``, ``<`` and ``>``. Names mention nobody there.
+The Slack form suits an incoming webhook of Slack and compatible programs. It is one ``text`` of fixed words
+and a block of code, in which only ``&``, ``<`` and ``>`` are markup. Names in a block of code mention nobody.
 """
 
 import json
@@ -23,9 +23,10 @@ from auditor.reports.plain_text import printable, shorten
 
 LINES = 19
 WIDTH = 160
-"""Characters of a line, at most; of commands, which are there to be copied, four times as many."""
+"""Largest number of characters in a line; commands may have four times as many, so that they can be copied.
+"""
 SLACK = 4_000
-"""Characters of a text that Slack asks for at most; it cuts at 40,000."""
+"""Largest number of characters that Slack recommends for a text; it cuts at 40,000."""
 _LABEL = 11
 _WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
 _UNSEEN = "could not be checked again"
@@ -33,12 +34,12 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
 def plain(report: Report, since: ChangesSince, run: str) -> str:
-    """The message as text; ``run`` is how commands name the run."""
+    """Return the message as text; commands call the run ``run``."""
     return "\n".join([_headline(report), *_lines(report, since, run, WIDTH)])
 
 
 def slack(report: Report, since: ChangesSince, run: str) -> str:
-    """The message as the JSON that a Slack webhook takes."""
+    """Return the message as the JSON that a Slack webhook takes; commands call the run ``run``."""
     for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
         block = "\n".join(_lines(report, since, run, width)).translate(_ESCAPES)
         text = f"*{_headline(report)}*\n```\n{block}\n```"
@@ -64,7 +65,7 @@ def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[st
 
 
 def _about(report: Report) -> Iterator[tuple[str, str]]:
-    """Which cluster and when, what is there, and what was not seen."""
+    """Yield the lines on cluster, time, counts and coverage."""
     yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
     yield "found", severity_words(report, suppressed=False) or "nothing"
     if not report.complete:
@@ -72,7 +73,7 @@ def _about(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _since(report: Report, since: ChangesSince) -> Iterator[tuple[str, str]]:
-    """The run that this one is compared with, and how much changed."""
+    """Yield the line on the run compared with, and the number of changes."""
     if since.run is None:
         yield "since", "; ".join(since.warnings) or "there is no run before this one"
         return
@@ -84,7 +85,7 @@ def _since(report: Report, since: ChangesSince) -> Iterator[tuple[str, str]]:
 
 
 def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
-    """A line for each group that is new or worse; one for all that is fixed, one for what was not seen."""
+    """Yield a line for each group of new or worse findings, one for fixed, and one for unchecked ones."""
     for group in since.groups:
         if group.change in (Change.NEW, Change.WORSE):
             names = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
@@ -95,7 +96,7 @@ def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
 
 
 def _found(report: Report) -> Iterator[tuple[str, str]]:
-    """What there is, where there is nothing to compare it with."""
+    """Yield the lines on all findings, for a run without an earlier one to compare with."""
     for check_count in count_by_check(report):
         if count := check_count.sums["count"] - check_count.sums["suppressed"]:
             unsure = f" ({check_count.sums['unsure']:,} not confirmed)" if check_count.sums["unsure"] else ""

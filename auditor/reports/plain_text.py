@@ -1,6 +1,6 @@
-"""Text for a terminal: of visible characters only, folded and padded by the columns that it takes.
+"""Text of visible characters, folded and padded by the columns that it takes at a terminal.
 
-Names come from the cluster, so they may be longer than a line, wide, or full of what a terminal would obey.
+Names come from the cluster: they may be long, have wide characters, or contain control sequences.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def printable(text: str) -> str:
-    """The same text with a question mark for what is no visible character.
+    """Return a text with a question mark in place of every character that is not visible.
 
     Control characters would break lines, colour a terminal, or turn its reading direction.
 
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 120) -> str:
-    """Text of at most so many characters, all of them visible; both ends are kept, as ids differ at both.
+    """Return a visible text of at most ``limit`` characters; both ends stay, because ids differ at both.
 
     >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'
@@ -40,7 +40,7 @@ ELLIPSIS = " ..."
 
 
 def columns_of(text: str) -> int:
-    """How many columns a terminal needs for printable text.
+    """Return the number of columns that a terminal needs for a visible text.
 
     >>> [columns_of(text) for text in ("bk-1", "台帳", "e\\u0301")]
     [4, 4, 1]
@@ -49,7 +49,7 @@ def columns_of(text: str) -> int:
 
 
 def pad(text: str, columns: int) -> str:
-    """The text with blanks up to so many columns.
+    """Return a text padded with blanks to a number of columns.
 
     >>> pad("台帳", 6) + "|"
     '台帳  |'
@@ -58,7 +58,7 @@ def pad(text: str, columns: int) -> str:
 
 
 def cut_text(text: str, columns: int) -> str:
-    """The beginning of the text that fits into so many columns.
+    """Return the beginning of a text that fits into a number of columns.
 
     >>> cut_text("台帳", 3)
     '台'
@@ -72,10 +72,18 @@ def cut_text(text: str, columns: int) -> str:
 
 
 def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
-    """The text in lines of at most ``width`` columns, the first indented by ``first``, others by ``later``.
+    """Return a text in lines of at most ``width`` columns.
 
-    It breaks at blanks, and inside a word only where that alone does not fit. Of more than ``lines`` lines
-    the rest is left out, and the last one says so. A NUL is a blank that is not broken at.
+    Lines break at blanks, and inside a word only if it is longer than a line. A NUL is a blank at which no
+    line breaks.
+
+    Args:
+        text: The text; invisible characters become question marks.
+        width: Columns of a line.
+        first: Indentation of the first line.
+        later: Indentation of the other lines.
+        lines: Largest number of lines; the last one ends with an ellipsis if text is left out. None: any
+            number.
 
     >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
     ['  bk-a:3181 lacks 4;', '    10-2999 every 3']
@@ -106,7 +114,7 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
 
 
 def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
-    """A label in ``columns`` columns after ``indent``, and a text beside it, folded as `fold_text` does it.
+    """Return a label in ``columns`` columns after ``indent``, with a text beside it (`fold_text`).
 
     >>> labelled("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
@@ -115,7 +123,7 @@ def labelled(label: str, text: str, width: int, indent: str = "", columns: int =
 
 
 def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
-    """Text of this program in lines, as `fold_text`; a word that is longer than a line stays whole."""
+    """Return a text of this program in lines, as `fold_text`, but never break a word."""
     options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 
@@ -127,7 +135,7 @@ def _columns(char: str) -> int:
 
 
 def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """The lines of a table, two spaces between its columns.
+    """Return the lines of a table, with two blanks between its columns.
 
     >>> text_table(("a", "b"), [("one", "2")])
     ['a    b', 'one  2']

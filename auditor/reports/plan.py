@@ -1,4 +1,4 @@
-"""A plan of repair, and how it stands now: text for a terminal, Markdown for a ticket, JSON."""
+"""Renderers of a repair plan and of its check: text for a terminal, Markdown for a ticket, JSON."""
 
 import json
 import re
@@ -30,10 +30,13 @@ _PLACEHOLDER = re.compile(r"\bID\b")
 
 
 def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -> str:
-    """The steps in order, then what is refused, then what the plan leaves out.
+    """Return the plan's steps in order, its refused steps, and the findings without a step.
 
-    ``now_ms`` is the current time, ms: a plan that has expired says so first. None: it has not. Lines have at
-    most ``width`` columns, but for commands.
+    Args:
+        plan: The plan.
+        now_ms: Current time in ms since 1970, UTC; an expired plan says so first. None: do not look at the
+            expiry.
+        width: Columns of a line; commands are never folded.
     """
     basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
     lines = [*_fold(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
@@ -51,17 +54,17 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
 
 
 def plan_json(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """One object with all of it; whether it has expired, its times say."""
+    """Return the plan as one JSON object; its times show whether it has expired."""
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
 
 
 def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """A list of tasks for a ticket: each step with a box, its commands as code."""
+    """Return the plan as a list of tasks for a ticket: each step has a box, and its commands are code."""
     return "\n".join(_markdown(plan, now_ms))
 
 
 def check_text(check: PlanCheck, width: int = WIDTH) -> str:
-    """Each step in a line or two: still true, done, no longer true, not known; and why."""
+    """Return one or two lines for each step: still true, done, no longer true or not known, and why."""
     lines = _fold(expired_text(check.expires), width) if check.expired else []
     lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
     for step in check.steps:
@@ -74,13 +77,13 @@ def check_text(check: PlanCheck, width: int = WIDTH) -> str:
 
 
 def check_json(check: PlanCheck) -> str:
-    """One object with every step."""
+    """Return the check as one JSON object with every step."""
     head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": check.exit_code}
     return json.dumps(head | asdict(check), indent=2, ensure_ascii=False)
 
 
 def check_markdown(check: PlanCheck) -> str:
-    """A list of tasks, those that are done with a cross."""
+    """Return the check as a list of tasks; steps that are done have a cross."""
     lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
     lines += [f"Asked {_code(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
@@ -94,7 +97,7 @@ def check_markdown(check: PlanCheck) -> str:
 
 
 def condition_text(condition: Condition) -> str:
-    """A condition as a sentence.
+    """Return a condition as a sentence.
 
     >>> condition_text(Condition(Fact.REGISTERED, "bk-1:3181", "no"))
     'bk-1:3181 is not registered'
@@ -122,7 +125,7 @@ _SENTENCES = {
 
 
 def expired_text(expires: int) -> str:
-    """The first line of a plan that has expired.
+    """Return the first line of a plan that has expired.
 
     >>> expired_text(0)
     'expired at 1970-01-01 00:00:00 UTC: carry out no step; audit and plan again'
@@ -178,7 +181,7 @@ def _ledgers(step: PlanStep) -> str:
 
 
 def _findings(findings: Sequence[PlanFinding]) -> str:
-    """Ids with how many findings, and the first of their fingerprints."""
+    """Return each check id with its number of findings and the first fingerprints."""
     return "; ".join(
         f"{plural(finding.count, 'finding')} {finding.id} ({first_of(finding)})"
         for finding in findings
@@ -187,7 +190,7 @@ def _findings(findings: Sequence[PlanFinding]) -> str:
 
 
 def first_of(finding: PlanFinding) -> str:
-    """The named fingerprints, and whether there are more.
+    """Return the listed fingerprints of a finding, and the number of further ones.
 
     >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'

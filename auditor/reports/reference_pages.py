@@ -1,6 +1,6 @@
-"""Tables of the documents that are written from the program: options, metrics, tables of a run.
+"""Reference tables that are generated from the program: options, metrics, and tables of a run.
 
-python -m auditor.reports.reference_pages
+    python -m auditor.reports.reference_pages
 
 writes docs/options.md, docs/tables.md, and the table of metrics in docs/reports.md.
 """
@@ -41,7 +41,7 @@ as Parquet. [schemas/tables.json](../schemas/tables.json) says of each column wh
 
 
 def options_page() -> str:
-    """docs/options.md: every option with its values, its default and its help."""
+    """Return docs/options.md: every option with its values, its default and its help."""
     defaults = AuditOptions()
     rows = (
         f"| `{name}` | {_values(kind, option)} | {_default(getattr(defaults, name))} "
@@ -52,13 +52,13 @@ def options_page() -> str:
 
 
 def tables_page() -> str:
-    """docs/tables.md: every table of a run, and what a row of it is."""
+    """Return docs/tables.md: every table of a run, with the meaning of its rows."""
     rows = (f"| `{name}` | {_cell(table.row)} | {table.only or ''} |\n" for name, table in TABLES.items())
     return _TABLES_PAGE + "".join(rows)
 
 
 def metrics_table() -> str:
-    """The table of docs/reports.md: every metric with its labels and its help."""
+    """Return the table of docs/reports.md: every metric with its labels and its help."""
     rows = (
         f"| `{name}` | {', '.join(f'`{label}`' for label in LABELS.get(name, ()))} | {_cell(help)} |\n"
         for name, help in METRICS.items()
@@ -67,7 +67,7 @@ def metrics_table() -> str:
 
 
 def with_metrics(page: str) -> str:
-    """A page with its table of metrics as the program has it now.
+    """Return a page with its table of metrics brought up to date.
 
     >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
     1
@@ -76,7 +76,7 @@ def with_metrics(page: str) -> str:
 
 
 def _values(kind: Any, option: Option) -> str:
-    """What an option takes, in words.
+    """Return the values that an option takes, in words.
 
     >>> _values(float, Option("Seconds.", 0, 60)), _values(YesNo, Option("Whether."))
     ('number, 0 to 60', 'yes, no')
@@ -105,7 +105,7 @@ def _cell(text: str) -> str:
 
 
 def main(docs: Path = Path("docs")) -> None:
-    """Write what the program knows into its documents."""
+    """Write the generated pages and tables below ``docs``."""
     (docs / "options.md").write_text(options_page(), "utf-8")
     (docs / "tables.md").write_text(tables_page(), "utf-8")
     reports = docs / "reports.md"

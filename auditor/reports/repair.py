@@ -1,15 +1,15 @@
-"""The `repair` line of the first screen: who repairs, what waits, and how long it still takes."""
+"""The `repair` line of the first screen: replication workers, waiting ledgers, and the remaining time."""
 
 from auditor.model.amounts import duration, plural
 from auditor.model.repair import RepairFacts
 
 
 def repair_line(facts: RepairFacts, scan_time: int) -> str | None:
-    """Return the line; None if the store does not show AutoRecovery.
+    """Return the `repair` line; None if the store does not show AutoRecovery.
 
     Args:
-        facts: of a finished run.
-        scan_time: of the same run, ms since 1970.
+        facts: Repair facts of a finished run.
+        scan_time: Scan time of the same run, in ms since 1970, UTC.
     """
     if not facts["sees_autorecovery"]:
         return None

@@ -1,4 +1,4 @@
-"""One bookie's part of a ledger: what it should hold, what it holds, and how these differ."""
+"""Comparison of the entries that one bookie should hold of a ledger with those that it holds."""
 
 import numpy as np
 
@@ -14,13 +14,13 @@ _LABEL = 14
 
 
 def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, width: int) -> str:
-    """Show what a bookie should hold of a ledger, and what it holds by a listing or by the run.
+    """Return the entries that a bookie should hold of a ledger, those that it holds, and the difference.
 
     Args:
         ledger: The ledger, as a run saw it.
         bookie_id: A bookie, which need not be in one of the ledger's ensembles.
-        listed: The entries that the bookie holds, as groups of dtype `GROUP`; None: take the run's.
-        width: Columns.
+        listed: Entries that the bookie holds, as groups of dtype `GROUP`; None: use those that the run read.
+        width: Columns of a line.
     """
     view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)
     name = LedgerId(ledger.ledger_id, ledger.scope_id).in_words

@@ -1,6 +1,6 @@
-"""One run told to whoever has to act on it: why this verdict, what was not seen, and what to do first.
+"""Page that explains one run: the reason for its verdict, what it did not check, and what to do first.
 
-Text of at most ``width`` columns, but for commands, which stay whole to be copied.
+Lines have at most ``width`` columns, except commands, which are never folded.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from auditor.reports.plain_text import fold_text, labelled
 from auditor.reports.repair import repair_line
 
 EXAMPLES_SHOWN = 8
-"""The first actions are shown with a finding that asks for them."""
+"""Number of actions, from the first on, that are shown with a finding that asks for them."""
 
 UNREAD = "bookie-unread"
 DOUBTS_SHOWN = 3
@@ -49,7 +49,7 @@ IDS_SHOWN = 7
 
 
 def render(run: RunView, width: int) -> str:
-    """Return verdict and reason, what was checked and what not, doubts, and the actions in order."""
+    """Return the page: verdict and reason, coverage, doubts, causes, and the actions in order."""
     parts = [
         _verdict(run, width),
         _sources_read(run, width),
@@ -91,7 +91,7 @@ _UNACCEPTED_HOLD = (
 
 
 def _reason(code: int, report: Report) -> str:
-    """What an exit code says of a run."""
+    """Return the meaning of an exit code for a run."""
     decided = report.complete or report.complete_but_accepted
     return _UNACCEPTED_HOLD if code == NOT_COVERED and decided and unaccepted_holds(report) else _CODES[code]
 
@@ -143,7 +143,7 @@ def _sources_read(run: RunView, width: int) -> list[str]:
 
 
 def _position(report: Report) -> str:
-    """Where in the store's history it was read, ZooKeeper's positions by their name."""
+    """Return the revision of the store that was read; ZooKeeper's positions are called zxid."""
     where = " and ".join(dict.fromkeys(report.run.positions))
     return f", at {'zxid ' if where.startswith('0x') else ''}{where}" if where else ""
 
@@ -195,7 +195,7 @@ def _constants(run: RunView, width: int) -> list[str]:
 
 
 def _doubts(report: Report, width: int) -> list[str]:
-    """Which findings are not confirmed, and what the doubts of those that the report shows come from."""
+    """Return how many findings are unconfirmed, with the doubts of those that the report shows."""
     lines = []
     for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda tally: tally["id"]):
         unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
@@ -219,7 +219,7 @@ def _doubts(report: Report, width: int) -> list[str]:
 
 
 def _causes(report: Report, width: int) -> list[str]:
-    """What one thing explains, and what follows from it."""
+    """Return the causes that explain several findings, and the findings that follow from each."""
     lines = []
     for cause in causes_of(report):
         lines += fold_text(cause_sentence(cause), width, "  ", "    ")
@@ -228,7 +228,7 @@ def _causes(report: Report, width: int) -> list[str]:
 
 
 def _to_do(run: RunView, width: int) -> list[str]:
-    """The ordered list of actions, what must not be done, and what is not urgent."""
+    """Return the actions in order, the forbidden actions, and the findings that are not urgent."""
     report = run.report
     if report.run.actions is None:
         return ["actions", "  an earlier version of the program made this run; audit again for its actions"]
@@ -255,7 +255,7 @@ def _to_do(run: RunView, width: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """The findings of one check and urgency: how many are open, and how many are suppressed."""
+    """Number of open and of suppressed findings of one check and urgency."""
 
     check: Check
     open: int
@@ -263,7 +263,7 @@ class CheckCounts:
 
 
 def counts_of(report: Report) -> list[CheckCounts]:
-    """What was found by check and urgency, the most urgent first."""
+    """Return the counts by check and urgency, the most urgent first."""
     tallies_by_check: dict[tuple[str, str], list[Tally]] = {}
     for tally in sorted(report.run.tally, key=place_of_tally):
         if tally["id"] in BY_ID:
@@ -279,7 +279,7 @@ def counts_of(report: Report) -> list[CheckCounts]:
 
 
 def _example(action: Action, run: RunView, width: int) -> list[str]:
-    """The first finding that asks for an action, of those in the report that are not suppressed."""
+    """Return the lines of the first unsuppressed finding in the report that asks for an action."""
     findings = (candidate for candidate in run.report.findings if candidate.id in action["checks"])
     asking = (
         candidate

@@ -1,7 +1,8 @@
-"""Every finding as SARIF 2.1.0 (OASIS), for tools that gather results of many checkers.
+"""Every finding as SARIF 2.1.0 (OASIS), for tools that collect results of many checkers.
 
-A check is a rule, its manual page the rule's help. A finding is a result: a ledger and a bookie are logical
-locations, the fingerprint makes it the same result in every run, a suppression of ours is one of SARIF's.
+A check is a rule, and its manual page is the rule's help. A finding is a result; its ledger and bookie are
+logical locations. The fingerprint identifies the same result in every run. A suppression of ours is a
+suppression in SARIF.
 """
 
 import json
@@ -39,7 +40,7 @@ _RULES = {check.id: number for number, check in enumerate(ALL)}
 
 
 def render(report: Report, findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
-    """The log file in parts: what stands before the results, each of them as it comes, the end."""
+    """Yield the log file in parts: the text before the results, each result as it arrives, and the end."""
     head = json.dumps(
         {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
     )
@@ -144,7 +145,7 @@ def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
 
 
 def _places(finding: Finding) -> list[dict[str, Any]]:
-    """The ledger and the bookie, where one is meant."""
+    """Return the ledger and the bookie of a finding as logical locations."""
     places: list[dict[str, Any]] = []
     if finding.ledger_id is not None:
         scope = f"scope/{finding.scope_id}/" if finding.scope_id else ""
@@ -157,7 +158,7 @@ def _places(finding: Finding) -> list[dict[str, Any]]:
 
 
 def _message(text: str) -> dict[str, str]:
-    """A message that is neither a link nor a placeholder, whatever the cluster's metadata says.
+    """Return a message in which texts from the cluster form neither a link nor a placeholder.
 
     >>> _message("see [this](http://x) {0}")
     {'text': 'see [this] (http://x) {{0}}'}

@@ -41,12 +41,12 @@ def _document(
 
 
 def finding_schema() -> dict[str, Any]:
-    """A finding: a line of the jsonl report, and an item of report.json."""
+    """Return the schema of a finding: a line of the jsonl report, and an element of report.json."""
     return _document("bookkeeper-auditor/finding/2", "A finding", _finding())
 
 
 def report_schema() -> dict[str, Any]:
-    """report.json."""
+    """Return the schema of report.json."""
     counts = {"type": "object", "additionalProperties": _COUNT, "description": "complete, by id"}
     shape = {
         "schema": {"const": SCHEMA},
@@ -61,7 +61,7 @@ def report_schema() -> dict[str, Any]:
 
 
 def diff_schema() -> dict[str, Any]:
-    """What ``bkaudit diff --format json`` prints; ``$defs/changed`` is a line of its jsonl."""
+    """Return the schema of ``bkaudit diff --format json``; ``$defs/changed`` is a line of its jsonl."""
     counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT))
     changed = {"$ref": "#/$defs/changed"}
     shape = {
@@ -78,7 +78,7 @@ def diff_schema() -> dict[str, Any]:
 
 
 def comparison_schema() -> dict[str, Any]:
-    """What ``bkaudit compare --format json`` prints; ``$defs/difference`` is a line of its jsonl."""
+    """Return the schema of ``bkaudit compare --format json``; ``$defs/difference`` is a line of its jsonl."""
     store, tally = json_schema(StoreSummary), json_schema(ItemTally)
     tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT))
     shape = {
@@ -98,13 +98,13 @@ def comparison_schema() -> dict[str, Any]:
 
 
 def simulation_schema() -> dict[str, Any]:
-    """What ``bkaudit simulate --format json`` prints."""
+    """Return the schema of ``bkaudit simulate --format json``."""
     shape = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
     return _document(SIMULATION_SCHEMA, "What failures would cost", json_object(shape))
 
 
 def decommission_schema() -> dict[str, Any]:
-    """What ``bkaudit decommission --format json`` prints."""
+    """Return the schema of ``bkaudit decommission --format json``."""
     head = {
         "schema": {"const": DECOMMISSION_SCHEMA},
         "answer": {"enum": [*Answer]},
@@ -115,14 +115,14 @@ def decommission_schema() -> dict[str, Any]:
 
 
 def plan_schema() -> dict[str, Any]:
-    """What ``bkaudit plan show --format json`` prints; PLAN.toml has the same keys."""
+    """Return the schema of ``bkaudit plan show --format json``; PLAN.toml has the same keys."""
     schema = json_schema(RepairPlan)
     schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
     return _document(PLAN_SCHEMA, "A plan of repair", schema)
 
 
 def plan_check_schema() -> dict[str, Any]:
-    """What ``bkaudit plan check --format json`` prints."""
+    """Return the schema of ``bkaudit plan check --format json``."""
     head = {
         "schema": {"const": PLAN_CHECK_SCHEMA},
         "exit_code": {"enum": [0, 1, 3], "description": "0 still true or done; 1 no longer true; 3 unknown"},

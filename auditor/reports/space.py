@@ -1,4 +1,4 @@
-"""What entry logs are full of, and what frees them: text for a terminal, CSV and JSON."""
+"""Renderers of the contents of entry logs and of the steps that free space: text, CSV and JSON."""
 
 import csv
 import json
@@ -16,17 +16,20 @@ from auditor.reports.plain_text import fold_text, printable
 _Row = TypeVar("_Row", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
-"""Steps of so many bookies are in a text, those first that they free most of."""
+"""Largest number of bookies whose steps are in a text: those with most to free."""
 
 DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "free")
-"""Of the table of what lies beside the entry logs."""
+"""Headings of the table of bytes beside the entry logs."""
 
 
 def text(view: SpaceView, width: int | None = None) -> str:
-    """The sum, a line for each bookie, ledger, application or age; by bookie what else lies there, and what
-    frees most.
+    """Return the page: the sum, and a line for each bookie, ledger, application or age.
 
-    Lines have at most ``width`` columns, but for commands; None: they are as wide as they are.
+    By bookie, it also has the bytes beside the entry logs and the steps that free most.
+
+    Args:
+        view: The figures.
+        width: Columns of a line; commands are never folded. None: any width.
     """
     lines = _folded(_sum(view), width)
     if view.totals:
@@ -66,7 +69,7 @@ def _row(name: str, sizes: dict[str, int], whole: int, classes: list[str]) -> tu
 
 
 def forecast_words(forecast: FillForecast) -> str:
-    """When a bookie's disk is full.
+    """Return when a bookie's disk will be full.
 
     >>> forecast_words(FillForecast("bk1", 12.4, 3_400_000_000, 4))
     '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
@@ -86,7 +89,7 @@ def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
 
 
 def free_words(disk: DiskTotal) -> str:
-    """What is free of the fullest of a bookie's file systems.
+    """Return the free space of the fullest file system of a bookie.
 
     >>> from auditor.model.space import FileSystem
     >>> free_words(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
@@ -128,12 +131,12 @@ def _steps(view: SpaceView, width: int | None) -> Iterator[str]:
 
 
 def _folded(text: str, width: int | None, indent: str = "") -> list[str]:
-    """A sentence in one line, or in lines of at most ``width`` columns."""
+    """Return a sentence in lines of at most ``width`` columns; None: in one line."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
 def _by_bookie(steps: tuple[_Row, ...]) -> dict[str, list[_Row]]:
-    """Steps by bookie, the bookie with the most bytes first."""
+    """Return the steps by bookie, the bookie with most bytes first."""
     steps_by_bookie: dict[str, list[_Row]] = {}
     for step in steps:
         steps_by_bookie.setdefault(step.bookie_id, []).append(step)
@@ -144,7 +147,10 @@ def _by_bookie(steps: tuple[_Row, ...]) -> dict[str, list[_Row]]:
 
 
 def to_csv(view: SpaceView) -> str:
-    """One row per bookie, ledger, application or age, a column per class; the last row is all others."""
+    """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
+
+    The last row sums up those that are not listed.
+    """
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     names = [str(space_class) for space_class in SpaceClass]
@@ -158,7 +164,7 @@ def to_csv(view: SpaceView) -> str:
 
 
 def to_json(view: SpaceView) -> str:
-    """One object: what the text says, with every step."""
+    """Return one JSON object with the figures and every step."""
     return json.dumps(
         {
             "by": view.by,

@@ -1,8 +1,8 @@
 """A report as text: findings, the worst last, then the first screen, which ends with the verdict.
 
-So what matters most stands at the end, where a terminal and a log are read. At a terminal text keeps to its
-width, but for commands, which stay whole to be copied, and findings come by check, with their entries; colour
-is the caller's. For a pipe a finding is one line that grep finds whole, and no line is broken.
+The most important lines stand at the end, where readers of a terminal or a log look first. At a terminal,
+lines are folded, except commands, and findings are grouped by check with their entries. The caller adds
+colours. In a pipe, each finding is one line that grep finds whole.
 """
 
 import shlex
@@ -34,16 +34,16 @@ WIDTH = first_screen.WIDTH
 NARROWEST, WIDEST = 40, 100
 
 UNBROKEN = 1 << 20
-"""Columns of a line that nobody breaks."""
+"""Number of columns for lines that are never folded."""
 
 WithStanding = tuple[Finding, Standing | None]
 Rank = tuple[Urgency, Severity]
 OfRank = Callable[[Rank], Iterable[WithStanding]]
-"""From an urgency and a severity to their findings, in order, each with its standing."""
+"""Function from an urgency and a severity to their findings in order, each with its standing."""
 
 
 def samples(report: Report, standings: Standings = no_standing) -> OfRank:
-    """The findings that a report shows."""
+    """Return the function that yields the sampled findings of a report."""
     return lambda rank: (
         (finding, standings(finding.fingerprint))
         for finding in report.findings
@@ -52,17 +52,20 @@ def samples(report: Report, standings: Standings = no_standing) -> OfRank:
 
 
 def _ranks(report: Report) -> list[Rank]:
-    """Those that the report's findings have, the last to act on first."""
+    """Return the pairs of urgency and severity of the report's findings, the least urgent first."""
     ranks = {(check_count.urgency, check_count.severity) for check_count in count_by_check(report)}
     ranks |= {(finding.urgency, finding.severity) for finding in report.findings}
     return sorted(ranks, key=lambda rank: (rank[0].rank, rank[1].rank), reverse=True)
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
-    """All that a report shows, for a terminal of ``width`` columns: its findings by cause and check, and the
-    screen.
+    """Return the sampled findings by check and cause, then the first screen, for a terminal.
 
-    ``run`` is how the commands in it name the run; ``standings`` say since when a finding has been there.
+    Args:
+        report: The report of a run.
+        run: Name of the run in commands.
+        width: Columns of a line.
+        standings: Change and first day of each sampled finding.
     """
     width = max(NARROWEST, min(width, WIDEST))
     sections = list(for_terminal(report, samples(report, standings), run, width))
@@ -72,10 +75,15 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Stan
 def for_terminal(
     report: Report, findings: OfRank, run: str, width: int, suppressed: bool = True, flat: bool = False
 ) -> Iterator[str]:
-    """A section for each check that found something, the least urgent first, then one for each cause.
+    """Yield a section for each check with findings, the least urgent first, then one for each cause.
 
-    Without findings that are suppressed if not ``suppressed``; what a cause explains is in its section alone
-    if not ``flat``.
+    Args:
+        report: The report of a run.
+        findings: The findings to show, by urgency and severity.
+        run: Name of the run in commands.
+        width: Columns of a line.
+        suppressed: Whether suppressed findings are shown.
+        flat: Whether findings with a cause are shown with their check; else only the cause counts them.
     """
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
@@ -91,7 +99,7 @@ def for_terminal(
 
 
 def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bool = False) -> Iterator[str]:
-    """A line for each finding, the least urgent first, then one for each cause; as `for_terminal`."""
+    """Yield a line for each finding, the least urgent first, then one for each cause (see `for_terminal`)."""
     grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
     for rank in _ranks(report):
         for finding, standing in _without_news(report, findings(rank)):
@@ -103,7 +111,7 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
 
 
 def _without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
-    """The findings of a report; of a first run none is called new."""
+    """Return the findings of a report; in a first run none is called new."""
     if report.run.changes is not None:
         return findings
     return (
@@ -117,7 +125,7 @@ def _is_shown(entry: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
 
 
 def suppressed_note(report: Report) -> str | None:
-    """How many findings are not shown because a suppression names them; None for none."""
+    """Return how many suppressed findings are hidden; None if there are none."""
     count = sum(tally["suppressed"] for tally in report.run.tally)
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 

@@ -1,4 +1,4 @@
-"""Where bytes come from; and all of it that Spark can read by name, made known to a session at once."""
+"""Sources of an audit's data, and their registration as Spark data sources."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from auditor.spark.types import SparkSession
 
 
 def register(spark: SparkSession) -> None:
-    """Let a Spark session read metadata and bookies' indexes by name, from Python and from SQL.
+    """Register the data sources of metadata, owners and bookies' indexes with a Spark session.
 
-    The names are ``bookkeeper_ledgers``, ``bookkeeper_marks``, ``bookkeeper_indexes`` and
-    ``bookkeeper_owners``; the first two take the option ``metadata``, a metadata URI, the third ``bookies``,
-    where the bookies' directories are, the last ``owners``, as ``pulsar:URI``. Nothing is read before a query
-    asks for it.
+    Python and SQL can then read ``bookkeeper_ledgers`` and ``bookkeeper_marks`` (option ``metadata``: a
+    metadata URI), ``bookkeeper_indexes`` (option ``bookies``: the bookies' directories) and
+    ``bookkeeper_owners`` (option ``owners``: ``pulsar:URI``). Nothing is read before a query needs it.
 
     >>> def ledgers(spark, uri):
     ...     register(spark)

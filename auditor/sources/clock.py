@@ -1,4 +1,4 @@
-"""The time on this machine, as tables keep it; and a token bucket, so that busy servers serve others too."""
+"""This machine's clock in ms, and a token bucket that limits the load on servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970.
+    """Return the time in milliseconds since 1970.
 
     >>> now_ms() > 1_700_000_000_000
     True
@@ -16,14 +16,14 @@ def now_ms() -> int:
 
 
 BURST_S = 0.1
-"""How long an idle reader may save up what it did not use, in seconds of its rate."""
+"""Largest unused allowance that an idle reader may save, in seconds of its rate."""
 
 
 class RateLimit:
-    """Lets at most ``rate`` units pass per second, on average from the first moment on; 0 means no limit.
+    """A limit of ``rate`` units per second, on average from the start; 0 means no limit.
 
-    Nothing is saved up at the start, so no reading as a whole is faster than its rate. A request may be
-    larger than all that can be saved up; it waits the longer.
+    The bucket starts empty, so the whole reading is never faster than its rate. A request may be larger
+    than the bucket; it waits longer.
 
     >>> waits = []
     >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)
@@ -44,13 +44,13 @@ class RateLimit:
         self._filled = clock()
 
     def take(self, units: int) -> None:
-        """Wait until ``units`` more may pass."""
+        """Wait until ``units`` more are allowed."""
         wait = self.due(units)
         if wait > 0:
             self._sleep(wait)
 
     def due(self, units: int) -> float:
-        """Take ``units`` more and say how many seconds to wait first, for who must not sleep here.
+        """Take ``units`` more, and return the seconds to wait first. For callers that must not sleep here.
 
         >>> RateLimit(100, clock=lambda: 0.0).due(60)
         0.6

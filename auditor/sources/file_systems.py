@@ -1,4 +1,4 @@
-"""The file system of a run directory or collection, and files of a table there that an earlier run wrote."""
+"""The file system of a run directory or collection, and the files of an earlier run's tables there."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ if TYPE_CHECKING:
 
 
 def run_files(path: str) -> tuple[Any, str]:
-    """The pyarrow file system that a run lies on, and its path there; a path without a scheme is local.
+    """Return the pyarrow file system of a run, and the run's path there. A path without a scheme is local.
 
-    Raises `RunError` where there is no such file system, and for a URI with a password in it: paths are
-    shown and kept. Raises `FileSystemError` where an object store refuses, or has no such bucket. pyarrow
-    is imported here: opening a run is the first thing that needs it.
+    pyarrow is imported here, because opening a run is the first step that needs it.
+
+    Raises:
+        RunError: there is no such file system, or the URI contains a password. Paths are shown and kept.
+        FileSystemError: an object store refuses the request, or has no such bucket.
     """
     import pyarrow as pa
     from pyarrow import fs
@@ -43,18 +45,18 @@ def run_files(path: str) -> tuple[Any, str]:
 
 
 def absolute(path: str) -> str:
-    """A local path as it is from everywhere; a URI without the slash at its end."""
+    """Return the absolute form of a local path; for a URI, without the slash at its end."""
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
 def require_file(files: Any, path: str) -> None:
-    """Refuse what pyarrow would open on a local file system and wait for. Raises OSError."""
+    """Refuse a local path that is no regular file: pyarrow would open it and wait. Raises OSError."""
     if files.type_name == "local":
         require_regular(path)
 
 
 def child_of(directory: str | Path, name: str) -> str:
-    """The path or URI of what lies right below a directory.
+    """Return the path or URI of a child of a directory.
 
     >>> child_of("runs", "1"), child_of("s3://bucket/", "1"), child_of("/", "1")
     ('runs/1', 's3://bucket/1', '/1')
@@ -63,7 +65,7 @@ def child_of(directory: str | Path, name: str) -> str:
 
 
 def parent_of(path: str) -> str | None:
-    """The directory that a run lies in; None for a run at the top of a file system, beside which is nothing.
+    """Return the parent directory of a run; None for a run at the top of a file system.
 
     >>> parent_of("/runs/today/"), parent_of("/today"), parent_of("file:///today")
     ('/runs', '/', 'file:///')
@@ -80,7 +82,7 @@ def parent_of(path: str) -> str | None:
 
 
 def _reason(path: str, error: Exception) -> str:
-    """Why there is none, in one line: of libhdfs pyarrow lists every place where it looked."""
+    """Return in one line why there is no file system. For libhdfs pyarrow lists every place it tried."""
     if path.startswith("hdfs://"):
         return (
             "hdfs:// needs Java and the libhdfs.so of a Hadoop: set JAVA_HOME, HADOOP_HOME, and "
@@ -90,7 +92,8 @@ def _reason(path: str, error: Exception) -> str:
 
 
 def _has_password(uri: str) -> bool:
-    """
+    """Return whether a URI contains a password.
+
     >>> [_has_password(f"s3://{rest}") for rest in ("KEY:se/cret@bucket/a", "bucket/a@b", "host:80/a@b")]
     [True, False, False]
     """
@@ -103,11 +106,11 @@ def _has_password(uri: str) -> bool:
 
 @contextmanager
 def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """A file of ``table``, which must have the columns of ``schema``; pages are checked as they are read.
+    """Open a file of ``table``, which must have the columns of ``schema``. Reads verify page checksums.
 
     Raises:
-        RunError: it is missing, cut, damaged, or of another schema, also where that shows only while it is
-            used; the message names the file.
+        RunError: the file is missing, cut, damaged or of another schema, even if that appears only
+            during use. The message names the file.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq
@@ -128,10 +131,10 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
 
 
 def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
-    """Refuse a table that is not as this program writes it.
+    """Refuse a table that does not have exactly these columns.
 
     Raises:
-        RunError: columns that are missing, more, or of another type.
+        RunError: columns are missing, additional, or of another type.
     """
     if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
         raise RunError("its columns are not those of this version's table")

@@ -1,4 +1,4 @@
-"""What Kerberos has against a login, and what to do: tickets, principals, host names."""
+"""Explanations of Kerberos errors: tickets, principals, host names."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ _HELP = (
 
 
 def is_kerberos_error(error: object) -> TypeGuard[BaseException]:
-    """Whether something is an exception of the optional package ``kerberos``, which need not be there."""
+    """Return whether an object is an exception of the optional package ``kerberos``."""
     kind = getattr(sys.modules.get("kerberos"), "KrbError", None)
     return kind is not None and isinstance(error, kind)
 
 
 def kerberos_problem(error: BaseException, principal: str) -> str:
-    """Return Kerberos' own words for an error, and what to do where that is known.
+    """Return Kerberos' own message for an error, and its remedy if known.
 
     Args:
-        error: of the package ``kerberos``; its arguments are pairs of text and code, the last is exact.
-        principal: of the server, without its realm.
+        error: an exception of the package ``kerberos``. Its arguments are pairs of text and code; the
+            last one is the most specific.
+        principal: the server's principal, without its realm.
 
     >>> kerberos_problem(Exception(("Unspecified GSS failure", 1), ("Ticket expired", 2)), "bookkeeper/bk1")
     'Kerberos: Ticket expired: the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME'

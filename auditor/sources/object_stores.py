@@ -1,6 +1,7 @@
-"""What an object store has against a request: a wrong key, missing rights, a bucket that is not there.
+"""Errors of object stores: a wrong key, missing permissions, a bucket that does not exist.
 
-pyarrow raises OSErrors without a number for these, as for damaged files. Their text names the service.
+pyarrow raises an OSError without a number for these, as for damaged files. Their text names the
+service.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ _REQUEST_ID = re.compile(r" ?\(Request ID: [^)]*\)")
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
 _checked: set[tuple[str, str]] = set()
-"""The buckets that this process has seen, with the kinds of their file systems."""
+"""Buckets that this process has checked, with the kinds of their file systems."""
 
 
 def service_words(error: object) -> str | None:
-    """Return what the service of an object store said, in one line; None if an error is not from one.
+    """Return the message of an object store's service in one line; None if the error is not from one.
 
     >>> service_words(OSError("When listing: AWS Error ACCESS_DENIED during List: Denied (Request ID: x1)"))
     'When listing: AWS Error ACCESS_DENIED during List: Denied'
@@ -35,17 +36,18 @@ def service_words(error: object) -> str | None:
 
 
 def require_bucket(path: str, files: Any, base: str) -> None:
-    """Refuse a place in a bucket that is not there, or that the credentials in use do not open.
+    """Refuse a path in a bucket that does not exist, or that the credentials do not open.
 
-    Done once for each bucket and process. A bucket of which only a part may be listed is let pass.
+    The check runs once for each bucket and process. It accepts a bucket of which only a part may be
+    listed.
 
     Args:
-        path: as the user named it.
-        files: the pyarrow file system that it lies on.
-        base: where it is there.
+        path: path as the user wrote it.
+        files: pyarrow file system of the path.
+        base: path within that file system.
 
     Raises:
-        FileSystemError: with the words of the service.
+        FileSystemError: the bucket is missing or closed; the message quotes the service.
     """
     bucket = base.partition("/")[0]
     if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked:
@@ -55,7 +57,7 @@ def require_bucket(path: str, files: Any, base: str) -> None:
     try:
         is_there = files.get_file_info(bucket).type != fs.FileType.NotFound
     except OSError:
-        # The answer to HEAD has no body: a listing brings the words, or shows that a part may be read.
+        # The answer to HEAD has no message. A listing has one, or shows that a part is readable.
         is_there = _lists(path, files, base)
     if not is_there:
         raise FileSystemError(

@@ -1,15 +1,16 @@
-"""Where a mapping of bookies to locations is read from: a file, a script, or the value of a store.
+"""Mappings of bookies to locations, from a file, a script, or a value of a store.
 
-    bk1:3181  /r1            two columns: a bookie, or its host, and its location; # begins a remark
+    bk1:3181  /r1            two columns: a bookie or its host, and its location; # begins a comment
 
     [bookies]                FILE.toml
     "bk1:3181" = "/r1"
     "bk2:3181" = { rack = "/r2", group = "default" }
 
-    {"default": {...}}       FILE.json: what Pulsar keeps as /bookies
+    {"default": {...}}       FILE.json: Pulsar's value at /bookies
 
-A script is asked as `net/ScriptBasedMapping` asks it: with up to 100 addresses as arguments; it prints one
-location for each. It gets addresses and not ids, so that only bookies with an address can have a location.
+A script is called like `net/ScriptBasedMapping` calls it: with up to 100 addresses as arguments. It
+prints one location for each. It receives addresses and no ids, so only bookies with an address can
+have a location.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
 PULSAR_MAPPING = "bookies"
-"""The name of Pulsar's mapping, beside BookKeeper's root."""
+"""Name of Pulsar's mapping, beside BookKeeper's root."""
 
 SCRIPT_ARGUMENTS = 100
-"""``networkTopologyScriptNumberArgs``: so many addresses are asked for at once."""
+"""Largest number of addresses in one call of the script (``networkTopologyScriptNumberArgs``)."""
 
 SCRIPT_TIMEOUT_S = 60.0
 
 RackMapping = Mapping[str, Location]
-"""By a bookie's id, or by its host: what a mapping says."""
+"""Locations by a bookie's id or by its host."""
 
 
 def read_racks(path: str) -> RackMapping:
-    """The mapping of a file.
+    """Read the mapping of a file.
 
     Raises:
-        UsageError: no such file, or one that is invalid; the message names the line or the bookie.
+        UsageError: the file does not exist or is invalid; the message names the line or the bookie.
     """
     if path.endswith(".toml"):
         return _of_toml(path, read_toml(path))
@@ -69,7 +70,7 @@ def read_racks(path: str) -> RackMapping:
 
 
 def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
-    """The mapping that Pulsar's value makes; of a bookie in two groups the last group has its rack."""
+    """Return the mapping of Pulsar's value. If a bookie is in two groups, the last group decides its rack."""
     locations: dict[str, Location] = {}
     for entry in entries:
         groups = locations[entry.bookie_id].groups if entry.bookie_id in locations else ()
@@ -80,10 +81,10 @@ def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
 
 
 def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
-    """What a topology script says of hosts, by their addresses; one that does not resolve has no location.
+    """Ask a topology script for the locations of hosts. A host that does not resolve has no location.
 
     Raises:
-        UsageError: it cannot be run, fails, or does not print a location for each address.
+        UsageError: the script cannot be run, fails, or does not print a location for each address.
     """
     addresses = {host: address for host in sorted(set(hosts)) if (address := _address(host))}
     unique_addresses = sorted(set(addresses.values()))
@@ -99,7 +100,9 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
 
 
 def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
-    """What a mapping says of a bookie: by its id, else by the host where it is, else by that of its id.
+    """Return the location of a bookie by its id, else by its host, else by the host in its id.
+
+    Return None if the mapping has none of them.
 
     >>> racks = {"bk1:3181": Location("/r1"), "bk2": Location("/r2")}
     >>> locate("bk2:3181", None, racks).path, locate("bk3:3181", "bk2", racks).path
@@ -112,7 +115,10 @@ def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | No
 
 
 def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
-    """What a mapping says of each bookie, given with the host where it is; no path where it says nothing."""
+    """Return the location of each bookie; one with path None if the mapping lacks it.
+
+    ``hosts`` maps each bookie to its host, None if unknown.
+    """
     return {bookie: locate(bookie, host, mapping) or Location(None) for bookie, host in hosts.items()}
 
 
@@ -135,7 +141,7 @@ def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
 
 
 def _put(locations: dict[str, Location], name: str, location: Location, where: str) -> None:
-    """Take what was said of a name, normalised; the same name twice is refused."""
+    """Add the location of a name, normalised. Refuse a name that is there already."""
     assert location.given is not None
     if name in locations:
         raise UsageError(f"{where}: {name} is there twice")

@@ -1,8 +1,8 @@
-"""Opens regular files for reading, and nothing else.
+"""Functions that open regular files for reading, and refuse everything else.
 
-``open`` of a named pipe waits for a writer, for ever where none comes; a device gives bytes without end. What
-stands where a file should be and is none is an `OSError` here at once. A link to a regular file is one:
-operators keep data behind links.
+``open`` of a named pipe waits for a writer, perhaps for ever. A device gives endless bytes. These
+functions raise an `OSError` at once if a path is no regular file. A link to a regular file is
+accepted: operators keep data behind links.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auditor.errors import UsageError, path_error
 
 StrPath = str | bytes | os.PathLike[str]
 
-# A pipe is then opened without a writer; of a regular file the flag means nothing.
+# O_NONBLOCK opens a pipe without waiting for a writer. It does not affect a regular file.
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS = {
     stat.S_IFIFO: "a named pipe",
@@ -34,24 +34,24 @@ class _PlainError(OSError):
     strerror: str
 
     def __str__(self) -> str:
-        """Without a number, which would say less, and the path, which every message has."""
+        """Return the reason alone. Messages name the path already, and the error number adds nothing."""
         return self.strerror
 
 
 class NotRegularError(_PlainError):
-    """What stands there is no regular file, and no directory either; ``strerror`` says what it is."""
+    """The path is neither a regular file nor a directory; ``strerror`` says what it is."""
 
 
 class LongFileError(_PlainError):
-    """A file has more bytes than any of its kind; ``strerror`` says how many are read."""
+    """The file is larger than any of its kind; ``strerror`` has the limit."""
 
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
-    """An open file and its state; to be closed by hand. Raises OSError."""
+    """Open a file, and return its descriptor and status. The caller closes it. Raises OSError."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
-        if error.errno == errno.ENXIO:  # a socket
+        if error.errno == errno.ENXIO:  # the path is a socket
             require_regular(path)
         raise
     try:
@@ -65,12 +65,12 @@ def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
 
 
 def open_regular(path: StrPath) -> io.BufferedReader:
-    """A file, as ``open(path, "rb")`` gives it. Raises OSError."""
+    """Open a file like ``open(path, "rb")``. Raises OSError."""
     return open(path, "rb", opener=lambda name, _: open_descriptor(name)[0])
 
 
 def read_regular(path: StrPath) -> bytes:
-    """All bytes of a file. Raises OSError.
+    """Return all bytes of a file. Raises OSError.
 
     >>> read_regular("nowhere")
     Traceback (most recent call last):
@@ -81,10 +81,10 @@ def read_regular(path: StrPath) -> bytes:
 
 
 def read_at_most(file: BinaryIO, most: int) -> bytes:
-    """All that is left of a file, which takes ``most`` bytes or fewer: it may be sparse, and endless.
+    """Return the rest of a file, at most ``most`` bytes. A sparse file may be endless.
 
     Raises:
-        LongFileError: it has more.
+        LongFileError: more bytes are left.
     """
     data = file.read(most + 1)
     if len(data) > most:
@@ -93,7 +93,7 @@ def read_at_most(file: BinaryIO, most: int) -> bytes:
 
 
 def require_regular(path: StrPath) -> None:
-    """For what a library opens by its path. Raises OSError.
+    """Check a path that a library is going to open. Raises OSError.
 
     >>> require_regular("/dev/null")
     Traceback (most recent call last):
@@ -112,7 +112,7 @@ def _refusal(path: StrPath, state: os.stat_result) -> OSError:
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Whether a name leads to a directory; a link that leads to itself does not. Raises OSError."""
+    """Return whether an entry is a directory. A link that leads to itself is none. Raises OSError."""
     try:
         return entry.is_dir()
     except OSError as error:
@@ -122,7 +122,7 @@ def is_directory(entry: os.DirEntry[str]) -> bool:
 
 
 def visible_path(path: str) -> str:
-    r"""A path as tables and messages have it: bytes that are not UTF-8 are written out.
+    r"""Return a path for tables and messages, with escapes for bytes that are not UTF-8.
 
     >>> visible_path("/a/" + os.fsdecode(bytes([255])))
     '/a/\\udcff'
@@ -131,28 +131,28 @@ def visible_path(path: str) -> str:
 
 
 MAX_TOML_BYTES = 4 << 20
-"""A file that people write is shorter."""
+"""Largest TOML file, in bytes. Files that people write are shorter."""
 
 _DEEPEST = 100
-"""Steps of one dotted key: Python's reader takes a time that grows with the square of them."""
+"""Largest number of steps in a dotted key. Python's parser takes time that grows with its square."""
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP = re.compile(rf"""(?<![\w.'"-])(?:{_PART}\.[ \t]*+){{{_DEEPEST}}}""")
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
-    """What TOML says.
+    """Parse TOML.
 
     >>> parse_toml(b"a.b = 1")
     {'a': {'b': 1}}
 
     Raises:
-        ValueError: it is not TOML, or nested deeper than is sensible; the message repeats no value.
+        ValueError: the data is not TOML, or is nested too deeply; the message repeats no value.
     """
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        # This error holds the text: not even the chain of causes may have it.
+        # The error contains the text, perhaps a secret. So it must not be a cause of the new one.
         raise ValueError("it is not UTF-8 text") from None
     if _DEEP.search(text):
         raise ValueError(f"a key of more than {_DEEPEST} steps")
@@ -163,14 +163,14 @@ def parse_toml(data: bytes) -> dict[str, Any]:
 
 
 def read_toml(path: str | Path) -> dict[str, Any]:
-    """What a TOML file says.
+    """Read a TOML file.
 
     >>> read_toml("nowhere.toml")
     Traceback (most recent call last):
     auditor.errors.UsageError: nowhere.toml: No such file or directory
 
     Raises:
-        UsageError: no such file, or not TOML; the message names the file.
+        UsageError: the file does not exist or is not TOML; the message names the file.
     """
     try:
         with open_regular(path) as file:

@@ -1,4 +1,4 @@
-"""What a TLS alert says about the client's certificate, and which section of the credentials file helps."""
+"""Explanations of TLS alerts about the client's certificate, with the credentials section to change."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _REFUSED = (*_REQUIRED, "UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRE
 def certificate_problem(
     reason: str, certificate: str | None, section: str, server: str = "server", has_section: bool = True
 ) -> str | None:
-    """Return what a server has against the client's certificate, and what to do.
+    """Return the server's objection to the client's certificate, and its remedy.
 
-    Returns None if the alert is about something else.
+    Return None if the alert concerns something else.
 
     Args:
-        reason: the name that OpenSSL gives to the alert (`ssl.SSLError.reason`).
-        certificate: the path of the client's certificate; None if it has none.
-        section: where the credentials file names it.
-        server: what the server is.
-        has_section: whether the credentials file has that section.
+        reason: OpenSSL's name of the alert (`ssl.SSLError.reason`).
+        certificate: path of the client's certificate; None if it has none.
+        section: name of the credentials section, for the message.
+        server: kind of server, for the message.
+        has_section: True if the credentials file has that section.
     """
     if certificate is None and any(word in reason for word in _REQUIRED):
         keys = "certificate and key" if has_section else "ca, certificate and key"

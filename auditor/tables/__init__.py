@@ -1,4 +1,4 @@
-"""The tables a check may read, and queries of them that several checks ask."""
+"""The tables that checks read, and a cache of queries that several checks share."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ __all__ = ["ClusterFacts", "Roster", "Tables", "cached_query"]
 
 @dataclass(frozen=True)
 class Tables:
-    """One cluster at one time, as DataFrames: those that `auditor.tables.run_tables` lists, by name.
+    """The tables of one cluster at one time, as DataFrames by name (`auditor.tables.run_tables`).
 
-    ``tables.orphans`` is the table of that name; one that this audit does not have is an AttributeError, and
-    not in ``frames``. Three are made for the checks and lie in no run: ``over_replicated``, ``unindexed`` and
-    ``empty_directories`` (`auditor.tables.orphans`, `auditor.tables.judged`, `auditor.tables.marks`); and
-    ``marks`` is split into ``marks`` and ``locks``.
+    ``tables.orphans`` is the table ``orphans``. A table that this audit does not have is not in ``frames``,
+    and its attribute raises AttributeError. Three tables exist only for the checks and are in no run:
+    ``over_replicated`` (`auditor.tables.orphans`), ``unindexed`` (`auditor.tables.judged`) and
+    ``empty_directories`` (`auditor.tables.marks`). The run's table ``marks`` is split into ``marks`` and
+    ``locks``.
     """
 
     frames: Mapping[str, DataFrame]
     ledgers_of_marks: DataFrame
-    """The rows of ``ledgers`` that marks are of, or more of them: what is asked of a mark's ledger."""
+    """The rows of ``ledgers`` for the ledgers that have an under-replication mark. It may have more rows."""
     roster: Roster
-    """What is known of the bookies, as rows and not as tables."""
+    """Facts about the bookies, as rows in the driver."""
     cluster: ClusterFacts
     moved: DataFrame | None = None
-    """What two scans of a live store differ in (`auditor.tables.scans`); None where one stands for both."""
+    """Differences between the two scans of a live store (`auditor.tables.scans`); None if there was one scan.
+    """
     collector: CollectorSettings = field(default_factory=CollectorSettings)
-    """How the bookies' garbage collectors are taken to be set."""
+    """Assumed settings of the bookies' garbage collectors."""
     known_empty: frozenset[str] = frozenset()
-    """Tables, those of the properties and parts (`auditor.tables.parts`) too, of which the driver knows that
-    they have no rows."""
+    """Names of tables and parts (`auditor.tables.parts`) that the driver knows to have no rows. Names of
+    properties count too.
+    """
     queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """What `cached_query` keeps; nothing of it goes along when other tables are made of these."""
+    """Queries that `cached_query` keeps. A copy of this object with other tables starts without them."""
 
     def __getattr__(self, name: str) -> DataFrame:
-        """A table by its name."""
+        """Return the table with this name."""
         try:
             frames: Mapping[str, DataFrame] = self.__dict__["frames"]
             return frames[name]
@@ -52,13 +55,13 @@ class Tables:
             raise AttributeError(f"this audit has no table {name}") from None
 
     def add(self, empty: Collection[str] = (), /, **frames: DataFrame) -> Tables:
-        """These tables and more, in place of any of the same name; those in ``empty`` have no rows."""
+        """Return a copy with more tables, which replace equal names; tables in ``empty`` have no rows."""
         known_empty = (self.known_empty - {*frames}) | ({*empty} & {*frames})
         return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
 
     @property
     def unregistered(self) -> DataFrame:
-        """The rows of ``bookies`` that are `Roster.unregistered`."""
+        """Return the rows of ``bookies`` that are in `Roster.unregistered`."""
         return self.bookies.where(
             F.col("bookie_id").isin([row["bookie_id"] for row in self.roster.unregistered])
         )
@@ -67,14 +70,14 @@ class Tables:
 Query = Callable[[Tables], DataFrame]
 
 _CACHING = RLock()
-"""Two threads put questions together side by side; what both ask for is made by the first of them."""
+"""Lock of `cached_query`. Two threads build queries at the same time; the first one builds a shared query."""
 
 
 def cached_query(make: Query) -> Query:
-    """What ``make`` makes of an audit's tables: whoever asks for it again gets what was made at first.
+    """Return ``make`` with a cache: for the same tables, it builds its query once and returns it again.
 
-    A query is put together step by step, and of a small audit each step costs more than the rows do. Nothing
-    is worked out or kept but the question. It is let go with the tables.
+    Spark builds a query step by step. In a small audit, each step costs more than the rows do. Only the query
+    is kept, not its rows, and it is freed together with the tables.
 
         @cached_query
         def distrusted_bookies(tables: Tables) -> DataFrame: ...

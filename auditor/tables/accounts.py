@@ -1,8 +1,9 @@
-"""Accounts of replicas: read from the Parquet files of the tables that say them, and united.
+"""Readers of replicas from the Parquet files of a run's tables, and the union of reports of one replica.
 
-One replica may be reported more than once: by an index, a journal, the bookie itself, or several pieces. What
-any of them shows is held: an entry that was seen once cannot be missing. So the groups are united, in the
-canonical form in which the comparison needs them. Only pairs that are reported differently are united.
+An account is one report of what a bookie holds of a ledger. Its source is an index, a journal, the bookie
+itself, or one of several pieces of an index. One replica may have several accounts. An entry that any account
+shows is held, because an entry that was seen once cannot be missing. So the accounts' groups are united, in
+the canonical form that the comparison needs. Only replicas whose accounts differ are united.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -27,18 +28,19 @@ from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
 
 _LEDGERS = 1 << 18
 _REPLICAS = 1 << 20
-"""Rows of a file that are packed together: the more, the larger are blocks."""
+"""Rows of a Parquet file that are packed together. More rows give larger blocks."""
 
 _MEMBER = "replicas.list.element"
 GROUP_COLUMNS = (f"{_MEMBER}.groups", "groups")
-"""What nearly all bytes of accounts are, by the names in Parquet files of any of their tables."""
+"""Parquet columns with nearly all bytes of the accounts, over all tables that have accounts."""
 _CODED = ("bookie_id", "groups", "state")
 
 
 def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[ReplicaBatch]:
-    """What metadata says each bookie holds, of files of ``ledgers``: nothing where nothing is judged.
+    """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
 
-    ``all_members``: those too that should hold nothing, of which a journal may have something.
+    Replicas without judged entries are left out. With ``all_members`` they are included, because a journal
+    may hold entries of them.
     """
     members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
@@ -49,10 +51,12 @@ def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[
 def index_replicas(
     files: TableFiles, edges: Mapping[str, int] | None = None, without: Collection[str] = ()
 ) -> Iterator[ReplicaBatch]:
-    """What indexes show, of files of ``availability``, or bookies' answers, of files of ``answers``.
+    """Read the entries that indexes show (files of ``availability``) or that bookies listed (``answers``).
 
-    Files that end inside a page are cut: ``edges`` are those of the `IndexShapes`. Bookies ``without`` are
-    left out.
+    Args:
+        files: Files of either table.
+        edges: Page size in bytes by bookie, `IndexShapes.edges`; files that end inside a page count as cut.
+        without: Bookies to leave out.
     """
     cut = ("page_bytes",) if edges else ()
     rows = files.row_groups((*REPLICA, "groups", "state", "answered", *cut), _CODED, _REPLICAS)
@@ -61,13 +65,13 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """What journals have after their marks, of files of ``journal_tails``; not of bookies ``without``."""
+    """Read from files of ``journal_tails`` entries after journals' marks, except of bookies ``without``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS)
     return map(partial(_after_mark, without=without), rows)
 
 
 def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
-    """What indexes have in entry logs that are not there, of files of ``gone_entries``."""
+    """Read from files of ``gone_entries`` the entries that indexes locate in missing entry logs."""
     for rows in files.row_groups((*REPLICA, "groups", "state"), _CODED, _REPLICAS):
         bookies = Coded.of(rows["bookie_id"])
         no_times = np.full(rows.num_rows, NO_ANSWER)
@@ -78,10 +82,10 @@ def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
 def ends_inside_page(
     states: Coded, bookies: Coded, page_bytes: pa.ChunkedArray, edges: Mapping[str, int]
 ) -> NDArray[np.bool_]:
-    """Which rows of availability are of a file that was cut: it does not end on the edge of a page.
+    """Return for each row of ``availability`` whether its index file was cut: it ends inside a page.
 
-    ``edges`` are those of the `IndexShapes`: files do not keep how large their pages are. What is no file is
-    whole, and so are the files of other bookies.
+    ``edges`` are `IndexShapes.edges`, because the files do not say how large their pages are. Rows that are
+    not of a file, and files of bookies that are not in ``edges``, are not cut.
     """
     sizes = np.array([edges.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64)
     short: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
@@ -147,14 +151,14 @@ def _replicas(
 
 
 def _are_of(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
-    """Which rows have one of some values."""
+    """Return for each row whether its value is one of ``values``."""
     these = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     chosen: NDArray[np.bool_] = np.append(these, False)[column.codes]
     return chosen
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:
-    """Ids; of rows that are no replica, which have none, 0."""
+    """Return a column of ids as an array. Rows that are not a replica have a null, which becomes 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
 
@@ -173,11 +177,11 @@ _SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 
 
 class HeldAccount(NamedTuple):
-    """What is said to be held of one replica: groups, the state of the index that says it, and when.
+    """One account of a replica: the groups held, the state of the index, and the time of the answer.
 
-    ``answered`` is in ms, of what the bookie itself said; ``listed`` is what it said beyond its index.
-    ``gone`` is what the index shows in entry logs that are not there. It is not held, and ``gone_state`` says
-    how sure that is.
+    ``answered`` is the time at which the bookie itself answered, ms; None if it did not. ``listed`` are
+    entries that the bookie listed and its index lacks. ``gone`` are entries that the index locates in missing
+    entry logs; they are not held. ``gone_state`` says how certain that is.
     """
 
     held: bytes | None
@@ -189,15 +193,16 @@ class HeldAccount(NamedTuple):
 
 
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) -> HeldAccount:
-    """What an index shows, None: there is none, and what the bookie answered when it was asked.
+    """Unite what an index shows with what the bookie answered; ``index`` is None if there is none.
 
-    What either shows is held; the answer's state counts, and its time, if it is ok, else the index's. An
-    answer of nothing does not speak for an index that is damaged, in limbo or not served: a bookie that
-    starts a spoiled index anew says the same. A damaged one stays so, whatever its bookie answers.
+    An entry that either shows is held. The state and time are those of the answer if its state is ok, else
+    those of the index. An empty answer does not repair an index that is damaged, in limbo or not served,
+    because a bookie that recreates a spoiled index answers the same. A damaged index stays damaged, whatever
+    its bookie answers.
 
-    A listing proves what is held, not what is absent. Of a bookie that was read ``whole``, and whose index is
-    ok or absent, the index says that: the answer's time does not count then, and what the listing alone has
-    is ``listed``.
+    A listing proves what a bookie holds, not what it lacks. If the bookie was read ``whole`` and its index is
+    ok or absent, the index proves absence. The answer's time does not count then, and entries that only the
+    listing has become ``listed``.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
     b'' ok 7 None
@@ -230,7 +235,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
 
 
 def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
-    """What is held of a replica without the entries that are in no entry log."""
+    """Remove the entries in missing entry logs from what a replica holds."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
         common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
@@ -243,12 +248,12 @@ def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAcc
 
 
 def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
-    """What an index and its bookie's journal show together, and the state of the index then.
+    """Unite what an index shows with what its bookie's journal shows after the mark.
 
-    What the journal shows is held, and served, whatever the index lacks: the bookie has it in memory, and
-    would write it to its index when it starts again. An index that is not there yet is one that holds
-    nothing; a ledger that the index of ledgers lacks comes into it with its first entry. A damaged index
-    stays damaged for all that the journal does not show.
+    The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
+    start. So they count as held, whatever the index lacks. An index that does not exist yet holds nothing
+    else. A ledger that is not in the index of ledgers enters it with its first entry. A damaged index stays
+    damaged for all entries that the journal does not show.
 
     >>> print(unite_tail(None, b"").index_state)
     ok
@@ -269,10 +274,10 @@ def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
 
 
 def combine_pieces(pieces: DataFrame) -> DataFrame:
-    """One row per replica of bookies whose indexes came in several pieces that may overlap.
+    """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
-    Rows have the columns of ``availability``. What any piece shows is held, and the piece that knows least
-    says what is known of the rest. Files that end inside a page must have been recognised before
+    Rows have the columns of ``availability``. An entry that any piece shows is held. The state is that of the
+    piece with the least certain state. Files that end inside a page must have been marked before
     (`auditor.tables.index_counts.with_cut`).
     """
     columns = pieces.columns
@@ -293,7 +298,7 @@ def combine_pieces(pieces: DataFrame) -> DataFrame:
 
 
 def _unite_sets(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    """The rows with ``groups`` that are the union of their ``sets``."""
+    """Return the rows with ``groups`` as the union of their ``sets``."""
     from pyspark.sql.types import StructType
 
     distinct = F.filter(F.array_distinct("sets"), lambda groups: F.length(groups) > 0)

@@ -1,4 +1,4 @@
-"""changes: each finding of a run beside the run before, and those of that run that are here no more."""
+"""changes: every finding with its change since the run before, and findings of that run that are gone."""
 
 import pyarrow as pa
 
@@ -43,4 +43,4 @@ CHANGES = schema_of(
     ("suppressed", pa.string(), "the reason of that entry"),
 )
 CHANGED = "tables/changes"
-"""Where a run keeps it."""
+"""Path of the table in a run directory."""

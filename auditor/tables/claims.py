@@ -1,4 +1,4 @@
-"""Whose a ledger says it is: the owner's znode and namespace, from the custom metadata that Pulsar writes.
+"""The owner that a ledger claims: znode and namespace, from the custom metadata that Pulsar writes.
 
     component              the owner's znode, below the root of its store
     managed-ledger         /managed-ledgers/ + pulsar/managed-ledger [+ / + pulsar/cursor]
@@ -6,9 +6,9 @@
     compacted-ledger       the topic's (pulsar/compactedTopic) + /__compaction
     delayed-index-bucket   the topic's (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
 
-The first two are stored as their paths have them. Full names of topics, and cursors of buckets, are encoded
-here as Java does (`auditor.keys.pulsar`). A claim does not name the store: two Pulsar clusters with the same
-namespaces write the same claims.
+Pulsar stores the first two in the form that their paths have. This module encodes full topic names, and the
+cursors of buckets, as Java does (`auditor.keys.pulsar`). A claim does not name a store. Two Pulsar clusters
+with the same namespaces write the same claims.
 """
 
 from collections.abc import Mapping
@@ -21,12 +21,12 @@ _FULL_NAME = "^([a-z]+)://([^/]+)/([^/]+)/(.+)$"
 
 
 def application_of(custom: Column) -> Column:
-    """Return the application that wrote a ledger's custom metadata; null where none says."""
+    """Return the application that wrote a ledger's custom metadata; null if the metadata names none."""
     return _text(custom, "application")
 
 
 def claim_of(custom: Column) -> Column:
-    """Return the znode of the owner that a ledger's custom metadata names; null where it names none."""
+    """Return the znode of the owner that a ledger's custom metadata names; null if it names none."""
     component = _text(custom, "component")
     cursor = F.concat(F.lit("/"), _text(custom, "pulsar/cursor"))
     managed = F.concat(
@@ -47,9 +47,9 @@ def claim_of(custom: Column) -> Column:
 
 
 def namespace_of(path: Column) -> Column:
-    """Return ``tenant/namespace`` of a path below Pulsar's root; null where it has none.
+    """Return ``tenant/namespace`` of a path below Pulsar's root; null if it has none.
 
-    V1 names have a cluster between the two, which is left out: schemas of V1 names have none.
+    V1 names have a cluster between the two, which is left out. Schemas of V1 names have no namespace.
     """
     parts = F.split(path, "/", 7)
     tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
@@ -62,7 +62,7 @@ def namespace_of(path: Column) -> Column:
 
 
 def path_below_root(chroots: Mapping[str, str]) -> Column:
-    """Return the column ``path`` without the chroot of the row's ``store``; ``chroots`` are by store."""
+    """Return the column ``path`` without its store's chroot; ``chroots`` maps ``store`` to chroot."""
     path = F.col("path")
     below = path
     for store, chroot in chroots.items():
@@ -74,7 +74,7 @@ def path_below_root(chroots: Mapping[str, str]) -> Column:
 
 
 def _topic_path(name: Column) -> Column:
-    """Return the path of a topic by its full name; null of another text."""
+    """Return the path of a topic from its full name; null if the text is not a full name."""
     parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
     local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
     path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local)

@@ -1,15 +1,17 @@
-"""cluster: what the store says of the whole cluster, one fact a row, and how far its id generator is.
+"""cluster: facts that the metadata store keeps about the whole cluster, and its next ledger ids.
 
-Its identity, whether re-replication runs, when the server's own checks last ended, who audits, how far the id
-generators are. A fact that cannot be read says why; one that is not kept has no row.
+One row is one fact: the cluster's identity, whether re-replication is enabled, the end of the last checks of
+AutoRecovery, the elected auditor, the id generators. A fact that cannot be read says why. A fact that the
+store does not keep has no row.
 
     <root>/idgen                 one child was made and deleted for each id: the next id is their count
     <root>/idgen-long/HOB-n      beyond 31 bits: the next id is n << 32 | their count; the highest n counts
     buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written: the first id has n = 1
 
-A store that is older than the data on its bookies (a restored backup), or another cluster's, has given out
-fewer ids than bookies hold ledgers of. The flat layout counts by its root, with all other znodes: that is not
-looked at. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator, EtcdIdGenerator.
+A store may be older than the data on its bookies (a restored backup), or be another cluster's. Then bookies
+hold ledgers with ids that its generator has not given out. The flat layout counts children of the root, with
+all other znodes; its count is not used. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator,
+EtcdIdGenerator.
 """
 
 import re
@@ -72,17 +74,18 @@ _READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
     ),
 }
 UNLISTED_BOOKIES = "unlisted-bookies"
-"""Cookies or registrations could not be read: of the one bookie that is the value, or of any."""
+"""Fact for cookies or registrations that could not be read. Its value is the bookie, or null for any bookie.
+"""
 
 _VOTES = "underreplication/auditorelection/"
 _GENERATORS = ("idgen/", "idgen-long/")
 
 
 def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
-    """Rows of `CLUSTER`, in the order of their paths.
+    """Return the rows of `CLUSTER`, in the order of their paths.
 
-    The auditor is the candidate with the lowest vote; the znode above the votes may be old, and is not
-    asked.
+    The auditor is the candidate with the lowest vote. The znode above the votes may be outdated and is not
+    read.
     """
     rows = []
     votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES))
@@ -110,12 +113,12 @@ _CHECK_TIMES = (
 def autorecovery_facts(
     scans: Sequence[ClusterNodes], scan_time: int, down: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fields of `RepairState` that the store's own znodes give; empty if they were not read.
+    """Return the fields of `RepairState` that the store's znodes give; empty if they were not read.
 
     Args:
-        scans: the cluster's nodes of both scans, the later one last. A vote in any scan counts.
-        scan_time: of the first scan, ms.
-        down: bookies with a cookie that are not registered.
+        scans: Znodes of the cluster from both scans, the later scan last. A vote in either scan counts.
+        scan_time: Time of the first scan, ms.
+        down: Bookies with a cookie that are not registered.
     """
     later = scans[-1]
     # Without the parent of the queue nobody ever started AutoRecovery here, or the dump left it out.
@@ -144,7 +147,7 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Votes that end with a session, the auditor's first. One without a session proves no live process."""
+    """Return the votes that belong to a session, the auditor's first. Other votes prove no live process."""
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -157,15 +160,17 @@ def _vote_of(znode: Znode) -> str | None:
 
 
 def _number(fact: Mapping[str, Any] | None) -> int | None:
-    """A fact as a number; None if it is not there, or is not one."""
+    """Return the value of a fact as a number; None if the fact is absent or not a number."""
     value = None if fact is None else fact["value"]
     return int(value) if value is not None and re.fullmatch("-?[0-9]{1,18}", value) else None
 
 
 def unlisted_bookies(hidden: tuple[str, str] | None, unclear: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Rows of `CLUSTER` for cookies and registrations that could not be read.
+    """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
-    ``hidden`` is a place where any bookie's could be, and why; ``unclear`` has the paths of one's own.
+    Args:
+        hidden: Path and reason of an unread place that could have those of any bookie; None if there is none.
+        unclear: Paths of unread ones by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
     rows = [fact | {"value": name, "path": path} for name, path in sorted(unclear.items())]
@@ -198,7 +203,7 @@ _NEXT = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class Ids(NamedTuple):
-    """The ids ``low`` to ``high``: those below ``next`` were given out by a generator, the others not."""
+    """A range of ids, ``low`` to ``high``. A generator has given out exactly those below ``next``."""
 
     low: int
     high: int
@@ -206,7 +211,7 @@ class Ids(NamedTuple):
 
 
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
-    """What the generators of a store say; empty where they do not say it.
+    """Return the id ranges of a store's generators; empty if the store does not tell how far they are.
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
@@ -226,7 +231,7 @@ def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
 
 
 def is_bare(cluster: ClusterNodes) -> bool:
-    """Whether the store surely has neither a LAYOUT nor an id generator, as if no cluster had ever used it.
+    """Return whether the store certainly has neither a LAYOUT nor an id generator, like an unused store.
 
     >>> is_bare(ClusterNodes({}, 5, "0x1")), is_bare(ClusterNodes({}, 5, "0x1", (("/ledgers", "cut"),)))
     (True, False)
@@ -236,7 +241,7 @@ def is_bare(cluster: ClusterNodes) -> bool:
 
 
 def _long(cluster: ClusterNodes) -> int:
-    """The next id beyond 31 bits; `UNCOUNTED` where it is not known."""
+    """Return the next id beyond 31 bits; `UNCOUNTED` if it is not known."""
     matches = ((path, _HOB.fullmatch(path)) for path in cluster.nodes)
     high = max(((int(match[1]), path) for path, match in matches if match), default=None)
     if high is None:
@@ -247,7 +252,7 @@ def _long(cluster: ClusterNodes) -> int:
 
 
 def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
-    """One row a bucket; one that was never used has given out nothing."""
+    """Return the id range of each etcd bucket; an unused bucket has given out no id."""
     ids = []
     for bucket in range(etcd.BUCKET_COUNT):
         node = cluster.nodes.get(f"{etcd.BUCKETS}/{bucket:03d}")
@@ -259,10 +264,11 @@ def _buckets(cluster: ClusterNodes) -> tuple[Ids, ...]:
 
 
 def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> DataFrame:
-    """Orphans whose ids the store's generator has not given out, by bookie: rows of `UNDRAWN`.
+    """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
-    Ids can also be chosen by hand. So none is here unless the store lists ledgers, all of them with ids that
-    were given out, and its listing has no gap. An index that is newer than a saved scan says nothing.
+    An application can also choose ids itself. So the result is empty unless the store lists ledgers without a
+    gap, and all of them have ids that the generator has given out. Orphans with an index that is newer than a
+    saved scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

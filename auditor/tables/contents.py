@@ -1,26 +1,26 @@
-"""contents: which bookie the ledgers in a directory belong to, whatever its VERSION says.
+"""contents: the bookie that the ledgers in a directory belong to, independent of its VERSION file.
 
-    availability  --scope, ledger-->  members of the ledger, and what each of them should hold
-                  --directory, id-->  how many ledgers there that id explains
+    availability  --scope, ledger-->  members of the ledger, and the entries that each should hold
+                  --directory, id-->  number of ledgers there that this id explains
 
-That an id is named by a ledger's ensembles says little: with as many bookies as an ensemble has, every id is
-named by every ledger. What says more is the stripe: an id explains a ledger *exactly* where the entries held
-there are those that the striping gives to it. And what two ids explain alike tells them apart in nothing, so
-a candidate is held against the directory's owner by the ledgers that only one of the two explains:
+A bookie id in a ledger's ensembles proves little: in a cluster of one ensemble's size, every ledger names
+every bookie. The striping proves more. An id explains a ledger *exactly* if the entries held there are those
+that the striping gives to it. Ledgers that two ids explain equally do not tell them apart. So a candidate is
+compared with the directory's owner by the ledgers that only one of them explains:
 
-    better  only the candidate explains it, and the candidate lacks entries that it should hold: who has all
-            of them misses no disk, and what lies here is a copy that was left over. A candidate with entries
-            beyond these lacks nothing: replication workers copy whole segments, so that after a
-            decommissioning the new members of larger ensembles hold more than their stripe.
-    worse   only the owner explains it
+    better  Only the candidate explains the ledger, and the candidate lacks entries that it should hold. A
+            candidate with all of them misses no disk; the copy here is a left-over. A candidate with more
+            entries than its stripe lacks nothing: replication workers copy whole segments, so that after a
+            decommissioning new members of large ensembles hold more than their stripe.
+    worse   Only the owner explains the ledger.
 
-Nearly every directory is its owner's, and that needs no join of all replicas to be said: a replica that is
-not among the unequal pairs is exact for its owner. Only the directories of bookies that `doubted` names are
-held against every id. No other can have a ledger that speaks for a candidate: its owner would have to hold,
-byte for byte, what the candidate should hold and lacks, and both of these pairs are unequal.
+Nearly every directory belongs to its owner. That needs no join of all replicas: a replica that is not among
+the unequal pairs is exact for its owner. Only the directories of ``doubted`` bookies are compared with every
+id. No other directory can have a ledger that speaks for a candidate. Its owner would have to hold, byte for
+byte, entries that the candidate should hold and lacks, and both of these pairs would be unequal.
 
-Entries are compared by a hash of 64 bits, for these are counts; identities too are hashed until they are
-counted. Only counts, one for each directory and id, are put in order.
+The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are hashed too until they are
+counted. Only the counts, one for each directory and id, are sorted.
 """
 
 from collections.abc import Sequence
@@ -57,11 +57,11 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """What saves a look at all rows of ledgers and availability.
+    """Reduced forms of ``ledgers`` and ``availability`` that save a read of all their rows.
 
-    ``ledgers`` and ``availability`` have at least the rows that the unequal pairs are of; ``counts`` says how
-    many indexes are alike (`auditor.tables.index_counts`). ``single_directory_bookies`` have one directory
-    beside journals, in which all that they hold lies then; ``several_directory_bookies`` have several.
+    ``ledgers`` and ``availability`` have at least the rows of the unequal pairs. ``counts`` counts equal
+    kinds of index rows (`auditor.tables.index_counts`). ``single_directory_bookies`` have one directory
+    besides journals, so all that they hold is there. ``several_directory_bookies`` have several.
     """
 
     ledgers: DataFrame
@@ -75,11 +75,11 @@ _SHOWN = 3
 
 
 def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
-    """The replicas that lack entries by all that was read: scope_id, ledger_id, bookie_id.
+    """Return the replicas that lack entries by all that was read: scope_id, ledger_id, bookie_id.
 
-    ``judged`` is that table (`auditor.tables.judged`): it knows what was not read, and what a bookie serves.
-    Of ``bookies`` that were read in part what was not seen counts, for a disk in the wrong place is often the
-    one that cannot be read. Of a bookie of which nothing was read nothing counts.
+    ``judged`` is the table of that name (`auditor.tables.judged`); it knows what was not read and what a
+    bookie serves. For ``bookies`` that were read in part, unseen entries count as lacking: a disk in the
+    wrong place is often the one that cannot be read. Bookies that were not read at all do not count.
     """
     in_part = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
     unseen = judged.where("size(unknown) > 0").select(
@@ -93,9 +93,9 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
-    """The bookies that hold, byte for byte, what another should hold and lacks: ``bookie_id``, each once.
+    """Return the bookies that hold, byte for byte, what another bookie should hold and lacks.
 
-    ``lacking`` are the rows of `lacking_replicas`.
+    ``lacking`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each bookie once.
     """
     lacked = (
         unequal.where("length(expected) > 0")
@@ -119,13 +119,19 @@ def contents(
     doubted: Sequence[str],
     large: LargeTables,
 ) -> DataFrame:
-    """Rank the ids that explain each directory's ledgers: rows of `CONTENTS`.
+    """Rank the bookie ids that explain each directory's ledgers: rows of `CONTENTS`.
 
-    ``doubted`` are the bookies whose directories are held against every id: those that `doubted` names, and
-    those that have a ledger in several pieces, whose pairs do not say what one directory holds. The
-    directories of another cluster's bookies are left out: their ledgers' ids mean nothing here. ``lacking``
-    are the rows of `lacking_replicas`.
-    ``large`` is what saves a look at all rows.
+    Args:
+        availability: The table of that name.
+        ledgers: The table of that name.
+        unequal: The table of that name.
+        lacking: Rows of `lacking_replicas`.
+        directories: The table of that name. Directories of another cluster's bookies are left out, because
+            their ledger ids mean nothing here.
+        bookies: The table of that name.
+        doubted: Bookies whose directories are compared with every id. These are those of `bookies_in_doubt`,
+            and bookies with a ledger in several pieces, whose pairs do not say what one directory holds.
+        large: Reduced tables that save a read of all rows.
     """
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
@@ -145,10 +151,10 @@ def contents(
 def _of_owners(
     number: DataFrame, availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
 ) -> DataFrame:
-    """What each owner explains of its directories: all replicas, but for those that are unequal.
+    """Count what each owner explains of its directories: all replicas except unequal ones.
 
-    ``number`` is how many ledgers lie in each: its key, ``all``. Of ``availability`` and ``ledgers`` only
-    what the pairs are of is asked for.
+    ``number`` is the number of ledgers in each directory, as ``key`` and ``all``. ``availability`` and
+    ``ledgers`` are read only for the ledgers of the pairs.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -194,7 +200,7 @@ def _of_owners(
 def _number_seen(
     availability: DataFrame, places: DataFrame, large: LargeTables, doubted: Sequence[str]
 ) -> DataFrame:
-    """How many ledgers lie in each directory: its key, ``all``."""
+    """Count the ledgers in each directory: ``key``, ``all``."""
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     indexes_by_owner = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
@@ -212,7 +218,7 @@ def _number_seen(
 
 
 def _counts(located_ledgers: DataFrame) -> DataFrame:
-    """How much each id explains of each directory; the row without an id counts the ledgers there."""
+    """Count what each id explains of each directory; the row without an id counts all ledgers there."""
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
     member_rows = located_ledgers.withColumn(
@@ -237,7 +243,7 @@ _MEMBERS = (
 
 
 def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Each directory that may have an index: key, path, place, owner, and all names it may go by."""
+    """Return each directory that may have an index: key, path, place, owner, and all its possible names."""
     foreign = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
@@ -251,7 +257,7 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
-    """The ledgers in each directory: its key, ledger, bookie_id, hashes of owner and of what is held."""
+    """Return the ledgers in each directory: its key, ledger, bookie_id, hashes of owner and held groups."""
     current = F.concat("name", F.lit("/current")).alias("current")
     place_names = places.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
@@ -270,7 +276,7 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
-    """Who is named by each ledger, what each should hold, and whether it lacks any of that."""
+    """Return the members of each ledger, with the entries that each should hold and whether it lacks any."""
     of_ledger = lacking.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
@@ -278,7 +284,7 @@ def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
 
 
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Counts with names again, the best of each directory first."""
+    """Return the counts with bookie ids instead of hashes, the best of each directory first."""
     totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     order = F.Window.partitionBy("key").orderBy(

@@ -1,12 +1,13 @@
-"""digests: whether sampled entries are what their digests say, and which copies of one entry differ.
+"""digests: whether the digests of sampled entries are right, and which copies of one entry differ.
 
-What an entry would have to be under each type of digest was found where it was read
-(`auditor.sources.bookies.entry_logs.whole_entries`); which type it is says the ledger's metadata. Metadata of
-format 1 says none: there a digest that matches is right, and one that does not is not known to be wrong.
+The reader of the entries checked each of them against every digest type
+(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type it has. Metadata
+of format 1 says none. There, a digest that matches is right, and one that does not match is not known to be
+wrong.
 
-An HMAC that does not match is wrong only where something of the ledger matches under the same password: else
-the password is another ledger's. So it is of the master key that a bookie's index has of a ledger; without a
-password most of the ledger's bookies say which is right.
+An HMAC that does not match is wrong only if another entry of the ledger matches under the same password. Else
+the password is another ledger's. The same holds for the master key of a ledger in a bookie's index. Without a
+password, the majority of the ledger's bookies decides.
 """
 
 from collections.abc import Callable
@@ -63,7 +64,7 @@ DIGESTS = schema_of(
 
 
 def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Rows of `DIGESTS`; arguments are rows of `WHOLE_ENTRIES` and the table ledgers."""
+    """Return the rows of `DIGESTS` from rows of `WHOLE_ENTRIES` and the table ledgers."""
     identified_ledgers = ledgers.where(F.col("ledger_id").isNotNull()).select(
         *LEDGER,
         "digest_type",
@@ -116,10 +117,10 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def differing_copies(digests: DataFrame) -> DataFrame:
-    """Sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
+    """Find sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
 
-    ``copies`` are what they are, each with its ``bookies``, the most frequent first. A copy that its own
-    digest refutes is left out.
+    ``copies`` has the different payloads, each with its ``bookies``, the most frequent first. Copies with a
+    wrong digest are left out.
     """
     usable = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
@@ -148,7 +149,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _type() -> Column:
-    """The digest type that the metadata says; where it says none, that which matches."""
+    """Return the digest type from the metadata; without one, the type that matches."""
     matching = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")
@@ -202,5 +203,5 @@ def _comparable() -> Column:
 
 
 def _by_type(value: Callable[[str], Column]) -> Column:
-    """What holds of a row's digest type; null where that is not known."""
+    """Return ``value`` of a row's digest type; null if the type is not known."""
     return F.coalesce(*(F.when(F.col("digest_type") == name, value(name)) for name in DIGEST_BYTES))

@@ -1,56 +1,56 @@
-"""doubts: what may explain that a bookie lacks copies, other than that they are lost; one function a reason.
+"""Doubts: reasons other than loss for which a bookie may seem to lack copies; one function per reason.
 
-Each says whether time heals it. It does where a newer look at the same version of the ledger answers what
-the doubt asks: an index that is too old, a bookie that nobody heard. It does not where two looks at one wrong
-place are two wrong looks: a disk in another bookie's place, a ledger that is still written to, a listing that
-leaves out the same page again. What two runs confirm (`auditor.findings.confirm`) rests on this alone.
+A doubt heals if a newer look at the same version of the ledger can settle it: an index that was too old, a
+bookie that did not answer. A doubt does not heal if a second look repeats the error: a disk in another
+bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Confirmation
+by two runs (`auditor.findings.confirm`) depends on this alone.
 """
 
 from typing import NamedTuple
 
 
 class Doubt(NamedTuple):
-    """A reason for which missing copies are no more than suspect; ``heals``: a newer look answers it."""
+    """A reason for which missing copies are no more than suspect. ``heals``: a newer look can settle it."""
 
     text: str
     heals: bool
 
 
 def misplaced(bookie_id: str) -> Doubt:
-    """The entries may be another bookie's."""
+    """Return the doubt that the entries in a directory may be another bookie's."""
     return Doubt(f"a directory of {bookie_id} lies in another bookie's place", heals=False)
 
 
 def not_closed() -> Doubt:
-    """A writer may be at work."""
+    """Return the doubt that a writer may still write the ledger."""
     return Doubt("the ledger is not closed", heals=False)
 
 
 def only_listed(bookie_id: str) -> Doubt:
-    """The bookie listed its entries itself, and leaves out what is only in memory."""
+    """Return the doubt that the bookie itself listed its entries. A listing omits entries only in memory."""
     return Doubt(f"a listing of {bookie_id} proves what it holds, not what it lacks", heals=False)
 
 
 def undated(bookie_id: str) -> Doubt:
-    """A later index without a mark says no more."""
+    """Return the doubt that the age of the index is unknown. A later index without a mark has none too."""
     return Doubt(f"no lastMark says how old the index of {bookie_id} is", heals=False)
 
 
 def too_young(bookie_id: str) -> Doubt:
-    """The index may not have the ledger's last entries yet."""
+    """Return the doubt that the index may not have the ledger's last entries yet."""
     return Doubt(f"the ledger changed too shortly before the index of {bookie_id} was written", heals=True)
 
 
 def unheard(bookie_id: str, why: str) -> Doubt:
-    """The bookie was to be asked for what its index lacks, and did not answer."""
+    """Return the doubt that the bookie was asked for entries that its index lacks, and did not answer."""
     return Doubt(f"{bookie_id} did not respond: {why}", heals=True)
 
 
 def unasked(why: str) -> Doubt:
-    """Nobody was asked about the ledger, though bookies of it could be."""
+    """Return the doubt that no bookie of the ledger was asked, although some could be."""
     return Doubt(f"its bookies were not asked: {why}", heals=True)
 
 
 def too_irregular(why: str) -> Doubt:
-    """The sets are beyond the bound of a comparison."""
+    """Return the doubt that the entry sets exceed the bound of a comparison."""
     return Doubt(why, heals=False)

@@ -1,9 +1,9 @@
-"""Full disks, and what they do to compaction.
+"""Full disks, and their effect on compaction.
 
-A collector is told how full its ledger directories are. Above diskUsageWarnThreshold it suspends major
-compaction, above diskUsageThreshold minor compaction too, until there is room; with
-isForceGCAllowWhenNoSpace it collects and compacts at once instead. A bookie on DbLedgerStorage has a
-collector for each ledger directory, others have one, which any of their directories holds up.
+A collector knows how full its ledger directories are. Above diskUsageWarnThreshold it suspends major
+compaction. Above diskUsageThreshold it suspends minor compaction too. With isForceGCAllowWhenNoSpace it
+collects and compacts at once instead. A bookie on DbLedgerStorage has one collector per ledger directory.
+Other storages have one collector, and one full directory suspends it for all.
 """
 
 from auditor.model.collector_settings import CollectorSettings
@@ -15,11 +15,13 @@ from auditor.spark.types import Column, DataFrame
 def with_full_disks(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
-    """``logs``, by ``bookie_id`` and ``directory``, with ``full_disk``; null where there is room, or no file
-    system was seen.
+    """Add the column ``full_disk`` to ``logs``; null if there is room or no file system was seen.
 
-    ``entry_logs`` is the table of that name: its ``logger`` says which collector a directory has. ``disks``
-    is that table too, None where its free bytes say nothing.
+    Args:
+        logs: Rows with ``bookie_id`` and ``directory``.
+        entry_logs: The table of that name; its ``logger`` tells the collector of a directory.
+        disks: The table of that name; None if its free bytes do not count.
+        settings: Thresholds of the collectors.
     """
     if disks is None:
         return logs.withColumn("full_disk", F.lit(None).cast("string"))
@@ -41,7 +43,7 @@ def with_full_disks(
 
 
 def suspended() -> Column:
-    """Whether a full disk keeps the compaction of a log, by its ``action``, from running."""
+    """Return whether a full disk suspends the compaction of a log, by its ``action``."""
     full, almost = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )

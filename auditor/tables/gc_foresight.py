@@ -1,17 +1,18 @@
-"""gc_foresight: what each bookie's garbage collector does with a ledger next, and whether that is right.
+"""gc_foresight: the next action of each bookie's garbage collector on a ledger, and whether it is right.
 
-A pass of ScanAndCompareGarbageCollector has two parts. First, once in gcOverreplicatedLedgerWaitTime, what is
-closed, not locked, and in no ensemble of the bookie's own id. Then what the store does not list
-(`auditor.tables.gc_listing`); with verifyMetadataOnGC the record of each such ledger is read first.
+A pass of ScanAndCompareGarbageCollector has two parts. First, once per gcOverreplicatedLedgerWaitTime, it
+deletes ledgers that are closed, not locked, and in no ensemble with the bookie's own id. Then it deletes
+ledgers that the store does not list (`auditor.tables.gc_listing`). With verifyMetadataOnGC it reads each such
+ledger's record first.
 
-Rows are the ledgers of a bookie that one of the two concerns: what the store lacks, what no ensemble gives to
-the bookie, and what the server's listing shows in the wrong order or not at all. A healthy replica has none.
+A row is a ledger of a bookie that one of the two parts concerns. The store lacks it, no ensemble names the
+bookie, or the server's listing shows the ledger out of order or not at all. A healthy replica has no row.
 
-Right or wrong goes by first principles. Data may go if its ledger has no metadata, or if no ensemble gives it
-to the bookie and every entry has a copy on a member. A copy is the ledger's last one of an entry that all
-members miss; it is the bookie's own where the ensembles name it by another of its ids; and it may become one
-where somebody is copying the ledger, which its metadata learns last. Ledgers of BP-35's other scopes, which
-no server keeps yet, have no rows.
+The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
+ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
+cases. The copy is the last one of an entry that all members miss. The ensembles name the bookie by another of
+its ids. Or somebody is copying the ledger to this bookie, and the metadata is updated last. Ledgers of other
+BP-35 scopes, which no server keeps yet, have no rows.
 """
 
 from typing import Any, NamedTuple
@@ -58,7 +59,7 @@ def deletion_verdicts(
     unequal: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Copies on bookies that no ensemble names, with the ``verdict`` on their deletion and its ``reason``."""
+    """Return copies on bookies that no ensemble names, with a ``verdict`` on the deletion and ``reason``."""
     classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
@@ -93,7 +94,7 @@ def deletion_verdicts(
 def _under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Copies whose ledger names the bookie by another of its ids."""
+    """Return the copies whose ledger names the bookie by another of its ids."""
     same = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
@@ -105,7 +106,7 @@ def _under_another_id(
 
 
 def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataFrame:
-    """Each bookie that has two ids, by the one, with the ``other``: rows of `ALIASES`."""
+    """Return each bookie id with the ``other`` id of the same bookie: rows of `ALIASES`."""
     pairs = [dict(zip(ALIASES.names, pair, strict=True)) for pair in sorted(aliases)]
     return arrow_frame(spark, pa.Table.from_pylist(pairs, ALIASES))
 
@@ -113,7 +114,7 @@ def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataF
 def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
-    """Of copies of ledgers that lost an entry: whether such an entry is among them (``last``)."""
+    """Return for copies of ledgers that lost an entry whether they hold such an entry (``last``)."""
     lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     pairs = over_replicated.select(*REPLICA).join(lost, [*LEDGER], "left_semi")
     missing = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
@@ -126,7 +127,7 @@ def _last_copies(
 
 
 def _is_last(row: dict[str, Any]) -> bool | None:
-    """Whether what is held has an entry that all members miss; None where that takes too long to tell."""
+    """Return whether a copy holds an entry that all members miss; None if the sets are too irregular."""
     missing = [groups_of(groups) for groups in row["missing"]]
     try:
         lost_entries = coverage.at_least(missing, row["write_quorum"])
@@ -166,7 +167,10 @@ GC_FORESIGHT = schema_of(
 
 
 class Collector(NamedTuple):
-    """How collectors are set, and what their store lists for them; ``aliases`` are two ids of one bookie."""
+    """The settings of the collectors and what the store lists for them.
+
+    ``aliases`` are pairs of ids of one bookie.
+    """
 
     settings: CollectorSettings
     layout: LayoutKind
@@ -187,10 +191,11 @@ def gc_foresight(
     scan_time: int,
     earlier: DataFrame | None = None,
 ) -> DataFrame:
-    """Rows of `GC_FORESIGHT`.
+    """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
-    ``orphans`` are that table's rows with ``doubts`` (`auditor.checks.gc_guards.doubted_orphans`); the others
-    are tables of these names. ``earlier`` is this table of a run before.
+    ``orphans`` are the rows of that table with ``doubts`` (`auditor.checks.gc_guards.doubted_orphans`).
+    ``moved`` is None if one scan was made. ``earlier`` is this table of an earlier run. The other DataFrames
+    are the tables of these names. ``scan_time`` is in ms.
     """
     unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
@@ -213,7 +218,7 @@ def gc_foresight(
 
 
 def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
-    """Bookies whose collector has passed since an earlier run: they lack a ledger that it was to delete."""
+    """Return bookies whose collector ran since an earlier run: they lack a ledger that it was to delete."""
     deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     deleted_replicas = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
@@ -221,7 +226,7 @@ def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
 
 
 def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
-    """What the collector does with ledgers that the store does not have."""
+    """Forecast what the collector does with ledgers that the store does not have."""
     listing = collector.listing
     rows = orphans.withColumn("spared", F.lit(False))
     if listing.seen is not None:
@@ -250,7 +255,7 @@ def _unlisted_ledgers(orphans: DataFrame, collector: Collector) -> DataFrame:
 
 
 def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
-    """What the collector does, once a day, with ledgers of other bookies' ensembles."""
+    """Forecast what the collector does, once a day, with ledgers whose ensembles do not name the bookie."""
     keep_causes = {
         GcCause.SWITCHED_OFF: F.lit(collector.settings.over_replicated_wait_ms <= 0),
         GcCause.NO_LOCKS: F.lit(collector.layout is LayoutKind.ETCD),
@@ -267,7 +272,7 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
 def _out_of_place(
     availability: DataFrame, ledgers: DataFrame, foreign: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Replicas of ledgers that the store lists, and that a pass does not find where it looks for them."""
+    """Forecast replicas of ledgers that the store lists where the collector's pass does not look for them."""
     listing, settings = collector.listing, collector.settings
     assert listing.seen is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
@@ -305,7 +310,7 @@ def _out_of_place(
 
 
 def _first(keep_causes: dict[GcCause, Column], otherwise: GcCause) -> Column:
-    """The first cause to keep a ledger that holds, else ``otherwise``."""
+    """Return the first cause to keep a ledger whose condition holds, else ``otherwise``."""
     keep_cause = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in keep_causes.items()))
     return F.coalesce(keep_cause, F.lit(otherwise))
 

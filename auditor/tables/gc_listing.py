@@ -1,8 +1,8 @@
-"""The store's ledgers as a bookie's garbage collector lists them: what it takes for there, where it stops.
+"""The listing of the store's ledgers that a bookie's garbage collector sees: its ids, and where it stops.
 
-Where every record lies at its own path the listing is right whatever the layout: ranges ascend, and the
-collector's set of ids is the store's. What can make it wrong are records in other places, names that make the
-listing fail, and the id 2^63 - 1: only then the ranges are looked at, all of them in one task.
+If every record is at its own path, the listing is right in every layout. The ranges ascend, and the
+collector's set of ids is the store's. Three things can make it wrong: records in other places, names that
+make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
 
     flat                 one range
     legacy hierarchical  a range a directory of the two-digit tree, in the order of their names; ids outside
@@ -12,11 +12,11 @@ listing fail, and the id 2^63 - 1: only then the ranges are looked at, all of th
     etcd                 100 keys a range; keys from that of id 0 to that of 2^63 - 1, itself left out; a name
                          that is no UUID ends the listing
 
-The ids that the server makes of names that are no ledger's are those of the column ``ledger_id`` of misplaced
+The server also makes ids of names that are not a ledger's. They are in the column ``ledger_id`` of misplaced
 rows (`auditor.keys.ledger_tree`).
 
-ScanAndCompareGarbageCollector takes for granted that ranges ascend: of each it looks at the local ids from
-the last range's end + 1 to this one's end, and deletes those that are not among the range's own. So
+ScanAndCompareGarbageCollector assumes that ranges ascend. For each range it takes the local ids from the last
+range's end + 1 to this range's end. It deletes those that are not in this range. So
 
     an id that is listed after a higher one      is deleted when that higher range is looked at
     a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): all above stays
@@ -40,11 +40,11 @@ from auditor.spark.batches import map_batches
 from auditor.spark.types import Column, DataFrame
 
 ALL_BEFORE = -1
-"""The end that the collector starts from: the first range begins with id 0."""
+"""End of the range before the first one: the first range begins with id 0."""
 
 
 ETCD_BATCH = 100
-"""Keys that the driver's listing asks etcd for at once; what of them cannot be read loses all."""
+"""Keys that the server's listing reads from etcd at once. One unreadable key loses its whole batch."""
 
 _RANGES = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
@@ -56,11 +56,12 @@ _SHORT = r"^[0-9]{2}/"
 
 @dataclass(frozen=True)
 class ServerListing:
-    """What one pass of a collector takes for listed.
+    """The ledgers that one pass of a collector takes for listed.
 
-    ``seen``: the ids, column ``ledger_id``, that it finds where it looks for them; None: all ledgers of scope
-    0 that the scan lists, and no others. ``reach``: the greatest id that it compares before its listing
-    breaks off; None: it does not. ``overflows``: the listing has the id 2^63 - 1, so that everything goes.
+    ``seen`` has the ids, column ``ledger_id``, that the pass finds where it looks for them; None if these are
+    all listed ledgers of scope 0. ``reach`` is the greatest id that it compares before its listing ends
+    early; None if it does not. ``overflows``: the listing has the id 2^63 - 1, so that the pass deletes
+    everything.
     """
 
     seen: DataFrame | None = None
@@ -69,15 +70,15 @@ class ServerListing:
 
 
 def odd(ledgers: DataFrame) -> DataFrame:
-    """The rows of a scan that may make the server's listing another than the scan's."""
+    """Return the rows of a scan that may make the server's listing differ from the scan."""
     longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | longest)
 
 
 def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
-    """What the server lists: ``ledger_id``, and the ``place`` of its range in the order of the listing.
+    """Return the server's listing: ``ledger_id``, and the ``place`` of its range in the listing's order.
 
-    A row that ``fails`` has no id: the listing ends where it is reached.
+    A row that ``fails`` has no id. The listing ends when it reaches this row.
     """
     prefix = len(root.rstrip("/")) + 1
     rel = F.expr(f"substring(path, {prefix + 1})")
@@ -105,7 +106,7 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
 
 def ranges(places: DataFrame) -> DataFrame:
-    """One row per range: ``place``, ``end``, and what `follow_ranges` says of it; one task makes them."""
+    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`, made by one task."""
     range_rows = places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
@@ -124,13 +125,13 @@ def ranges(places: DataFrame) -> DataFrame:
 
 
 def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """The ids, ``ledger_id``, that the pass finds where it looks for them."""
+    """Return the ids, ``ledger_id``, that the pass finds where it looks for them."""
     reached_ledgers = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
 def outcome(ranges: DataFrame) -> DataFrame:
-    """One row: ``overflows`` and ``reach`` of the `ServerListing`."""
+    """Return one row with ``overflows`` and ``reach`` of the `ServerListing`."""
     reached = F.col("reached")
     over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
     reach = F.min(F.when(~reached, F.col("previous")))
@@ -143,16 +144,16 @@ def _in_place(rows: DataFrame, place: Column) -> DataFrame:
 
 
 def _batch() -> Column:
-    """The place of a batch of etcd's keys, as text that sorts like its number."""
+    """Return the place of a batch of etcd keys, as text that sorts like its number."""
     number = F.row_number().over(F.Window.orderBy("rel")) - 1
     return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
 
 
 class RangeWalk(NamedTuple):
-    """What a pass makes of each range, in the order of the listing.
+    """The result of a pass for each range, in the order of the listing.
 
     ``previous`` is the greatest end of the ranges before. ``reached`` says whether the pass compares local
-    ids with the range; an id of it is taken for listed if it is above ``previous`` too.
+    ids with the range. An id of a reached range counts as listed only if it is above ``previous``.
     """
 
     previous: Longs
@@ -160,9 +161,9 @@ class RangeWalk(NamedTuple):
 
 
 def follow_ranges(ends: Longs, fails: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a listing of ranges with these ``ends``; one that ``fails`` cannot be listed, and ends the pass.
+    """Follow a listing of ranges with these ``ends``; a range that ``fails`` ends the pass.
 
-    Behind an end of 2^63 - 1 nothing is reached: whatever is local was deleted by then, or is now.
+    No range after an end of 2^63 - 1 is reached: every local ledger is deleted by then.
 
     >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).reached.tolist()
     [True, True, False, False]

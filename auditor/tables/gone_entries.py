@@ -1,17 +1,16 @@
-"""gone_entries: entries that an index has in an entry log which is not there.
+"""gone_entries: entries that an index locates in an entry log that does not exist.
 
-The index says that the bookie has them, and the bookie cannot read them: they are no copies. What is gone is
-taken out of what the bookie holds before both sides are compared (`auditor.tables.unequal`), so that every
-later question sees it.
+The bookie cannot read these entries, so they are not copies. They are removed from what the bookie holds
+before the comparison (`auditor.tables.unequal`), so that every later step sees it.
 
-Compaction moves entries to another log while a bookie runs: it writes them there, then the index, and
-deletes the old log last. So one look at a running bookie, or at a copy of its disks, can catch an index from
-before and a list of logs from after. Index and list are therefore read a second time, and only what both
-readings say is ``agreed``. A collection cannot be read again: its entries are gone if the bookie was stopped,
-and else unknown.
+Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
+index, and deletes the old log last. So one look at a running bookie, or at a copy of its disks, can combine
+an old index with a new list of logs. Index and list are therefore read a second time. Only entries that both
+readings show are ``agreed``. A collection cannot be read again. Its entries are gone if the bookie was
+stopped, else unknown.
 
-A bookie without a single entry log has no rows. Its logs were left out of a copy, or lie on a disk that is
-away, and `entry-log-missing` says so.
+A bookie without any entry log has no rows. A copy left its logs out, or their disk is missing;
+`entry-log-missing` reports that.
 """
 
 from collections.abc import Iterator
@@ -40,23 +39,24 @@ GONE_ENTRIES = schema_of(
 """The table ``gone_entries``."""
 
 MAX_LOGS = 10
-"""Logs that one row names."""
+"""Largest number of logs that one row names."""
 
 _LOG = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """The rows of locations of ledgers in the metadata some entries of which are in no log."""
+    """Return the rows of ``locations`` with entries in no log, of ledgers that the metadata has."""
     listed = ledgers.where("undecidable = false").select(*LEDGER)
     return locations.where("gone is not null").join(listed, [*LEDGER], "left_semi")
 
 
 def gone_entries(wrong: DataFrame, again: DataFrame | None) -> DataFrame:
-    """Rows of `GONE_ENTRIES`.
+    """Return the rows of `GONE_ENTRIES`.
 
     Args:
-        wrong: rows of `entries_in_no_log`.
-        again: the table locations of the same bookies, read a second time; None if nothing can be read again.
+        wrong: Rows of `entries_in_no_log`.
+        again: The table locations of the same bookies, read a second time; None if no second reading is
+            possible.
     """
     rows = wrong.select(*_LOG, "gone", F.lit(False).alias("agreed"))
     if again is not None:

@@ -1,4 +1,4 @@
-"""holds: what must not be done to an object of the cluster, why, and what would end that."""
+"""holds: actions that are forbidden on an object of the cluster, the reason, and what lifts the hold."""
 
 import pyarrow as pa
 

@@ -1,12 +1,12 @@
-"""id_generators: how far each id generator of the store is, and which ids at or above that are in use.
+"""id_generators: the next id of each id generator, and the ids at or above it that are in use.
 
 A generator that is behind gives out an id again. If bookies still have entries of the deleted ledger with
-that id, they are served as entries of the new one (ScanAndCompareGarbageCollector keeps them, because the
-store lists the id again).
+that id, they serve them as entries of the new one. ScanAndCompareGarbageCollector keeps them, because the
+store lists the id again.
 
-An application may choose its ids itself (createLedgerAdv with an id). Three things tell ids that a generator
-gave out: the custom metadata of an application that always lets BookKeeper draw ids; ids that no generator of
-this kind can give out, which show that an application does choose; and that drawn ids are close together.
+An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
+gave out an id. Some applications always let BookKeeper draw ids, and their custom metadata shows it. Ids that
+no generator of this kind can give out show that an application does choose. And drawn ids are close together.
 """
 
 from collections.abc import Sequence
@@ -35,11 +35,12 @@ ID_GENERATORS = schema_of(
 )
 
 DRAWING_APPLICATIONS = ("pulsar",)
-"""Applications that let BookKeeper draw the ids of all their ledgers: Pulsar's ManagedLedgerImpl and
-BookkeeperSchemaStorage call asyncCreateLedger, which takes no id."""
+"""Applications that let BookKeeper draw the ids of all their ledgers. Pulsar's ManagedLedgerImpl and
+BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
+"""
 
 _MAX_SHORT_ID = (1 << 31) - 1
-"""ZkLedgerIdGenerator gives out 31 bits; LongZkLedgerIdGenerator goes on below idgen-long."""
+"""Greatest id of ZkLedgerIdGenerator (31 bits). LongZkLedgerIdGenerator goes on below idgen-long."""
 
 
 def highest_drawn(ids: Ids, layout: LayoutKind) -> int:
@@ -58,12 +59,12 @@ def id_generators(
     """Return the rows of `ID_GENERATORS`, one per generator.
 
     Args:
-        ledgers: the table ledgers.
-        undrawn: the table undrawn.
-        ids: what the generators of the store say.
-        layout: where the store keeps ledgers.
-        scan_time: when the store's own znodes were read, ms. A dump is not of one moment: a ledger that was
-            created while it was made may have an id that its generator, read before, had not given out.
+        ledgers: The table ledgers.
+        undrawn: The table undrawn.
+        ids: The id ranges of the store's generators (`ids_drawn`).
+        layout: Where the store keeps ledgers.
+        scan_time: Time at which the store's own znodes were read, ms. A dump is not of one moment: a ledger
+            that was created meanwhile may have an id above the generator's count, which was read before.
     """
     columns = {
         "low": [generator.low for generator in ids],

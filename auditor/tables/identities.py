@@ -1,12 +1,12 @@
-"""identities: which ids are one bookie, as far as all that a cluster wrote tells, and the edges that say so.
+"""identities: the ids that belong to one bookie, by all records of a cluster, and the edges that join them.
 
     bookies, registrations, cookies, directories  --id-->            what is known of each id: `facts`
     ledgers (of ids that are gone)                --scope, ledger--> the over-replicated on live bookies:
                                                                      `shared_contents`
     both                                          --rules-->         edges, and one identity for each id
 
-What grows with the number of ledgers is joined by Spark. All else is as small as the cluster has bookies; on
-it the rules of `auditor.model.bookie_alias` are asked.
+Spark joins the tables that grow with the number of ledgers. All other rows are as few as the bookies, and
+`auditor.model.bookie_alias` applies its rules to them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
-    """What is known of each id, from the rows of four tables: one per bookie; ``cookie`` None: unread.
+    """Collect the facts about each bookie id from four tables, one row per bookie; ``cookie`` None: unread.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
     >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
@@ -90,10 +90,11 @@ def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """What live bookies have of the ledgers of ids that are gone: the numbers of `Contents`, a row per pair.
+    """Count what live bookies hold of the ledgers of vanished ids: rows of `Contents`, one per pair.
 
-    ``gone`` is named, and neither registered nor found on any disk; ``bookie_id`` is registered. An id that
-    shares nothing with any bookie has one row that says what it is ``due``, with a null ``bookie_id``.
+    ``gone`` is an id that ensembles name, and that is neither registered nor on any disk. ``bookie_id`` is a
+    registered id. An id that shares nothing with any bookie has one row with a null ``bookie_id``; its
+    ``due`` is the number of ledgers of which it should hold entries.
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
@@ -137,7 +138,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
 
 
 def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
-    """Rows of `facts` as the rules take them, by id."""
+    """Convert the rows of `facts` to the input of the rules, by id."""
     return {
         row["bookie_id"]: BookieFacts(
             registered=row["registered"],
@@ -153,7 +154,7 @@ def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
 def compare_contents(
     rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
 ) -> ContentComparison:
-    """Rows of `shared_contents` as the rules take them; ``facts`` say whose index was read completely."""
+    """Convert the rows of `shared_contents` to the rules' input; ``facts`` say whose index was read."""
     whole = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )
@@ -169,12 +170,12 @@ def compare_contents(
 
 
 def edge_rows(edges: Iterable[Edge]) -> list[dict[str, Any]]:
-    """Rows of `EDGES`."""
+    """Return the rows of `EDGES`."""
     return [asdict(edge) | {"rule": edge.rule.value} for edge in edges]
 
 
 def identity_rows(facts: Iterable[Mapping[str, Any]], identity: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Rows of `IDENTITIES`, by id."""
+    """Return the rows of `IDENTITIES`, in order of their ids."""
     members: dict[str, list[Mapping[str, Any]]] = {}
     for row in sorted(facts, key=lambda row: str(row["bookie_id"])):
         members.setdefault(identity[row["bookie_id"]], []).append(row)

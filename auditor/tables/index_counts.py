@@ -1,20 +1,20 @@
-"""What all indexes together are like: rows counted bookie by bookie, sizes of pages, states one by one.
+"""Figures about all indexes together: rows counted bookie by bookie, page sizes, and states that occur.
 
-A cluster has tens of millions of replicas, and most questions after all of them want numbers per bookie. All
-of these come from one look at a few columns of the files of the table availability. The answer is as small as
-the cluster has bookies.
+A cluster has tens of millions of replicas, and most later questions need numbers per bookie. One pass over a
+few columns of the files of the table availability gives them all. The result is as small as the cluster has
+bookies.
 
-Checks ask for the few indexes that are not ok. Which states occur at all is known before. So a question after
-one that does not is answered without a look at any table; of the others Spark reads the parts of the table
-that have it, and of no path but these rows' own.
+Checks ask for the few indexes that are not ok. This pass finds out which states occur at all. A question
+about a state that does not occur needs no look at any table. For the other states, Spark reads only the parts
+of the table that have them, and paths only of these rows.
 
-Sorted and Interleaved storage write whole pages, so a file that does not end on a page's edge was cut. But
-the page size (``pageSize``, 8192 by default) is in the bookie's configuration and not in its files. It
-shows in their lengths: nearly all are whole pages. It is taken as the largest power of two that nearly all
-of them are multiples of; some must be allowed not to be, or one cut file would make every page look small
-and hide itself. A false alarm would call every entry behind the edge unknown. With the default page size it
-cannot happen: every length that the server wrote is a multiple of 8192, so of the size found, which is never
-larger.
+Sorted and Interleaved storage write whole pages. So a file that does not end on a page's edge was cut. But
+the page size (``pageSize``, 8192 by default) is in the bookie's configuration and not in its files. The
+lengths of the files show it, because nearly all are whole pages. The page size found is the largest power of
+two that divides nearly all lengths. A few files must be allowed to be cut. Otherwise one cut file would make
+every page look small and hide itself. A false alarm would call every entry after the edge unknown. With the
+default page size it cannot happen: every length that the server wrote is a multiple of 8192, and the size
+found is never larger.
 """
 
 from collections import Counter
@@ -39,24 +39,24 @@ from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
 
 LARGEST = 8192
-"""The server's default; a larger page is a multiple of it, so its files are whole pages of this size too."""
+"""Default page size of the server, in bytes. Larger pages are multiples of it, so it divides their files."""
 
 SECTOR = 512
-"""The smallest page looked for; a length that is not a multiple of it was cut, whatever the page size."""
+"""Smallest page size considered, in bytes. A file whose length it does not divide was cut."""
 
 ENOUGH_FILES = 8
-"""With fewer files one cut file would be too large a part to be told from a small page."""
+"""Number of files below which no file may be cut: one cut file could not be told from a small page."""
 
 CUT_PERCENT = 2
-"""How many of the files may be cut; at least one."""
+"""Largest percentage of the files that may be cut; at least one file."""
 
 
 @dataclass(frozen=True)
 class IndexShapes:
-    """What all rows of the table availability are like: a few figures a bookie.
+    """Figures per bookie about all rows of the table availability.
 
-    ``pages`` is bytes per page by bookie, ``cut`` the bookies of which a file ends inside one, ``states`` all
-    that occur.
+    ``pages`` is the page size in bytes by bookie. ``cut`` are the bookies with a file that ends inside a
+    page. ``states`` are all index states that occur.
     """
 
     pages: dict[str, int]
@@ -65,7 +65,7 @@ class IndexShapes:
 
     @property
     def edges(self) -> dict[str, int]:
-        """Bytes per page, of the bookies that have a file which ends inside one.
+        """Return the page size in bytes of each bookie that has a file which ends inside a page.
 
         >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
         512
@@ -74,9 +74,9 @@ class IndexShapes:
 
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
-    """Put together what is known of all indexes; a row is bookie, state, length and how many have these.
+    """Derive the `IndexShapes` from rows of bookie, state, length, and number of indexes that have these.
 
-    Lengths are powers of two that divide the files' own; None of what is not a file.
+    A length here is the largest power of two that divides the file's length; None for rows without a file.
 
     >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
     >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
@@ -99,9 +99,8 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
-    ``lengths`` counts, for each bookie, its files by their length after the header. Lengths of 0 and such
-    as are no multiple of 512 say nothing and are passed over. A file is cut if its length is not a multiple
-    of the result.
+    ``lengths`` counts for each bookie its files by their length after the header. Lengths of 0 and lengths
+    that 512 does not divide are skipped. A file is cut if the result does not divide its length.
 
     >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}
@@ -138,11 +137,11 @@ _DENSE = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
 class IndexCount(NamedTuple):
-    """So many rows of availability are alike.
+    """The number of rows of availability that are equal in these columns.
 
-    ``length`` is the least power of two in the length of an index file, `LARGEST` at most, also of
-    what is no file; ``empty`` whether nothing is held, None where nothing says; ``known`` whether there is a
-    ledger id, ``placed`` whether there is a path.
+    ``length`` is the largest power of two that divides the length of an index file, at most `LARGEST`; rows
+    without a file have `LARGEST` too. ``empty``: nothing is held; None if that is not known. ``known``: there
+    is a ledger id. ``placed``: there is a path.
     """
 
     bookie_id: str
@@ -156,7 +155,7 @@ class IndexCount(NamedTuple):
 
 
 def index_counts(spark: SparkSession | None, availability: TableFiles) -> list[IndexCount]:
-    """How many rows of the table are alike; tasks of ``spark`` count, None: they are counted here and now."""
+    """Count equal rows of the table, in tasks of ``spark``, or in this process if it is None."""
     counts = counts_in_files(spark, COUNTS, availability, _counts_of, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
@@ -176,7 +175,7 @@ def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
 
 
 def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
-    """Whether all rows of a row group have a path, or none has; None where that has to be looked at."""
+    """Return whether all rows of a row group have a path (True) or none has (False); None if unknown."""
     chunk = file.metadata.row_group(group).column(file.schema.names.index("path"))
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
@@ -185,7 +184,7 @@ def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
 
 
 def _counts(rows: pa.Table, placed: bool | None) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Each kind of row, as the columns of `COUNTS` have it, and how many there are."""
+    """Count the rows of each kind, with the columns of `COUNTS`."""
     names = [Coded.of(rows[name]) for name in ("bookie_id", "state", "storage")]
     groups = Coded.of(rows["groups"])
     is_empty = pc.equal(pc.binary_length(groups.values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -229,7 +228,7 @@ def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
 
 
 def _powers(lengths: pa.ChunkedArray) -> Longs:
-    """One more than the place of the least bit that is set, 0 for none; of what is no file the greatest."""
+    """Return one more than the place of the lowest set bit; 0 for length 0; the maximum without a file."""
     values = lengths.fill_null(LARGEST).to_numpy()
     least = np.minimum(values & -values, LARGEST)
     places: Longs = np.frexp(least.astype(float))[1].astype(np.int64)
@@ -247,10 +246,13 @@ def by_state(
     pieces: DataFrame | None = None,
     of_pieces: Collection[str] = (),
 ) -> DataFrame:
-    """All rows, one per replica, with files that end inside a page as cut.
+    """Return all rows, one per replica, with the state cut for files that end inside a page.
 
-    ``shapes`` must be of these rows. Of the bookies ``of_pieces``, whose index came in pieces that overlap,
-    ``pieces`` has the replicas (`auditor.tables.accounts.combine_pieces`).
+    Args:
+        availability: The table of that name.
+        shapes: The figures of these rows.
+        pieces: Combined replicas of the bookies ``of_pieces`` (`auditor.tables.accounts.combine_pieces`).
+        of_pieces: Bookies whose index was read in pieces that overlap.
     """
     whole_indexes = availability if pieces is None else availability.where(~_of_replicas_of(of_pieces))
     edges = shapes.edges
@@ -272,13 +274,16 @@ def by_state(
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
-    """The replicas of bookies whose index came in pieces, a row for each piece that has one."""
+    """Return the replicas of bookies whose index was read in pieces, one row for each piece that has one."""
     rows = availability.where(_of_replicas_of(bookies))
     return with_cut(rows, shapes.edges) if shapes.edges else rows
 
 
 def with_cut(rows: DataFrame, edges: Mapping[str, int]) -> DataFrame:
-    """Rows of ``availability`` with files that end inside a page as cut (`accounts.ends_inside_page`)."""
+    """Return rows of ``availability``, with the state cut for files that end inside a page.
+
+    See `accounts.ends_inside_page`.
+    """
     return map_batches(rows, partial(_with_cut, edges=edges), rows.schema)
 
 

@@ -1,11 +1,12 @@
-"""What one ledger's unequal replicas mean: which entries are missing, unknown, stale or surplus.
+"""The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
-A replica that holds exactly what it should never comes here. For the others, everything is a set of
-entries in BP-34 groups, and every answer is set arithmetic on groups: the work follows groups, not entries.
+A replica that holds exactly what it should never comes here. For the others, everything is a set of entries
+in BP-34 groups, and every answer is set arithmetic on groups. The cost follows groups, not entries.
 
-Per entry, m is the number of copies confirmed missing and u the number on bookies whose index was not read.
-Metadata decides what is judged: all striped entries of a closed ledger; of others those before the last
-segment, less the final write quorum of them, where a writer may still be sending.
+Per entry, m is the number of copies confirmed missing, and u the number on bookies whose index was not read.
+Metadata decides which entries are judged. In a closed ledger these are all striped entries. In other ledgers
+they are those before the last segment, except its final write quorum of entries, which a writer may still be
+sending.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -43,7 +44,7 @@ _WHY: Mapping[str, UnknownCopy | None] = {
 
 @dataclass(frozen=True, slots=True)
 class BookieState:
-    """What the audit knows of a bookie when it looks at its replicas."""
+    """The facts about a bookie that the judgement of its replicas needs."""
 
     read: str  # a `BookieRead`
     suspect: bool = False  # a directory's cookie and place disagree
@@ -55,10 +56,10 @@ class BookieState:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One bookie's unequal replica: what it should hold of what is judged, and what it holds.
+    """One bookie's unequal replica: the judged entries that it should hold, and the entries that it holds.
 
-    ``listed`` is what only the bookie itself listed: its index was read completely and lacks it. ``gone`` is
-    what its index has in an entry log that is not there, and is not held.
+    ``listed`` are entries that only the bookie itself listed: its index was read completely and lacks them.
+    ``gone`` are entries that its index locates in a missing entry log; they are not held.
     """
 
     bookie_id: str
@@ -88,7 +89,7 @@ class LedgerFacts:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """First and last entry of each segment; empty ones have last < first, an open end is 2^63 - 1."""
+        """Return the first and last entry of each segment; empty: last < first; open: last is 2^63 - 1."""
         end = self.last_entry_id if self.closed else _NO_END
         firsts = [first for first, _ in self.segments]
         return [
@@ -101,9 +102,15 @@ def judge(
 ) -> Judgement:
     """Judge one ledger from its unequal replicas.
 
-    ``bookies`` has every bookie that an ensemble names. Equal replicas need no pair, but those of a ledger
-    that is not closed do where their bookie was not read completely and answered of the ledger. Raises
-    `CoverageLimitError` where the sets are too irregular to be compared within the bound.
+    Args:
+        ledger: Facts from the metadata.
+        pairs: Unequal replicas. An equal replica needs a pair only if the ledger is not closed, the bookie
+            was not read completely, and it answered about this ledger.
+        bookies: States of all bookies that an ensemble names.
+        grace_ms: Age below which an index may lack the ledger's last entries, ms.
+
+    Raises:
+        CoverageLimitError: The sets are too irregular to be compared within the bound.
     """
     answer = Judgement()
     members = {member for _, ensemble in ledger.segments for member in ensemble}
@@ -133,7 +140,7 @@ def judge(
 def _of_this_cluster(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """The replicas without what bookies of another cluster hold: ledgers of two clusters may share an id."""
+    """Return the replicas without entries on another cluster's bookies: two clusters may share ledger ids."""
     foreign = {name for name, state in bookies.items() if state.foreign}
     return [
         replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
@@ -145,7 +152,9 @@ def _of_this_cluster(
 
 
 def least_missing(ledger: LedgerFacts, m: int) -> int:
-    """How many copies an entry is missing at least that is in the class of a ledger whose worst lacks m.
+    """Return the least number of missing copies that puts an entry in the ledger's class.
+
+    ``m`` is the number of copies that the ledger's worst entry lacks; it decides the class.
 
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
     >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
@@ -158,9 +167,9 @@ def least_missing(ledger: LedgerFacts, m: int) -> int:
 
 
 def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
-    """The entries that give a judged ledger its class: no copy left, or fewer than ack or write quorum.
+    """Return the entries that give a judged ledger its class: no copy left, or below ack or write quorum.
 
-    Only copies that are missing count: unknown ones are taken to be there. None: too irregular to list.
+    Only missing copies count; unknown ones are assumed present. Returns None if the sets are too irregular.
     """
     missing = [groups for _, groups in answer.missing]
     if len(missing) < 2:
@@ -172,9 +181,10 @@ def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
 
 
 def _as_served(pair: Pair) -> Pair:
-    """A bookie does not serve what its index of ledgers lacks, or has in limbo: all of that is unknown.
+    """Return the replica as the bookie serves it: nothing if its index lacks the ledger or has it in limbo.
 
-    Of a ledger in limbo it refuses every entry. Where it gave one, the ledger is in limbo no more.
+    A bookie refuses every entry of a ledger in limbo. Once it served an entry, the ledger is no longer in
+    limbo.
     """
     refuses = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
     return replace(pair, held=NOTHING) if refuses or pair.index_state == IndexState.NOT_INDEXED else pair
@@ -183,7 +193,7 @@ def _as_served(pair: Pair) -> Pair:
 def _classify_replica(
     ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int, answer: Judgement
 ) -> None:
-    """What is expected and not held: missing where the index speaks for everything, else unknown."""
+    """Classify expected entries that are not held: missing if the index proves absence, else unknown."""
     lacking = coverage.difference(pair.expected, pair.held)
     if len(pair.gone):
         pair, lacking = _weigh_gone_entries(ledger, pair, lacking, state, answer)
@@ -199,7 +209,7 @@ def _classify_replica(
 def add_lacking(
     ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, grace_ms: int, answer: Judgement
 ) -> None:
-    """Say of what an index lacks that it is missing, with the doubts in that, or why it is unknown."""
+    """Add the entries that an index lacks to ``answer``: missing with doubts, or unknown with a reason."""
     why = why_unknown(state, pair)
     if why is not None:
         answer.unknown.append((pair.bookie_id, lacking, why))
@@ -211,7 +221,7 @@ def add_lacking(
 def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, answer: Judgement
 ) -> tuple[Pair, Groups]:
-    """Say what entries in no entry log are; the pair, with its replies, and what is lacking without them."""
+    """Classify entries in missing entry logs; return the pair and its lacking entries without them."""
     gone_groups = coverage.intersection(lacking, pair.gone)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
     answer.doubts |= standing_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
@@ -239,7 +249,7 @@ def _weigh_replies(
     grace_ms: int,
     answer: Judgement,
 ) -> None:
-    """The same where the bookie was asked for some of it: the cases of `auditor.tables.rejudgement`."""
+    """Classify the replica of a bookie that was asked for entries: cases of `auditor.tables.rejudgement`."""
     why = why_unknown(state, pair)
     listed = coverage.intersection(pair.expected, pair.listed)
     unindexed = coverage.intersection(coverage.union([lacking, listed]), replies.served)
@@ -271,18 +281,18 @@ def _weigh_replies(
 
 
 def _is_accountable(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> bool:
-    """Whether an index is held to what it lacks: it is complete, and newer than a closed ledger."""
+    """Return whether an index should show all entries: it is complete, and newer than its closed ledger."""
     settled = ledger.closed and ledger.mtime is not None and not state.suspect
     return settled and why_unknown(state, pair) is None and not ageing_doubts(ledger, pair, state, grace_ms)
 
 
 def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
-    """Why what an index does not show is unknown; None where it is missing.
+    """Return why entries that an index does not show are unknown; None if they are missing.
 
-    unread: the bookie was not read completely; unreadable: its index of the ledger is damaged; limbo: the
-    bookie itself does not know yet what it should have (data integrity check); not-indexed: it does not serve
-    the ledger; misplaced, wrong-directory: it does not look there. A bookie that answered of this ledger said
-    all of it, however much of its disks was read.
+    unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
+    bookie itself does not know yet what it should have (data integrity check). not-indexed: it does not serve
+    the ledger. misplaced, wrong-directory: it does not look in that directory. A bookie that answered about
+    this ledger reported all of it, however much of its disks was read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -294,7 +304,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 
 def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Doubts that a bookie's own word does not dispel."""
+    """Return the doubts that remain whatever the bookie answers."""
     pair_doubts = set()
     if state.suspect:
         pair_doubts.add(doubts.misplaced(pair.bookie_id))
@@ -304,7 +314,7 @@ def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[
 
 
 def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """Doubts in what an index or a listing leaves out; asked for that, the bookie dispels them.
+    """Return the doubts about entries that an index or a listing lacks; the bookie's answers settle them.
 
     A listing proves what a bookie holds. It may leave out a page that is only in memory (4.17.2).
     """
@@ -318,7 +328,7 @@ def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms:
 
 
 def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
-    """What is held and not striped here: of a segment without this bookie, or surplus."""
+    """Classify held entries not striped to the bookie: stale in segments without it, else surplus."""
     if not len(pair.held):
         return
     striped_groups = (
@@ -338,7 +348,7 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
-    """Every entry up to ``upto`` that the striping puts on a bookie, over all segments; canonical groups."""
+    """Return as canonical groups every entry up to ``upto`` that all segments stripe to a bookie."""
     rows = [
         (first, min(last, upto), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
@@ -358,7 +368,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
 def _lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
 ) -> None:
-    """Entries of an open end that an ack quorum of members holds and another member, read, does not."""
+    """Find open-end entries that an ack quorum of members holds and another member, which was read, lacks."""
     start, ensemble = ledger.segments[-1]
     held_groups = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
     newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
@@ -377,7 +387,7 @@ def _lagging(
 
 
 def groups_of(data: bytes | memoryview | None) -> Groups:
-    """Groups from a table's binary column; None and b"" are the empty set.
+    """Return the groups in a table's binary column; None and b"" are the empty set.
 
     >>> from auditor.codecs.availability.groups import GroupBatch
     >>> groups_of(GroupBatch.of([[(1, 4, 2, 3)]]).tobytes()).tolist(), groups_of(None).tolist()

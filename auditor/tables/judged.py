@@ -1,12 +1,12 @@
-"""judged: one row for every ledger with an unequal replica, saying what that means.
+"""judged: one row for every ledger with an unequal replica, with the judgement of its copies.
 
-The comparison itself is `auditor.tables.judge_replicas`; this module carries ledgers to it in Arrow batches,
-one row per ledger with its few unequal pairs, so that nothing is exploded and nothing is collected.
+`auditor.tables.judge_replicas` compares. This module carries the ledgers to it in Arrow batches, one row per
+ledger with its few unequal pairs. So nothing is exploded and nothing is collected.
 
-Ledgers that lack replicas as a whole are judged many at a time. A bookie that is down, unread or empty takes
-its replica of each of its ledgers along, and that may be most of the ledgers there are. Then no entries need
-to be compared: what is missing of a replica is all that is expected, and the worst entry follows from the
-places in the ensembles alone.
+Ledgers whose unequal replicas are absent as a whole are judged many at a time. A bookie that is down, unread
+or empty loses its replica of each of its ledgers, and these may be most ledgers of the cluster. No entries
+need to be compared then: all expected entries of the replica are missing. The seats in the ensembles alone
+give the worst entry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,7 @@ from auditor.tables.past_end import set_apart
 
 
 def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
-    """Whether nothing is held of any unequal replica of a closed ledger."""
+    """Return whether the ledger is closed and none of its unequal replicas holds any entry."""
     empty = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
     return ledger.closed and empty
 
@@ -56,7 +56,7 @@ def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 def judge_whole(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
-    """Judge ledgers for which `is_whole` holds, as `auditor.tables.judge_replicas.judge` would."""
+    """Judge ledgers for which `is_whole` holds, with the result of `auditor.tables.judge_replicas.judge`."""
     answers = []
     owner: list[int] = []
     seats: list[tuple[int, int, int, int]] = []
@@ -106,14 +106,14 @@ def _classify_replica(
 
 
 def _square(rows: Sequence[Sequence[bool]]) -> NDArray[np.bool_]:
-    """Rows of different lengths as one array, filled up with False."""
+    """Return rows of different lengths as one array, padded with False."""
     width = max(len(row) for row in rows)
     # A seat that is not there can be neither gone nor doubtful.
     return np.array([[*row, *[False] * (width - len(row))] for row in rows], bool)
 
 
 def counts(sets: Sequence[bytes]) -> list[int]:
-    """How many entries each set has, from its packed groups; one pass over all of them.
+    """Count the entries of each set from its packed groups, in one pass over all sets.
 
     >>> counts([GroupBatch.of([[(0, 9, 2, 3)]]).tobytes(), b""])
     [8, 0]
@@ -125,7 +125,7 @@ def counts(sets: Sequence[bytes]) -> list[int]:
 
 
 ANSWER_COLUMNS = ("bookie_id", "entry_id", "answer", "reason")
-"""Of a row of the table witness, what a judgement keeps."""
+"""Columns of the table witness that the table judged keeps."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
 JUDGED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -199,7 +199,7 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal pair and whose metadata can be judged.
 
-    ``bookies`` travels to the workers whole: it is bounded by the number of bookies.
+    Spark sends all of ``bookies`` to the tasks; its size is bounded by the number of bookies.
     """
     judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.
@@ -209,7 +209,7 @@ def judge_ledgers(
 
 
 def pairs_by_ledger(unequal: DataFrame) -> DataFrame:
-    """One row per ledger with its few unequal ``pairs``, as `pair_of` takes them."""
+    """Return one row per ledger with its few unequal ``pairs``, in the form that `pair_of` reads."""
     pair = F.struct(
         "bookie_id", "expected", "held", "index_state", "answered", "listed", "gone", "gone_state"
     )
@@ -243,7 +243,7 @@ def _judged_alone(
 
 
 def irregular_judgement(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
-    """Beyond the bound of a comparison nothing is known of these replicas, and the row says so."""
+    """Return the judgement of a ledger beyond the bound of a comparison: its replicas are unknown."""
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
     ]
@@ -251,7 +251,7 @@ def irregular_judgement(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageL
 
 
 def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
-    """A ledger's facts from its row of the table ledgers."""
+    """Return a ledger's facts from its row of the table ledgers."""
     return LedgerFacts(
         ledger_id=row["ledger_id"],
         closed=row["state"] == LedgerState.CLOSED,
@@ -266,7 +266,7 @@ def facts_of(row: Mapping[str, Any]) -> LedgerFacts:
 
 
 def pair_of(row: Mapping[str, Any]) -> Pair:
-    """A pair from its row of the table unequal."""
+    """Return a pair from its row of the table unequal."""
     return Pair(
         row["bookie_id"],
         groups_of(row["expected"]),
@@ -282,7 +282,7 @@ def pair_of(row: Mapping[str, Any]) -> Pair:
 def rows_of(
     rows: list[dict[str, Any]], answers: list[Judgement], witness_rows: Sequence[list[dict[str, Any]]]
 ) -> pa.RecordBatch:
-    """Rows of the table judged, from those of ledgers, their judgements, and what bookies said of each."""
+    """Return rows of the table judged from rows of ledgers, their judgements, and the bookies' answers."""
     columns: dict[str, Any] = {name: [row[name] for row in rows] for name in _AS_THEY_ARE}
     columns |= {name: [getattr(answer, name) for answer in answers] for name in _NUMBERS}
     columns |= {name: _entries([getattr(answer, name) for answer in answers]) for name in _SETS}
@@ -308,7 +308,7 @@ def rows_of(
 
 
 def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """The counts of unknown entries of each bookie, with the reason; their groups are in no table."""
+    """Return each bookie's number of unknown entries, with the reason. No table has their groups."""
     entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     return [
         [
@@ -333,7 +333,7 @@ def _texts(doubts: Iterable[Doubt]) -> list[str]:
 
 
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
-    """Each ledger's sets as rows, counted over the whole batch at once."""
+    """Return each ledger's sets as rows, counted over the whole batch at once."""
     values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
     counted = iter(zip(values, counts(values), strict=True))
@@ -348,7 +348,7 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
 
 
 def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Entries that a bookie serves or lists and its index lacks, of ledgers that did not move between scans.
+    """Find entries that a bookie serves or lists and its index lacks, in ledgers that both scans show alike.
 
     Returns scope_id, ledger_id, bookie_id, groups, count, served.
     """

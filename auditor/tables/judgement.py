@@ -1,4 +1,4 @@
-"""The answer for one ledger whose replicas are not all what they should be: a value, made by `judge`."""
+"""The judgement of one ledger whose replicas are not all as they should be: the result of `judge`."""
 
 from dataclasses import dataclass, field
 
@@ -10,9 +10,9 @@ from auditor.tables.doubts import Doubt
 
 @dataclass(frozen=True, slots=True)
 class ForeignCopy:
-    """What a bookie holds of a ledger of which no ensemble names it.
+    """The entries that a bookie holds of a ledger whose ensembles do not name it.
 
-    ``behind_end`` counts the entries behind the ledger's end that no takeover explains
+    ``behind_end`` counts the entries after the ledger's end that no takeover explains
     (`auditor.tables.past_end`).
     """
 
@@ -23,7 +23,7 @@ class ForeignCopy:
 
 @dataclass(slots=True)
 class Judgement:
-    """The answer for one ledger; group sets are canonical, bookies ascending."""
+    """The judgement of one ledger. Group sets are canonical, and bookies are in ascending order."""
 
     m: int = 0
     mu: int = 0

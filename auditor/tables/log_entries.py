@@ -1,10 +1,10 @@
 """log_entries: entries that an index lacks and that an entry log of the bookie has.
 
-A row is a ledger in an entry log, where the bookie's index lacks entries of the ledger, or where no index has
-some of them any more. The logs are read for it, headers only, and each of them once. A log that has none of
-these entries has no row: the index points elsewhere for all that it needs, and the bytes are superseded.
+A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or no index has some of
+them any more. One task reads each log once, headers only. A log that has none of these entries has no row:
+the index locates all entries that it needs elsewhere, and the bytes here are superseded.
 
-Whether an entry is needed follows from the judgement of its ledger (judged):
+The judgement of its ledger (judged) tells whether an entry is needed:
 
     missing, lagging     the segment that contains the entry names the bookie, and its index lacks the entry
     gone (gone_entries)  the index has the entry in a log that is not there
@@ -12,8 +12,8 @@ Whether an entry is needed follows from the judgement of its ledger (judged):
     any entry            the ledger is not closed, or its copies are unknown, its ensembles name the bookie,
                          and the index has no location of it: every entry that the log has of it counts
 
-A collection has no logs, and one task reads a bounded number of bytes. There the entries are unknown, and
-the row says why.
+A collection has no logs, and one task reads a bounded number of bytes. In both cases the entries are unknown,
+and the row says why.
 """
 
 from collections.abc import Iterator
@@ -54,14 +54,14 @@ LOG_ENTRIES = schema_of(
 """The table ``log_entries``."""
 
 MAX_TASK_BYTES = 4 << 30
-"""Bytes of entry logs that one task reads at most, about: without its index a bookie's every log counts."""
+"""Approximate limit of entry log bytes that one task reads. Without its index, all logs of a bookie count."""
 
 NOT_IN_COLLECTION = "its collection has no entry logs"
 OVER_LIMIT = f"one task reads {MAX_TASK_BYTES >> 30} GB of entry logs at most"
 
 _LOG = ("bookie_id", "directory", "path", "log_id")
 _OPEN_ENDED = (UnknownCopy.LIMBO, UnknownCopy.NOT_INDEXED, UnknownCopy.NOT_ASKED)
-"""Reasons for which the table judged does not say which entries the index lacks."""
+"""Reasons of unknown copies for which the table judged does not say which entries the index lacks."""
 
 
 def log_entries(
@@ -71,7 +71,7 @@ def log_entries(
     judged: DataFrame,
     gone_entries: DataFrame,
 ) -> DataFrame:
-    """Rows of `LOG_ENTRIES`; the arguments are the tables of these names."""
+    """Return the rows of `LOG_ENTRIES`. The arguments are the tables of these names."""
     in_logs = entry_logs.where(
         F.col("ledger_id").isNotNull()
         & F.col("bookie_id").isNotNull()
@@ -96,7 +96,7 @@ def log_entries(
 
 
 def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """Replicas whose index lacks entries: ``wanted`` are these entries, null with ``any_entry``."""
+    """Return the replicas whose index lacks entries. ``wanted`` are these; null with ``any_entry``."""
 
     def of_set(column: str) -> DataFrame:
         part = judged.select(*LEDGER, F.explode(column).alias("part"))
@@ -118,7 +118,7 @@ def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> Dat
 
 
 def _lost(judged: DataFrame) -> DataFrame:
-    """Ledgers with entries that no index has: any bookie's logs may have their bytes."""
+    """Return the ledgers with entries that no index has; the logs of any bookie may have their bytes."""
     groups = F.col("class_entries.groups")
     return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
@@ -154,7 +154,7 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def rows_of_log(path: str, parts: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """Return the rows of one log for the ledgers of ``parts``, and the length of the log in bytes.
 
-    A ledger of which the log has no needed entry has no row.
+    A ledger without a needed entry in the log has no row.
     """
     ids = np.unique(np.array([part["ledger_id"] for part in parts], np.int64))
     try:
@@ -182,7 +182,7 @@ def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None) -> dict[str, Any] | None:
-    """The row of one ledger; None where the log was read to its end and has none of the needed entries."""
+    """Return the row of one ledger; None if the log was read to its end and has no needed entry."""
     lost = np.zeros(len(entries), np.bool_)
     if part["no_copy"] is not None:
         lost = coverage.contains(_groups(part["no_copy"]), entries)

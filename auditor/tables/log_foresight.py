@@ -1,26 +1,29 @@
-"""log_foresight, deletion_candidates: what collection and compaction do with each entry log next.
+"""log_foresight, deletion_candidates: the next collection or compaction of each entry log.
 
-The server counts as needed all bytes that a log has of ledgers which are on the bookie, wherever their index
-points (GarbageCollectorThread). A log of which nothing is needed is deleted; one of which less is needed than
-a threshold is rewritten when that compaction's interval is over: what is needed goes into a new log, and the
-old one is deleted. A log with bytes whose owner is unknown is left out, and so is one whose map or header is
-wrong, for the collector goes by that (`entry-log-header-wrong`).
+The server counts as needed all bytes in a log of ledgers that the bookie has, wherever their index entries
+point (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose needed share is
+below a threshold, when the interval of that compaction is over. The needed bytes go into a new log, and the
+old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a wrong map or header,
+because the collector relies on these (`entry-log-header-wrong`).
 
-``needed`` are bytes that may be the last of an entry (`NOT_RECLAIMABLE`). What the server does with them is
-forecast like everything else. Such a log frees nothing: nobody should have it collected or rewritten.
+``needed`` are bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`). The forecast of the server's
+action ignores them. Such a log frees nothing: nobody should have it collected or rewritten.
 
-Of a log with damaged records (``collector_scan`` of entry_logs) the collector counts what it sees, and
-ledgers that are none. A log at which its scan fails is kept, unless its map says that nothing is needed.
+In a log with damaged records (``collector_scan`` of entry_logs) the collector counts the records that it
+sees, including ones that belong to no ledger. It keeps a log at which its scan fails, unless the log's map
+says that nothing is needed.
 
-The newest log of a directory is left alone while its bookie writes to it. A bookie that is started again
-begins a new one, and that log is like any other (``after_restart``), although it has no map.
+The collector leaves the newest log of a directory alone while its bookie writes to it. A restarted bookie
+begins a new log, and the old one is then like any other (``after_restart``), although it has no map.
 
-``minor_since`` and ``major_since`` tell for how long a log has waited: they are carried from run to run.
+``minor_since`` and ``major_since`` tell how long a log has been waiting. Each run takes them over from the
+run before.
 
-What is deleted does not come back, and the collector goes by ledgers maps. So the map of every log that the
-next pass deletes is held to the log's entries, not of a sample alone (deletion_candidates). Compaction reads
-the entries of the logs that it rewrites, whatever their maps say: these are read too, within a bound. Logs in
-collections are not here to be read, and logs that were read by their entries already are not read again.
+A deleted log does not come back, and the collector relies on ledgers maps. So for every log that the next
+pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
+Compaction reads the entries of the logs that it rewrites, whatever their maps say. These logs are read too,
+within a bound. Logs of collections cannot be read, and logs whose entries were already read are not read
+again.
 """
 
 from collections.abc import Iterator
@@ -106,11 +109,18 @@ def log_foresight(
     availability: DataFrame | None = None,
     passed: DataFrame | None = None,
 ) -> DataFrame:
-    """Rows of `LOG_FORESIGHT`; ``foresight`` is gc_foresight, ``earlier`` this table of a run before.
+    """Forecast collection and compaction of every entry log: rows of `LOG_FORESIGHT`.
 
-    ``space``, ``entry_logs``, ``disks`` and ``availability`` are the tables of these names; no disks where
-    their free bytes are not the bookies'. Without availability logs with damaged records are left out.
-    ``passed`` are the bookies whose collector is known to have passed since the earlier run.
+    Args:
+        space: The table of that name.
+        entry_logs: The table of that name.
+        foresight: The table gc_foresight.
+        settings: Settings of the collectors.
+        scan_time: Time of the scan, ms.
+        earlier: This table of an earlier run; None if there is none.
+        disks: The table of that name; None if its free bytes are not the bookies'.
+        availability: The table of that name. Without it, logs with damaged records are left out.
+        passed: Bookies whose collector is known to have run since the earlier run.
     """
     usage = F.when(F.col("entries") == 0, F.lit(0.0)).otherwise(F.col("remain") / F.col("entries"))
     if settings.by_target_size:
@@ -176,7 +186,7 @@ def log_foresight(
 def _all_logs(
     space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
-    """The rows of `_logs`, those of logs with damaged records as their collector counts them."""
+    """Return the rows of `_logs`, with logs that have damaged records as their collector counts them."""
     damaged = entry_logs.where(F.col("collector_scan").isNotNull())
     sound = _logs(space, foresight).join(
         damaged.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
@@ -190,7 +200,7 @@ def _all_logs(
 def _damaged_logs(
     space: DataFrame, foresight: DataFrame, damaged: DataFrame, availability: DataFrame
 ) -> DataFrame:
-    """The same of logs with damaged records; ``needed`` are bytes that the collector does not see."""
+    """Return such rows of logs with damaged records; ``needed`` are those the collector does not see."""
     planned = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
@@ -229,10 +239,10 @@ def _damaged_logs(
 
 
 def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
-    """One row a log of a bookie: its ``bytes``, those of ``entries``, ``needed`` ones, those that ``remain``.
+    """Return one row per log: its ``bytes``, and those of ``entries``, ``needed`` and ``remain``.
 
-    Those with bytes of an ``unclear`` owner are left out but for the newest of a directory, ``current``, the
-    end of which is always so.
+    Logs with bytes of an ``unclear`` owner are left out. The exception is the newest log of a directory,
+    ``current``, whose end is always unclear.
     """
     plans = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
@@ -278,7 +288,7 @@ DELETION_CANDIDATES = schema_of(
 
 
 def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> DataFrame:
-    """Rows of `DELETION_CANDIDATES`; the arguments are the tables of these names."""
+    """Return the rows of `DELETION_CANDIDATES`. The arguments are the tables of these names."""
     by_map = entry_logs.where(F.col("ledger_id").isNull() & (F.col("counted") == MAP)).select("path")
     is_outside_collection = ~F.col("path").contains(IN_COLLECTION)
     going = log_foresight.where((F.col("action") != GcAction.KEEP) & ~suspended() & is_outside_collection)
@@ -290,7 +300,7 @@ def deletion_candidates(entry_logs: DataFrame, log_foresight: DataFrame) -> Data
 
 
 MAX_REWRITTEN_BYTES = 4 << 30
-"""Bytes of logs that compaction rewrites which one task reads at most, about."""
+"""Approximate limit of bytes that one task reads from logs that compaction rewrites."""
 
 OVER_LIMIT = f"one task reads {MAX_REWRITTEN_BYTES >> 30} GB of logs that compaction rewrites at most"
 
@@ -309,7 +319,7 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def hold_map(path: str) -> dict[str, str | None]:
-    """State and reason of one log, its map held to all of its entries.
+    """Compare the ledgers map of one log with all of its entries; return state and reason.
 
     >>> hold_map("/no/such/log")
     {'state': 'unreadable', 'reason': 'No such file or directory'}

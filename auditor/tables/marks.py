@@ -1,11 +1,11 @@
-"""Marks of under-replication after both scans: stale_marks and empty_directories.
+"""stale_marks, empty_directories: under-replication marks that both scans show and nobody needs.
 
-A mark tells a replication worker to look at a ledger and names the bookies that were missing. Nothing but a
-worker takes it away, so that marks of ledgers that have all their copies stay behind when bookies come back.
+A mark tells a replication worker to look at a ledger, and names the bookies that were missing. Only a worker
+removes it. So the marks of ledgers that have all their copies stay behind when bookies come back.
 
-A mark lies in a directory of its own below three that it shares with others. The worker that removes it tries
-to remove these too, and stops at the first that has other children. One that dies in between, or two that
-work side by side, leave directories without a mark.
+A mark is in a directory of its own, below three directories that it shares with others. The worker that
+removes it also tries to remove these, and stops at the first that has other children. A worker that dies
+meanwhile, or two workers at the same time, leave directories without a mark.
 """
 
 import pyarrow as pa
@@ -34,9 +34,9 @@ MARK_DEPTH = 4
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
-    """Readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
+    """Return readable marks that name a bookie: scope_id, ledger_id, path, replicas, since (ms).
 
-    Marks without a name ask for another placement, and are nobody's trouble.
+    A mark without a name asks for another placement; no bookie is missing.
     """
     return marks.where("damage is null and not misplaced and size(replicas) > 0").select(
         *LEDGER, "path", "replicas", F.coalesce("ctime", "mtime").alias("since")
@@ -44,7 +44,7 @@ def named_marks(marks: DataFrame) -> DataFrame:
 
 
 def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Rows of `STALE_MARKS`, from the tables of a run."""
+    """Return the rows of `STALE_MARKS` from the tables of a run."""
     ledger_marks = named_marks(marks)
     healthy = (
         verdicts.where("class = 'healthy' and potential_class = 'healthy'")
@@ -66,20 +66,20 @@ def stale_marks(marks: DataFrame, verdicts: DataFrame, ledgers: DataFrame, booki
 
 
 def registered_ids(bookies: DataFrame) -> DataFrame:
-    """One row, one array: the ids of all registered bookies, as many as there are bookies."""
+    """Return one row with one array: the ids of all registered bookies."""
     ids = F.collect_set("bookie_id").alias("registered")
     return F.broadcast(bookies.where("registered is not null").agg(ids))
 
 
 def stock(marks: DataFrame) -> DataFrame:
-    """Marks and locks with their ``scope_id``: only stock ledgers, of scope 0, can have one."""
+    """Return marks and locks with their ``scope_id``: only ledgers of scope 0 can have one."""
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
 def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """The marks without those of ledgers that were made after the first scan: nothing is known of these.
+    """Return the marks without those of ledgers created after the first scan, which were not audited.
 
-    ``moved`` is what two scans of a live store differ in, None for a saved one.
+    ``moved`` has the differences between two scans of a live store; None for a saved store.
     """
     if moved is None:
         return marks
@@ -88,10 +88,10 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:
-    """The directories in the table marks that nothing lies in: path, ctime (when it was made, ms).
+    """Return the directories in the table marks that are empty: path, ctime (creation time, ms).
 
-    That table has those in which no mark was read with them. A directory is not empty if anything below it
-    was read elsewhere, and not known to be empty if it could not be listed.
+    The table has a directory if no mark was read together with it. A directory is not empty if another read
+    found something below it. It is not known to be empty if it could not be listed.
     """
     slashes = "length(path) - length(replace(path, '/', ''))"
     above = F.expr(

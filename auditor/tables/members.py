@@ -1,4 +1,4 @@
-"""members: who is in the ensembles of ledgers, one row per bookie."""
+"""members: the bookies that ensembles name, one row per bookie."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ _FIELDS = ("bookie_id", "groups", "depends")
 
 
 def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
-    """Rows of `MEMBERS`; tasks of ``spark`` count, None: they are counted here and now."""
+    """Return the rows of `MEMBERS`, counted in tasks of ``spark``, or in this process if it is None."""
     return counts_in_files(spark, MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
 
 

@@ -3,8 +3,8 @@
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
     UUID-ledger-ID-index    where its entries lie in that
 
-Names may have a path before them. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger,
-and are left out, as is whatever else lies in the bucket. Source: DataBlockUtils of Pulsar's tiered storage.
+Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger. They and
+all other objects in the bucket are left out. Source: DataBlockUtils of Pulsar's tiered storage.
 """
 
 import pyarrow as pa
@@ -41,10 +41,13 @@ _NAME = "^(?:.*/)?([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})-ledger-
 
 
 def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFrame:
-    """Rows of `OFFLOAD_OBJECTS`: every context with a UUID, and every copy that the listing has.
+    """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
-    ``listing`` has columns name and bytes, ``owners`` is that table. A listing is at least as new as the
-    newest context whose objects it has: what was offloaded later than ``grace`` ms before may be absent.
+    Args:
+        listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest context
+            whose objects it has.
+        owners: The table of that name.
+        grace: Age in ms, before that newest context, above which a missing object counts as absent.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
     copies = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
@@ -68,7 +71,7 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
 
 
 def _copies(listing: DataFrame) -> DataFrame:
-    """One row for each copy that the listing has."""
+    """Return one row for each copy in the listing."""
     parts = {
         name: F.regexp_extract("name", _NAME, group)
         for group, name in enumerate(("uid", "ledger", "index"), 1)
@@ -91,7 +94,7 @@ def _copies(listing: DataFrame) -> DataFrame:
 
 
 def _contexts(owners: DataFrame) -> DataFrame:
-    """One row for each context that names a copy; a shadow topic's are its source's."""
+    """Return one row for each context that names a copy; those of a shadow topic belong to its source."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     first_owner = F.min(

@@ -1,6 +1,6 @@
-"""What bookies hold and metadata does not ask of them: orphans, and ledgers of other ensembles.
+"""Copies on bookies that the metadata does not ask for: orphans, and ledgers whose ensembles name others.
 
-All of it starts from the unequal pairs, so the work follows what is odd and not the size of the cluster.
+All queries start from the unequal pairs. So the cost follows the differences, not the size of the cluster.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,17 @@ from auditor.tables.parts import filter_part
 from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
 
 COLLECTED_WITHIN_MS = 3_600_000
-"""A bookie's collector has passed within so long: it does every 15 minutes, unless compaction holds it up."""
+"""Time within which a bookie's collector has run. It runs every 15 minutes, unless compaction delays it."""
 
 _PAIR = ("bookie_id", *LEDGER)
 
 
 class Lately(NamedTuple):
-    """What says that a ledger was in the metadata within the collectors' last interval before the first scan.
+    """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
-    ``listed``: the ids that an earlier run listed then; None: there is no such run. ``drawn``: the store's id
-    generator gave out the ids from the first to before the second since then; None: nothing says which.
+    ``listed`` are the ids that an earlier run listed in that interval; None if there is no such run.
+    ``drawn`` is a range of ids, first inclusive and last exclusive, that the store's id generator has given
+    out since then; None if that is not known.
     """
 
     listed: DataFrame | None = None
@@ -97,17 +98,22 @@ def orphans(
     doubtful: DataFrame | None = None,
     all_ledgers: DataFrame | None = None,
 ) -> DataFrame:
-    """Ledgers on a bookie that the store does not list, one row per pair.
+    """Find ledgers on a bookie that the store does not list, one row per pair.
 
-    ``indexes`` is what the bookies hold, ``again`` a live store's second scan and ``moved`` what is different
-    in it (`auditor.tables.scans`; None for a saved store), ``index_times`` how new each bookie's index is, in
-    ms, None where nothing says. A ledger that the first scan lists and the second does not was deleted in
-    between, and each of its copies is here, a healthy one too. A ledger that only the second lists was made
-    in between, and is none. ``doubt`` says why the store may have the ledger all the same, unseen: its id is
-    one of ``doubtful`` (`auditor.tables.scans`; None: no id is); null where nothing says so.
+    A ledger that the first scan lists and the second does not was deleted in between. All its copies have
+    rows, healthy ones too. A ledger that only the second scan lists was created in between and is not an
+    orphan. ``doubt`` says why the store may have the ledger although no scan saw it; null if nothing says so.
 
-    Of ``ledgers`` those of the unequal pairs are enough; ``all_ledgers`` has all of them then. So it is with
-    ``indexes`` where nothing moved. Of ``index_times`` those of RocksDB indexes are asked for.
+    Args:
+        unequal: The table of that name.
+        indexes: Rows of availability. If nothing moved, those of the unequal pairs are enough.
+        ledgers: The table of that name. Those of the unequal pairs are enough if ``all_ledgers`` is given.
+        again: The second scan of a live store; None for a saved one.
+        moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
+        scan_time: Time of the first scan, ms.
+        index_times: Age of each bookie's index, ms; None if nothing tells it. Used for RocksDB indexes.
+        doubtful: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
+        all_ledgers: All rows of the table ledgers, if ``ledgers`` has only some.
     """
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
@@ -145,17 +151,17 @@ def orphans(
 
 
 def _is_had(empty: str = "length(groups) = 0") -> Column:
-    """Which rows of availability are of a ledger that the bookie has."""
+    """Return whether a row of availability is of a ledger that the bookie has."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     asked_in_vain = (F.col("storage") == "rpc") & F.expr(empty)
     return F.col("state").isin(*ON_DISK) & ~asked_in_vain
 
 
 def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> DataFrame:
-    """Pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
+    """Find pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
 
-    Ids grow: one above the highest that the scan lists in its scope, or in a scope of which it lists none,
-    may have been made after it.
+    Ids grow. An id above the highest that the scan lists in its scope may have been created after the scan.
+    So may every id of a scope of which the scan lists none.
     """
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
@@ -164,7 +170,7 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
 
 
 def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
-    """The orphans with ``recent``: they were in the metadata lately, and await their collector."""
+    """Return the orphans with ``recent``: they were in the metadata lately, and await their collector."""
     recent = F.lit(False)
     if lately.drawn is not None:
         first, following = lately.drawn
@@ -193,13 +199,16 @@ def holdings(
     lately: Lately | None = None,
     owned: DataFrame | None = None,
 ) -> DataFrame:
-    """How many ledgers each bookie has an index of, how many are orphans, and how many of these in doubt.
+    """Count for each bookie the ledgers that it has an index of, the orphans among them, and those in doubt.
 
-    One row per bookie. ``counts`` are those of all indexes (`auditor.tables.index_counts`). ``earlier`` are
-    the orphans of a run that ended `COLLECTED_WITHIN_MS` before, or more: ``lasting`` counts those that are
-    orphans here too, without a doubt; None: there is no such run. ``recent`` counts those of the others that
-    were in the metadata ``lately``. ``owned`` are the ledgers that owners name, or None if owners were not
-    read: then no orphan counts as dropped by its owner.
+    Args:
+        counts: Counts of all indexes (`auditor.tables.index_counts`).
+        orphans: The table of that name.
+        earlier: Orphans of a run that ended `COLLECTED_WITHIN_MS` or more before; None if there is none.
+            ``lasting`` counts those that are orphans in this run too, without a doubt.
+        lately: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans among these
+            that are not in doubt.
+        owned: Ledgers that owners name. None if owners were not read: then no orphan counts as dropped.
     """
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
     recent = F.count_if(F.col("recent") & F.col("doubt").isNull()).alias("recent")
@@ -220,11 +229,11 @@ def vanished_ranges(
     lately: Lately | None = None,
     settings: CheckSettings | None = None,
 ) -> DataFrame:
-    """Blocks of ids of which a bookie holds ledgers, all of them orphans, ``vanished_ledgers`` or more.
+    """Find blocks of ids in which a bookie holds ``vanished_ledgers`` or more ledgers, and only orphans.
 
-    Rows of `VANISHED_RANGES`; ``in_doubt`` counts those whose id is. Orphans that were in the metadata
-    ``lately`` do not count among the least number. By default a block is a leaf of the hierarchical layouts:
-    a vanished inner znode takes a whole one along.
+    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts those with an id in doubt. Orphans that were in the
+    metadata ``lately`` do not count towards the minimum. By default, a block is a leaf of the hierarchical
+    layouts: if an inner znode vanishes, a whole leaf vanishes with it.
     """
     settings = settings or CheckSettings()
     block = settings.vanished_block_ids
@@ -252,8 +261,7 @@ def vanished_ranges(
 
 
 def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
-    """How many ledgers are held by some columns, with the orphans, those whose id is in doubt, and more
-    counts."""
+    """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and further counts."""
     doubted = F.count("doubt").alias("in_doubt")
     lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted, *counts)
     numbers = [name for name in lost.columns if name not in keys]
@@ -263,11 +271,11 @@ def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *coun
 def find_over_replicated(
     judged: DataFrame, ledgers: DataFrame, marks: DataFrame, locks: DataFrame, bookies: DataFrame
 ) -> DataFrame:
-    """Ledgers on a bookie that no ensemble of theirs names, one row per pair.
+    """Find ledgers on a bookie that none of their ensembles names, one row per pair.
 
-    scope_id, ledger_id, bookie_id, count (entries held), behind_end (of these, unexplained ones behind the
-    ledger's end), state, marked, locked, exposed (a member is
-    unregistered or read-only, so that the copy may be one that an operator is making).
+    Returns scope_id, ledger_id, bookie_id, count (entries held), behind_end (unexplained ones after the
+    ledger's end), state, marked, locked, exposed. ``exposed``: a member is unregistered or read-only, so that
+    an operator may be making this copy.
     """
     pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")

@@ -1,4 +1,4 @@
-"""owner_stores: one row per store of owners, and what it proves (`auditor.model.owner_scope`)."""
+"""owner_stores: one row per store of owners, with the scope that it proves (`auditor.model.owner_scope`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def store_facts(owners: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class StoreReferences:
-    """What stores of owners have in common, by their names as ``--owners`` takes them.
+    """The ledger references that stores of owners share. Stores are named as ``--owners`` takes them.
 
     Args:
         first: The lowest id of a ledger that each store of this run names.
@@ -81,12 +81,12 @@ class StoreReferences:
 
 @dataclass(frozen=True, slots=True)
 class StoreMatches:
-    """Which stores of owners are the same ones.
+    """The matches between stores of owners that are the same store.
 
     Args:
         same: Stores that are another store of this run under a second name, and that other one.
         current: Stores of the earlier run, and which store of this run each is.
-        identities: What names each store of this run in every run; without those in ``same``.
+        identities: The name of each store of this run that is valid in every run; without those in ``same``.
     """
 
     same: Mapping[str, str]
@@ -97,12 +97,12 @@ class StoreMatches:
 def match_stores(
     stores: Sequence[str], references: StoreReferences, earlier: Mapping[str, str | None]
 ) -> StoreMatches:
-    """Match the stores of owners of a run with each other, and with those of the earlier run.
+    """Match a run's stores of owners with each other, and with those of the earlier run.
 
     Args:
         stores: The stores that were read, as ``--owners`` takes them.
-        references: What they have in common.
-        earlier: The stores of the earlier run, and what named each in every run; None: it does not say.
+        references: The references that they share.
+        earlier: The stores of the earlier run, each with its identity; None if that run kept no identity.
     """
     same: dict[str, str] = {}
     for store in stores:
@@ -130,17 +130,17 @@ def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _new_identity(store: str, first: int | None) -> str:
-    """What names a store that no earlier run read: a saved one by a ledger that it names, if it names any."""
+    """Return the identity of a store that no earlier run read; a saved one includes a ledger it names."""
     identity = store_identity(store)
     return f"{identity} of ledger {first}" if identity != store and first is not None else identity
 
 
 def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[str, str]) -> str:
-    """Return which of the stores an earlier run's store is; a name of its own if it is none of them.
+    """Return which of ``stores`` an earlier run's store is; a name of its own if it is none of them.
 
-    Saved stores have another file every night. What they name tells which is which (``matched``), and the
-    chroot only of a store that shares nothing with any earlier one. Runs of earlier releases name no store
-    and had one.
+    A saved store is in another file every night. So the ledgers that it names identify it (``matched``). The
+    chroot identifies only a store that shares nothing with any earlier one. Runs of earlier releases had one
+    store and name none.
 
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
@@ -159,7 +159,7 @@ def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[s
 
 
 def store_identity(store: str) -> str:
-    """Return what named a store of owners in runs of earlier versions: a saved one by application and chroot.
+    """Return a store's name in runs of earlier versions; a saved one by application and chroot.
 
     >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')
@@ -169,7 +169,7 @@ def store_identity(store: str) -> str:
 
 
 def _saved_place(store: str) -> tuple[str, str] | None:
-    """Application and chroot of a saved store; None of a running one."""
+    """Return the application and chroot of a saved store; None for a running one."""
     owners = parse_owners_uri(store)
     is_saved = owners.store.partition("://")[0] in SAVED
     return (owners.application, owners.chroot) if is_saved else None

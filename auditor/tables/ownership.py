@@ -1,7 +1,8 @@
-"""ownership: every reference to a ledger beside the ledger it names, and every ledger that nobody names.
+"""ownership: every owner's reference together with the ledger it names, and every ledger that no owner names.
 
-Owners and ledgers are joined once, on the ledger's id: one row per reference, and one per ledger without. The
-application's ledgers are in scope 0, as all stock ledgers are. What stands in a row follows from both sides:
+Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one per ledger
+without a reference. The application's ledgers are in scope 0, like all stock ledgers. Both sides together
+give the standing of a row:
 
     owned       the ledger is there and an owner names it
     offloaded   it is gone and its owner gave it up for a copy in an object store: right
@@ -12,13 +13,13 @@ application's ledgers are in scope 0, as all stock ledgers are. What stands in a
     foreign     no owner names it, and it claims another application, or a namespace that no store has
     unnamed     no owner names it, and it does not say whose it is
 
-Absence needs order. Ledgers are read, then owners, then ledgers again (a saved store: all at one time):
-what only the second scan of ledgers lists was made meanwhile, what only the first lists was deleted
-meanwhile, and neither is a fault.
+Absence needs an order of reads. The audit reads ledgers, then owners, then ledgers again; a saved store is
+read once. A ledger that only the second scan lists was created meanwhile. A ledger that only the first scan
+lists was deleted meanwhile. Neither is a fault.
 
-Several stores of owners are joined: a ledger is owned where any of them names it. Whose a ledger says it is
-follows from its custom metadata (`auditor.tables.claims`), which name no store. A claim in a namespace that
-no store has is foreign: an owner that was not read may name the ledger.
+A ledger is owned if any store of owners names it. The custom metadata of a ledger tell which owner it claims
+(`auditor.tables.claims`); they do not name a store. A claim in a namespace that no store has is foreign: an
+owner that was not read may name the ledger.
 """
 
 from collections.abc import Mapping
@@ -84,13 +85,13 @@ OWNERSHIP = schema_of(
 )
 
 GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
-"""With more places of the owners' trees unlisted, or unread, than this, no ledger is called unowned."""
+"""Largest numbers of unlisted and of unread places in owners' trees. Above them, no ledger is unowned."""
 
 AGELESS = "nothing says when it was made"
-"""Why a ledger without an owner is unknown where the store keeps no times (etcd)."""
+"""Reason for which a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
 SHORT_GRACE = "--owner-grace is below a rollover of 4 hours: a broker may be about to name it"
-"""Why a ledger without an owner is not confirmed to be unowned where the grace is short."""
+"""Reason for which a ledger without an owner is not confirmed as unowned if the grace is short."""
 
 DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
 LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
@@ -105,12 +106,12 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """When what was read, ms: ages count from ``scan_time``, and below ``grace`` nothing is called unowned.
+    """The times of the reads, in ms: ages count from ``scan_time``, and below ``grace`` nothing is unowned.
 
-    ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is where the store stood at
-    the first scan of a running ZooKeeper that has both, None elsewhere; ``first_time`` when that scan began,
-    ms, where two running stores have them. ``mismatch_reason`` is why owners and ledgers may not fit
-    together; None where they do.
+    ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
+    if one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the begin of that scan,
+    ms, if two running stores have them, else None. ``mismatch_reason`` says why owners and ledgers may not
+    belong together; None if they do.
     """
 
     scan_time: int
@@ -131,11 +132,17 @@ def ownership(
     applications: tuple[str, ...],
     moments: Moments,
 ) -> DataFrame:
-    """Rows of `OWNERSHIP`.
+    """Return the rows of `OWNERSHIP`.
 
-    ``moved`` is what two scans of a live store differ in (`auditor.tables.scans`), ``doubtful`` the ids that
-    a scan may have missed, ``earlier`` the table ownership of a run that is older by the grace or more,
-    ``lists`` that of the newest earlier run, ``applications`` those whose owners were read.
+    Args:
+        ledgers: The table of that name.
+        owners: The table of that name.
+        moved: Differences between two scans of a live store (`auditor.tables.scans`); None for one scan.
+        doubtful: Ids that a scan may have missed.
+        earlier: The table ownership of a run that is older by the grace or more; None if there is none.
+        lists: The table ownership of the newest earlier run; None if there is none.
+        applications: Applications whose owners were read.
+        moments: Times of the reads.
     """
     owners = owners.withColumn("below_root", path_below_root(moments.chroots))
     listed_ledgers = _ledgers(ledgers, moved)
@@ -168,7 +175,7 @@ def ownership(
 
 
 def _chroot(chroots: Mapping[str, str]) -> Column:
-    """The chroot that stands before a claim: that of the row's store, or of all stores, or none."""
+    """Return the chroot to put before a claim: that of the row's store, the one of all stores, or none."""
     common = {*chroots.values()}
     chroot = F.lit(next(iter(common)) if len(common) == 1 else "")
     if len(common) > 1:
@@ -178,7 +185,7 @@ def _chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Every ledger of scope 0 that a scan lists, on narrow columns; ``settled``: both scans do."""
+    """Return every ledger of scope 0 that a scan lists, with few columns; ``settled``: both scans list it."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -204,7 +211,7 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """With ``blocked``: why the owner that a ledger claims was not read; null: it was, or is gone."""
+    """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is gone."""
     unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
     newer = F.when(F.col("stale"), F.lit("only the last entry of its cursor's ledger names it"))
     # A value that could not be read may name the ledger; a stale one may name others by now.
@@ -231,7 +238,7 @@ def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
-    """With ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
+    """Add ``claimed_namespace``, and ``namespace_read``: whether a store has it; null without a claim."""
     name = "claimed_namespace"
     of_stores = owners.select(namespace_of(F.col("below_root")).alias(name)).where(F.col(name).isNotNull())
     of_stores = of_stores.distinct().withColumn("has_namespace", F.lit(True))
@@ -241,7 +248,7 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
-    """With ``listed_before`` and ``dropped_since``; of a ledger that nobody names, ``store`` is the last one.
+    """Add ``listed_before`` and ``dropped_since``; without an owner, ``store`` is the last one that named it.
 
     A ledger stays dropped in later runs, so that a store that lost its lists is not trusted one run later.
     """
@@ -269,9 +276,9 @@ def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> Dat
 
 
 def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """With ``seen_before``: an earlier run found the ledger unowned too, or nothing but its age unknown.
+    """Add ``seen_before``: an earlier run found the ledger unowned too, or nothing but its age unknown.
 
-    A ledger that was there in a run which is older by the grace is older than the grace.
+    A ledger in a run that is older by the grace is itself older than the grace.
     """
     if earlier is None:
         return rows.withColumn("seen_before", F.lit(False))
@@ -308,7 +315,7 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Whether a ledger claims a namespace that no store has, and no place was unread that could have it."""
+    """Return whether a ledger claims a namespace that no store has, with every place for it read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
@@ -344,7 +351,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
 
 
 def _fault(moments: Moments) -> Column:
-    """What is wrong with an owned ledger, or that it is dangling or unowned."""
+    """Return the fault of an owned ledger, or that of a dangling or unowned one."""
     own = F.col("standing") == "owned"
     data = own & (F.col("kind") == "data") & ~F.col("borrowed")
     entries, size = F.col("entries"), F.col("size")

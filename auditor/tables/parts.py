@@ -1,7 +1,7 @@
-"""The rows of large tables that checks are after: looked for once, so that most checks need not be asked.
+"""Parts: the rows of large tables that checks need. One query looks for all of them.
 
-A healthy cluster has nothing of most of these, and a look at all of them together is one query, of a few
-columns; a query for each check that finds nothing would be as many scans.
+A healthy cluster has no rows of most parts. One query of a few columns finds that out for all parts. Without
+it, each check that finds nothing would be a scan of its own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,11 +41,11 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "id_generators_behind": (("id_generators", "listed > 0 or held > 0"),),
     "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
 }
-"""What a check may be of: tables, and which of their rows; it is empty where none of them has any."""
+"""Tables and row conditions of each part. A part is empty if none of its tables has such a row."""
 
 
 def filter_part(part: str, table: DataFrame) -> DataFrame:
-    """The rows of a table that make a part, which is of that table alone."""
+    """Return the rows of ``table`` that make up a part of that one table."""
     [(_, condition)] = PARTS[part]
     return table.where(condition)
 
@@ -53,9 +53,9 @@ def filter_part(part: str, table: DataFrame) -> DataFrame:
 def part_questions(
     tables: Mapping[str, DataFrame], empty: Iterable[str]
 ) -> dict[str, tuple[DataFrame, list[str]]]:
-    """How many rows of each part there are, as `auditor.spark.query_plans.aggregate_many` takes it.
+    """Return queries that count the rows of each part, for `auditor.spark.query_plans.aggregate_many`.
 
-    Tables that are known to be empty are not asked.
+    Tables that are known to be empty are not queried.
     """
     conditions: dict[str, list[str]] = {}
     empty_tables = frozenset(empty)
@@ -74,7 +74,7 @@ def part_questions(
 def empty_parts(
     questions: Mapping[str, tuple[DataFrame, list[str]]], counts: Mapping[str, tuple[int, ...]]
 ) -> frozenset[str]:
-    """The parts without a row, of the answers to `part_questions`."""
+    """Return the parts without a row, from the answers to `part_questions`."""
     nonempty_parts = {
         (table, question)
         for table, (_, table_questions) in questions.items()

@@ -1,19 +1,19 @@
-"""Entries past the end of a closed ledger that its writer may have been told are safe.
+"""Entries after the end of a closed ledger that its writer may have seen acknowledged.
 
-A ledger's end is what its metadata say. Entries behind it are mostly left-overs: writes that recovery cut off
+The metadata says where a ledger ends. Most entries after the end are left-overs: writes that recovery cut off
 because too few bookies had them. But an entry that an ack quorum of its bookies holds may have been
-acknowledged: recovery would have found it, and kept it, had it asked them (bookkeeper #4812, #2908).
+acknowledged. Recovery would have found and kept it, if it had asked these bookies (bookkeeper #4812, #2908).
 
-Only the run of entries right behind the end counts. A writer is told in order: with one of them on fewer
-bookies than the ack quorum, none behind it was acknowledged. And where the writer closed the ledger itself,
-it knew where it ended: what it had on its way then was refused to whoever asked for it.
+Only the run of entries directly after the end counts. A writer gets acknowledgements in order: if one entry
+is on fewer bookies than the ack quorum, no later entry was acknowledged. A writer that closed the ledger
+itself knew its end. Entries on their way then were reported as failed.
 
 A writer also closes a ledger that is taken from it. Its next add is refused, and it closes the ledger at the
-last entry that it was told of (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Recovery meanwhile reads
-the entries on their way, and writes them to all bookies that should have them. If the writer's close comes
-first, recovery leaves it (`ReadOnlyLedgerHandle.closeRecovered`), and these entries lie behind the end on
-every bookie. Of 108 such takeovers on bookies of 4.17 97 ended at the last acknowledged entry, and 55
-of these left entries behind the end on an ack quorum. Recovery closed 11 further on: none left any.
+last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Recovery meanwhile reads the
+entries on their way, and writes them to all bookies that should have them. If the writer's close comes first,
+recovery keeps it (`ReadOnlyLedgerHandle.closeRecovered`). These entries are then after the end on every
+bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last acknowledged entry, and 55 of these
+left entries after the end on an ack quorum. Recovery closed 11 further on, and none left any.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,11 @@ from auditor.tables.judgement import Judgement
 def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
     """Move such entries of a judged ledger from ``surplus`` to ``past_end``.
 
-    Entries behind the end on bookies that no ensemble names are counted where no takeover explains them.
-    After re-replication such a bookie may have the only copies of acknowledged entries, and its collector
-    deletes what no ensemble names.
+    On bookies that no ensemble names, entries after the end are counted if no takeover explains them. After
+    re-replication such a bookie may have the only copies of acknowledged entries, and its collector deletes
+    ledgers whose ensembles do not name it.
 
-    What an index does not show does not count as held. Raises `CoverageLimitError` as `judge` does.
+    Entries that an index does not show do not count as held. Raises `CoverageLimitError` as `judge` does.
     """
     if not ledger.closed or closed_by_its_writer(ledger):
         return
@@ -69,7 +69,7 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
 
 
 def closed_by_its_writer(ledger: LedgerFacts) -> bool:
-    """Whether its metadata were only ever changed by new segments and one close, so that nobody recovered it.
+    """Return whether only new segments and one close changed the metadata: nobody recovered the ledger.
 
     There is one change for each further segment, and one for the close. Recovery takes two changes, and
     re-replication more.
@@ -82,9 +82,10 @@ def closed_by_its_writer(ledger: LedgerFacts) -> bool:
 
 
 def changed_by_takeover(ledger: LedgerFacts) -> bool:
-    """Whether its metadata were only ever changed by new segments, one start of a recovery and one close.
+    """Return whether only new segments, one start of a recovery and one close changed the metadata.
 
-    The close is the writer's or the recovery's, which no metadata tells. Re-replication makes more changes.
+    The metadata does not tell whether the writer or the recovery closed it. Re-replication makes more
+    changes.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=2)
     >>> changed_by_takeover(ledger), changed_by_takeover(replace(ledger, changes=3))
@@ -99,7 +100,7 @@ def _count_from(groups: Groups, first: int) -> int:
 
 
 def _end_of_run(groups: Groups, first: int) -> int:
-    """The last entry of the run that begins with ``first``; ``first - 1`` where it is not there."""
+    """Return the last entry of the run that begins with ``first``; ``first - 1`` if that entry is absent."""
     if not len(groups) or int(groups["first_start"][0]) != first:
         return first - 1
     return first + int(groups["size"][0]) - 1

@@ -1,9 +1,9 @@
 """placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
-Every segment of every ledger is judged, those of ledgers that are not closed and empty ones too, from the
-files of the table ``ledgers``, many ensembles at once. What is healthy has no row. Nor has what the
-policy refuses by ensemble size and write quorum alone: the table ``ledgers`` has both. Where each bookie
-stands, and what says so, is the table bookie_locations.
+Every segment of every ledger is judged, also empty segments and those of ledgers that are not closed. The
+input is the files of the table ``ledgers``, many ensembles at once. Healthy segments have no row. Nor have
+segments that the policy refuses by ensemble size and write quorum alone, because the table ``ledgers`` has
+both. The table bookie_locations has the location of each bookie and its source.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ PLACEMENT = schema_of(
 
 @dataclass(frozen=True)
 class PlacementJudge:
-    """What segments are judged by; it travels to the tasks. Bookies are numbers in ``names``.
+    """The rules and locations to judge segments by, sent to Spark tasks. Bookies are indexes in ``names``.
 
-    ``views`` are what servers may know: one, or of a rack policy with locations of mixed depths one for each
-    depth that may have joined first; only what breaks the rule by all of them is broken. ``whole`` is what a
-    server would know if every bookie that has a location were writable. ``paths`` and ``domains`` are by the
-    mapping alone.
+    ``views`` are possible states of a server's knowledge. There is one view, except for a rack policy with
+    locations of mixed depths. Then there is one for each depth that may have joined first, and a segment is
+    broken only if it breaks the rule in all views. ``whole`` is the view of a server if every bookie with a
+    location were writable. ``paths`` and ``domains`` come from the mapping alone.
     """
 
     settings: PlacementSettings
@@ -87,7 +87,7 @@ class PlacementJudge:
         writable: Collection[str],
         registered: Collection[str],
     ) -> PlacementJudge:
-        """The judge of a cluster; ``names`` are all bookies that ensembles may name."""
+        """Return the judge of a cluster; ``names`` are all bookies that ensembles may name."""
         level = POLICY_LEVEL[settings.policy]
         view = ServerView.of(locations, settings.policy, names, writable, registered)
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
@@ -111,7 +111,7 @@ class PlacementJudge:
 
 
 def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -> PartTable:
-    """The table placement, from the files of the table ledgers."""
+    """Return the table placement, from the files of the table ledgers."""
     return from_files(spark, PLACEMENT, ledgers, partial(judge_files, judge=judge))
 
 
@@ -120,7 +120,7 @@ _READ = (*_OF_LEDGER, "undecidable", "last_entry_id", "segments")
 
 
 def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordBatch]:
-    """Rows of `PLACEMENT`, of the ledgers of some files."""
+    """Return the rows of `PLACEMENT` for the ledgers of some files."""
     for rows in files.row_groups(_READ, (), _ROWS):
         good = pc.and_(rows["ledger_id"].is_valid(), pc.equal(rows["undecidable"], False))
         judged_rows = rows.filter(good)
@@ -129,7 +129,7 @@ def judge_files(files: TableFiles, judge: PlacementJudge) -> Iterator[pa.RecordB
 
 
 def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
-    """Rows of `PLACEMENT`, of some rows of the table ledgers."""
+    """Return the rows of `PLACEMENT` for some rows of the table ledgers."""
     segments = _Segments.of(rows, judge.names)
     verdicts = _Verdicts.of_none(len(segments.row))
     judged = np.flatnonzero((segments.size > 0) & (segments.write_quorum > 0))
@@ -142,10 +142,11 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
 
 @dataclass(frozen=True)
 class _Segments:
-    """Every segment of some ledgers, in order.
+    """Every segment of some ledgers, in order, as columns.
 
-    ``row`` is that of its ledger, ``begin`` where its bookies begin among ``members``, as numbers, and
-    ``size`` how many they are. It ``holds`` entries, or will: it is the open end.
+    ``row`` is the row of its ledger. ``begin`` is the place in ``members``, which has bookies as numbers, at
+    which the segment's bookies begin, and ``size`` is their number. ``holds``: it has entries or is the open
+    end.
     """
 
     row: NDArray[np.int64]
@@ -176,7 +177,7 @@ class _Segments:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """Of each segment: broken and excused, or at risk; the start of the first window of it, and how many."""
+    """The verdict on a segment: broken and excused, or at risk; its first such window and their number."""
 
     broken: Flags
     excused: Flags
@@ -268,7 +269,7 @@ BOOKIE_LOCATIONS = schema_of(
 
 
 def locations_of(rows: Iterable[Mapping[str, Any]], origin: str | None) -> Locations:
-    """The mapping that rows of the table make; ``origin`` is what all of it was taken from."""
+    """Return the mapping from rows of the table; ``origin`` is the common source of all of it."""
     bookie_locations = {
         row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
         for row in rows

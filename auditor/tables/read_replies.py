@@ -1,7 +1,4 @@
-"""What bookies said of entries of one ledger when they were asked for them by plain reads.
-
-And what that makes of entries that an index has in an entry log which is not there.
-"""
+"""Bookies' replies to plain reads of one ledger's entries, and the effect on entries in missing logs."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ from auditor.model.states import WitnessAnswer
 
 NOTHING: Groups = np.empty(0, GROUP)
 READ_ERROR = status_text(Status.EIO)
-"""What a bookie answers that cannot read an entry from its disk."""
+"""Reply of a bookie that cannot read an entry from its disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadReplies:
-    """What one bookie said.
+    """The replies of one bookie.
 
-    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of them. ``failed`` are those
-    that it could not read from its disk, and ``failure`` says so. ``silent`` is why some of what it was to be
-    asked for has no other answer; None where all has. ``refused``: the only such reason is that it takes no
-    reads from this client.
+    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of the ledger. ``failed`` are
+    entries that it could not read from its disk, and ``failure`` is that error. ``silent`` says why some
+    questions have no other reply; None if all have one. ``refused``: the only such reason is that the bookie
+    accepts no reads from this client.
     """
 
     served: Groups = field(default_factory=lambda: NOTHING)
@@ -42,18 +39,18 @@ class ReadReplies:
 
     @property
     def unheard(self) -> str | None:
-        """Why something that it was to be asked for has no answer, or an error of its disk for one."""
+        """Return why some question has no reply, or only a disk error; None if all have a reply."""
         return self.silent or (self.failure if len(self.failed) else None)
 
     def without(self, entries: Groups) -> ReadReplies:
-        """What it said of all other entries."""
+        """Return the replies about all other entries."""
         parts = (self.served, self.denied, self.failed)
         served, denied, failed = (coverage.difference(part, entries) for part in parts)
         return replace(self, served=served, denied=denied, failed=failed)
 
 
 def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
-    """What each bookie said, from rows of the table witness of one ledger."""
+    """Return the replies of each bookie, from rows of the table witness of one ledger."""
     by_bookie: dict[str, list[Mapping[str, Any]]] = {}
     for row in answers:
         by_bookie.setdefault(row["bookie_id"], []).append(row)
@@ -80,30 +77,30 @@ def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
 
 
 def entries_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    """The entries of rows of the table witness, as groups."""
+    """Return the entries of rows of the table witness, as groups."""
     ids = np.array(sorted({row["entry_id"] for row in rows}), np.int64)
     return np.frombuffer(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes(), GROUP)
 
 
 class GoneCopies(NamedTuple):
-    """Entries in no entry log: those ``missing``, and those that are ``unknown``; disjoint groups."""
+    """Entries in missing entry logs: ``missing`` ones and ``unknown`` ones, as disjoint groups."""
 
     missing: Groups
     unknown: Groups
 
 
 def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> GoneCopies:
-    """Decide whether entries in no entry log are missing.
+    """Decide whether entries in missing entry logs are missing.
 
     Args:
-        gone_groups: the entries, none of which is known to be elsewhere.
-        certain: whether index and list of logs agree in two readings, or the bookie was stopped.
-        replies: what the bookie answered when it was asked.
+        gone_groups: The entries, none of which is known to be elsewhere.
+        certain: Whether index and list of logs agree in two readings, or the bookie was stopped.
+        replies: The bookie's replies to reads.
 
     Returns:
-        What the bookie served is neither missing nor unknown. One entry that it served says that the list of
-        its logs was incomplete, so that the rest is unknown. Else one that it denied, or could not read,
-        decides all of them.
+        Entries that the bookie served are neither missing nor unknown. If it served one entry, the list of
+        its logs was incomplete, so that the rest is unknown. Else one entry that it denied, or could not
+        read, decides that all are missing.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served)
     denied = gone_groups if replies.no_ledger else coverage.union([replies.denied, replies.failed])
@@ -119,7 +116,7 @@ def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> Gone
 
 
 def unite_by_bookie(sets: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
-    """Return the entries of each bookie in one set, in the order in which bookies come first."""
+    """Return the entries of each bookie in one set, in the order in which bookies first appear."""
     groups_by_bookie: dict[str, Groups] = {}
     for bookie_id, groups in sets:
         groups_by_bookie[bookie_id] = (

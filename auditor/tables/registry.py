@@ -1,6 +1,6 @@
-"""Who the bookies are: cookies, registrations and directories put side by side, one row per bookie.
+"""The bookies of a cluster: cookies, registrations and directories joined, one row per bookie.
 
-All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table.
+The number of bookies bounds all of this. So the driver builds it and then makes it a table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,9 +57,9 @@ REGISTRATIONS = schema_of(
 
 @dataclass(frozen=True, slots=True)
 class StoreCookie:
-    """A cookie as the metadata store keeps it; ``cookie`` is None where it could not be read.
+    """A cookie in the metadata store; ``cookie`` is None if it could not be read.
 
-    ``version`` is that of its znode, or the revision of its etcd key; a disk has none.
+    ``version`` is the version of its znode, or the revision of its etcd key; None for a cookie on disk.
     """
 
     bookie_id: str
@@ -68,7 +68,7 @@ class StoreCookie:
     version: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Its row in the table ``cookies``."""
+        """Return its row in the table ``cookies``."""
         cookie = self.cookie
         return {
             "bookie_id": self.bookie_id,
@@ -84,7 +84,7 @@ class StoreCookie:
 
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
-    """Every cookie of the store, ascending by bookie; an unreadable one says why."""
+    """Return every cookie of the store, in order of bookies; an unreadable one says why."""
     return [
         StoreCookie(name, *cookie_codec.read(znode.data), znode.version)
         for name, znode in _children(cluster, "cookies/")
@@ -92,9 +92,9 @@ def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
 
 
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
-    """Rows of the table ``registrations``: who is connected, and how it can be reached.
+    """Return the rows of the table ``registrations``: connected bookies and their addresses.
 
-    ``reads_registrations``: clients of this store do (`auditor.model.bookie_id`).
+    ``reads_registrations``: clients of this store read registrations (`auditor.model.bookie_id`).
     """
     writable = [
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
@@ -146,19 +146,19 @@ def _children(cluster: ClusterNodes, below: str) -> list[tuple[str, Znode]]:
 
 
 def instance_id(cluster: ClusterNodes) -> str | None:
-    """The cluster's INSTANCEID, or None where it has none (allowed in old clusters)."""
+    """Return the cluster's INSTANCEID; None if it has none (allowed in old clusters)."""
     znode = cluster.nodes.get("INSTANCEID")
     # An empty one says no more than none.
     return znode.data.decode("utf-8", "replace").strip() or None if znode else None
 
 
 def instance_id_missing(cluster: ClusterNodes) -> bool:
-    """Whether the cluster surely has no INSTANCEID: what could not be read may have been one."""
+    """Return whether the cluster certainly has no INSTANCEID; unread znodes leave that open."""
     return instance_id(cluster) is None and not cluster.gaps
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Each registered bookie's mode: writable, readonly or both; what is not ephemeral registers none."""
+    """Return the mode of registered bookies: writable, readonly or both. Only ephemeral ones count."""
     modes: dict[str, str] = {}
     for row in rows:
         if row["ephemeral"] is False:

@@ -1,11 +1,12 @@
-"""The witness: which entries bookies are asked for, and ledgers judged again with the answers.
+"""The witness: the entries that bookies are asked for, and the judgement of ledgers with their answers.
 
-Ledgers come in Arrow batches. Nothing here grows with the cluster but by what is missing in it, and that is
-bounded before it is exploded.
+Ledgers come in Arrow batches. Only the number of missing entries makes the input grow, and that is bounded
+before it is exploded.
 
-A ledger that lacks copies by the indexes is asked about once more, of the bookies themselves. The entry that
-gives it its class is asked for on every bookie that should have it, and of each bookie that lacks something a
-sample of that, so that small ledgers are decided whole. Then the ledger is judged again:
+A ledger that lacks copies by the indexes is checked again with the bookies themselves. The entry that gives
+the ledger its class is requested from every bookie that should have it. A sample of the entries that a bookie
+lacks is requested from that bookie, so that small ledgers are decided completely. Then the ledger is judged
+again:
 
     the index        the bookie says       then, of this ledger on this bookie
     ---------------  --------------------  -----------------------------------------------------------------
@@ -40,10 +41,10 @@ sample of that, so that small ledgers are decided whole. Then the ledger is judg
     shows the entry  served, or nothing    it is held
     shows the entry  no such entry/ledger  unknown (denied): one of the two is wrong
 
-A listing (``rpc:``) is an index here whose age is always in doubt. A bookie that nobody registered cannot be
-asked: clocks and index decide as if there were no witness. One whose directories are all another cluster's is
-not asked, for its ledgers are not ours. What holds whatever a bookie says stays a doubt: that the ledger is
-not closed, that a directory lies in another bookie's place.
+A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
+be asked: clocks and index decide as without a witness. A bookie whose directories are all another cluster's
+is not asked, because its ledgers are not this cluster's. Two doubts remain whatever a bookie says: the ledger
+is not closed, or a directory is in another bookie's place.
 """
 
 from collections import Counter
@@ -86,7 +87,7 @@ from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_book
 from auditor.tables.verdicts import class_of
 
 SAMPLE = 64
-"""So many entries of one ledger that a bookie lacks it is asked for."""
+"""Largest number of entries of one ledger that a bookie is asked for, of those that it lacks."""
 BOUND = "the bound on reads was reached (--witness-reads)"
 
 
@@ -97,11 +98,20 @@ def questions(
     listed: Sequence[tuple[str, Groups]] = (),
     undecided: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """What to ask about a ledger: (turn, bookie, entry), the most telling first.
+    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most telling first.
 
-    Turn 0 is the entry with the most copies missing, on all of its write set; the turns after it are of what
-    each bookie lacks, or only lists. Of bookies whose whole replica is ``undecided`` one entry tells. Raises
-    `CoverageLimitError` where the sets are too irregular.
+    Turn 0 is the entry with the most copies missing, on its whole write set. Later turns are entries that a
+    bookie lacks, or only lists.
+
+    Args:
+        ledger: Facts of the ledger.
+        missing: Missing entries by bookie.
+        askable: Bookies that can be asked.
+        listed: Entries by bookie that only its listing has.
+        undecided: Bookies of which one entry decides the whole replica.
+
+    Raises:
+        CoverageLimitError: The sets are too irregular.
 
     >>> import numpy as np
     >>> from auditor.codecs.availability.groups import GROUP
@@ -120,7 +130,7 @@ def questions(
 
 
 def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
-    """The bookies that should have an entry, each once.
+    """Return the bookies that should have an entry, each once.
 
     >>> write_set(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), 2)
     ['c', 'a']
@@ -131,7 +141,7 @@ def write_set(ledger: LedgerFacts, entry: int) -> list[str]:
 
 
 def first_entry(ledger: LedgerFacts, bookie_id: str) -> int:
-    """The first entry that a bookie should have.
+    """Return the first entry that a bookie should have.
 
     >>> first_entry(LedgerFacts(1, True, 3, 2, 1, 9, 0, [(0, ["a", "b", "c"])]), "b")
     0
@@ -154,10 +164,10 @@ def judge_again(
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> Judgement:
-    """Judge a ledger from its unequal replicas and what bookies answered: rows of the table witness.
+    """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table witness).
 
-    ``askable`` are the bookies that could be asked; others without an answer are judged as `judge` does.
-    Raises as that.
+    ``askable`` are the bookies that could be asked. Other bookies without an answer are judged as `judge`
+    does. Raises `CoverageLimitError` as `judge` does.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
@@ -176,10 +186,10 @@ def judge_again(
 
 
 ANSWERS_KEPT = 12
-"""So many answers a ledger's judgement keeps; the table witness has all."""
+"""Largest number of answers that a row of judged keeps. The table witness has all."""
 
 _UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
-"""Why a replica is unknown of which the bookie's own word says more than its index."""
+"""Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
 
 _WORST_FIRST = (LedgerClass.ENTRY_LOST, LedgerClass.BELOW_ACK_QUORUM, LedgerClass.BELOW_WRITE_QUORUM)
 _QUESTIONS = pa.schema(
@@ -195,15 +205,15 @@ _QUESTIONS = pa.schema(
 
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
-    """The rows of ``judged`` that a witness may change: a bookie whose word matters can be asked."""
+    """Return the rows of ``judged`` that a witness may change: a bookie whose answer matters can be asked."""
     listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
     return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
 
 def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], reads: int) -> DataFrame:
-    """What to ask of which bookie: scope_id, ledger_id, entry_id, bookie_id, place; ``reads`` rows or fewer.
+    """Return at most ``reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
-    The worst entry of each ledger comes before all samples, and the worst ledgers come first; no bookie gets
+    The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
     more than half of all reads, or one.
     """
     names = frozenset(askable)
@@ -237,10 +247,10 @@ def rejudge(
     askable: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """The table judged, with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table judged with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers that lack copies and were not asked about keep their row; where a bookie that lacks something
-    could have been asked, that is a doubt.
+    Ledgers that lack copies and were not asked about keep their row. If a bookie that lacks something could
+    have been asked, the row gets a doubt.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
@@ -286,7 +296,7 @@ def _again(
 
 
 def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first answers, one entry after the other: what most bookies were asked for is the worst entry."""
+    """Return the first answers, grouped by entry, the worst entry first: most bookies were asked for it."""
     question_counts = Counter(answer["entry_id"] for answer in answers)
     order = sorted(
         answers,
@@ -300,7 +310,7 @@ def _reachable(askable: Sequence[str]) -> Column:
 
 
 def _undecided(askable: Sequence[str]) -> Column:
-    """The bookies of which one answer decides a replica."""
+    """Return the bookies of which one answer decides a replica."""
     undecided_copies = F.filter(
         "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
     )
@@ -308,6 +318,6 @@ def _undecided(askable: Sequence[str]) -> Column:
 
 
 def _rank() -> Column:
-    """The worst class first, and what lacks nothing last."""
+    """Return the rank of a ledger's class, the worst first; ledgers that lack nothing come last."""
     place = F.array_position(F.array(*(F.lit(name) for name in _WORST_FIRST)), class_of("m")).cast("int")
     return F.when(place > 0, place).otherwise(len(_WORST_FIRST) + 1)

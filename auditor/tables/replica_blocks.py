@@ -1,10 +1,10 @@
-"""ReplicaBatch in blocks: many of one side, packed so that Spark carries them from task to task as one row.
+"""Replicas packed in blocks: Spark carries the many replicas of a block from task to task as one row.
 
-The join of both sides looks at every replica of a cluster, and most of its time goes into rows: making them,
-sorting them, comparing one with another. Here a row is a block of replicas, all of one bucket of ledgers:
+The join of expected and held replicas looks at every replica of a cluster. Rows would take most of its time:
+to create, sort and compare them. So a row here is a block of replicas, all of one bucket of ledgers:
 
-    bucket, account (whose word it is), ledgers and, where there are any, scopes and times of answers: 8 bytes
-    each
+    bucket, account (the report's source), ledgers and, where there are any, scopes and times of answers: 8
+    bytes each
     bookies, groups and states: a code of 1, 2 or 4 bytes each, -1 for null; of the values behind them their
     ends, and all their bytes one after the other
 
@@ -27,7 +27,7 @@ Codes = NDArray[np.int32]
 
 
 class Account(IntEnum):
-    """Whose word of replicas a block has, in the order in which those of one pair are sorted."""
+    """The report that a block's replicas come from, in the sort order of the reports of one pair."""
 
     EXPECTED = 0  # the metadata's: what should be held
     INDEX = 1
@@ -37,7 +37,7 @@ class Account(IntEnum):
 
 
 NO_ANSWER = np.iinfo(np.int64).min
-"""For a replica of which no bookie was asked."""
+"""Time of answer of a replica about which no bookie was asked."""
 
 _NUMBERS = ("ledgers", "scopes", "answered")
 _CODED = ("bookies", "groups", "states")
@@ -52,14 +52,14 @@ BLOCKS = pa.schema(
 
 
 class Coded(NamedTuple):
-    """A column of bytes: a code for each row, -1 where it is null, and what the codes stand for."""
+    """A dictionary-encoded column of bytes: a code for each row, -1 for null, and the values of the codes."""
 
     codes: Codes
     values: pa.Array
 
     @classmethod
     def of(cls, column: pa.ChunkedArray | pa.Array) -> Coded:
-        """A column of texts or bytes.
+        """Encode a column of texts or bytes.
 
         >>> Coded.of(pa.array(["b", None, "b"])).codes.tolist()
         [0, -1, 0]
@@ -74,19 +74,19 @@ class Coded(NamedTuple):
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> Coded:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Coded(self.codes[rows], self.values)
 
     def column(self, rows: Longs, kind: pa.DataType) -> pa.Array:
-        """Values of some rows; null too for the row -1."""
+        """Return the values of some rows; row -1 gives null."""
         codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
         return self.values.take(pa.array(codes, mask=codes < 0)).cast(kind)
 
 
 class ReplicaBatch(NamedTuple):
-    """ReplicaBatch of one account: groups, and when and in which state it says them.
+    """Replicas of one account, as columns: groups, time of the answer, and state.
 
-    Of what should be held ``states`` are those of the ledgers.
+    For expected replicas, ``states`` are those of the ledgers.
     """
 
     ledgers: Longs
@@ -97,13 +97,13 @@ class ReplicaBatch(NamedTuple):
     states: Coded
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
-        """Some of the rows."""
+        """Return some of the rows."""
         coded = (column.taken(rows) for column in (self.bookies, self.groups, self.states))
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
 
 
 def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
-    """ReplicaBatch as blocks, one for each bucket of ledgers that there is one of."""
+    """Pack replicas into blocks, one for each bucket that has any ledger."""
     bucket = ledger_buckets(replicas.ledgers, buckets)
     order = np.argsort(bucket, kind="stable")
     counts = np.bincount(bucket, minlength=buckets)
@@ -123,7 +123,7 @@ def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBat
 
 
 def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
-    """The bucket of each ledger: no regular ids may fall into a few of them.
+    """Return the bucket of each ledger. The hash spreads regular ids over all buckets.
 
     >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
     np.True_
@@ -133,7 +133,7 @@ def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
 
 
 def unpack(blocks: Iterable[pa.RecordBatch]) -> tuple[ReplicaBatch, NDArray[np.int8]]:
-    """The replicas of all these blocks, and the `Account` that each is of."""
+    """Return the replicas of all blocks, and the `Account` of each replica."""
     batches = list(blocks)
     rows = [
         {name: batch.column(name)[row].as_buffer() for name in BLOCKS.names[2:]}
@@ -162,7 +162,7 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
 
 
 def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    """Codes of those values alone that these rows have, the ends of these values, and their bytes."""
+    """Return codes for the values that these rows have, with these values' end offsets and bytes."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
     own = np.cumsum(is_used, dtype=np.int32) - 1

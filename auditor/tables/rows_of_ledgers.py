@@ -1,8 +1,8 @@
-"""Of large tables the rows that a few others are of: unequal pairs, or marks.
+"""The rows of a large table for the ledgers of a small one: unequal pairs, or marks.
 
-What is asked of a pair that differs is asked of its ledger, and of what else is held of it: of a few rows, by
-queries that would look for them among all rows each time. So they are looked for once, by tasks that read the
-tables' files and make no row of Spark's of any other.
+A question about an unequal pair concerns its ledger and the other copies of it. These are few rows. Separate
+queries would search all rows for them each time. So tasks search the tables' files once, and make Spark rows
+only of the matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
 OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""The columns of ``ledgers`` that are asked of these ledgers."""
+"""The columns of ``ledgers`` that are kept for these ledgers."""
 
 _ID = LEDGER[-1]
 
@@ -31,9 +31,9 @@ def rows_of_ledgers(
     schema: StructType,
     columns: Sequence[str] | None = None,
 ) -> PartTable:
-    """All rows of a table with a ledger id of a small one: in any scope, and on any bookie.
+    """Return all rows of ``table`` with a ledger id of ``few``, in any scope and on any bookie.
 
-    ``schema`` has the columns of ``table``; ``columns`` are those to keep, None: all.
+    ``schema`` has the columns of ``table``; ``columns`` are those to keep, None for all.
     """
     from pyspark.sql.types import StructType
 

@@ -1,4 +1,4 @@
-"""Every table of a run: what it is, its columns, what it is made of. A new one is a row here, which all read.
+"""The list of all tables of a run: row, columns, and input. All code that knows tables reads this list.
 
     python -m auditor.tables.run_tables > schemas/tables.json
 
@@ -53,13 +53,13 @@ from auditor.tables.verdicts import VERDICTS
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table, as `auditor.tables.run_tables` lists it; whatever knows of tables reads that list.
+    """One table of a run.
 
-    ``row`` says what a row is, ``columns`` (`auditor.model.columns.schema_of`) what each column means.
-    ``only`` says which runs have it, None where every audit does.
+    ``row`` says what a row is. ``columns`` (`auditor.model.columns.schema_of`) describes each column.
+    ``only`` says which runs have the table; None if every audit does.
 
-    An audit lands a table with ``make`` by itself, where it has all tables that ``of`` names: ``make`` gets
-    these, in this order. Others are landed by the stage that reads them.
+    If a table has ``make``, the audit writes it without further code, if it has all tables in ``of``.
+    ``make`` gets these tables, in this order. For other tables, the stage that reads them writes them.
     """
 
     name: str
@@ -210,14 +210,14 @@ _ALL = (
     Table("holds", "what must not be done to an object, why, and what would end that", HOLDS),
 )
 TABLES = {table.name: table for table in _ALL}
-"""By name."""
+"""All tables by name."""
 
 OPTIONAL = frozenset(table.name for table in _ALL if table.only is not None)
-"""Those that not every audit has."""
+"""Names of the tables that not every audit has."""
 
 
 def to_json() -> str:
-    """The published form: types as Arrow names them.
+    """Return the published form, with types as Arrow names them.
 
     >>> json.loads(to_json())["holdings"]["orphans"]["type"]
     'int64'

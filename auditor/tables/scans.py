@@ -1,13 +1,14 @@
-"""moved, doubtful_ids: what two scans of the ledger tree differ in, and the ids that neither can be sure of.
+"""moved, doubtful_ids: differences between two scans of the ledger tree, and ids that neither scan proves.
 
-Both scans of a live store list every ledger, and they agree on nearly all. What they differ in is found once,
-here; whoever asks what was deleted, made or changed in between asks these few rows.
+Both scans of a live store list every ledger, and they agree on nearly all. This module finds their
+differences once. Every question about ledgers that were deleted, created or changed in between uses these few
+rows.
 
-A listing that failed, and a record in the wrong place, leave ids open: bounded by the number of damaged
-znodes, however many ids they stand for. An orphan with such an id is only suspected, never passed over.
+A listing that failed, and a record in the wrong place, leave ids open. The number of damaged znodes bounds
+these rows, however many ids they stand for. An orphan with such an id is only suspected, never skipped.
 
-Records that lie where another layout keeps them may be as many as the cluster has. One whose ledger lies in
-its own place besides leaves nothing open, and a whole tree of the others leaves open every id.
+Records at the places of another layout may be as many as the cluster has ledgers. A record whose ledger is
+also in its own place leaves nothing open. A whole tree of other records leaves every id open.
 """
 
 from collections.abc import Sequence
@@ -30,19 +31,19 @@ DOUBTFUL_IDS = schema_of(
 )
 
 LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
-"""What a scan says of rows that may leave ids open."""
+"""Statuses of scanned rows that may leave ids open."""
 
 WIDE = "decimal(38,0)"
-"""Wide enough for the distance of any two ids."""
+"""A type that holds the distance of any two ids."""
 
 IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
-"""Which rows are records at a path that another layout has for a ledger."""
+"""Condition for records at a path that another layout has for a ledger."""
 
 
 def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str | None = None) -> DataFrame:
-    """Rows of `DOUBTFUL_IDS`, of one scan of the ledgers or of two.
+    """Return the rows of `DOUBTFUL_IDS` from one scan of the ledgers or from two.
 
-    ``any_id_reason`` is why any id may be missing; None: not any.
+    ``any_id_reason`` says why any id may be missing; None if that is not so.
     """
     rows = _ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
@@ -61,14 +62,14 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str
 
 
 def unseen_ranges(doubtful: DataFrame) -> DataFrame:
-    """The ranges in which a ledger may be that no scan saw; those of one scope do not meet."""
+    """Return the id ranges in which an unseen ledger may be. Those of one scope do not overlap."""
     return _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
 
 
 def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
-    """Rows about ledgers with ``doubt``: why a scan may have missed their id; null where nothing says so.
+    """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null if nothing says so.
 
-    No row becomes two: ranges of one scope do not meet, and any scope has one at most.
+    No row is duplicated: ranges of one scope do not overlap, and any scope has at most one.
     """
     ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
     within = F.col("ledger_id").between(F.col("low"), F.col("high"))
@@ -85,14 +86,14 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
 
 
 def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
-    """Rows about ledgers with ``first`` and ``second``: the doubts of either scan (`with_doubts`)."""
+    """Add ``first`` and ``second`` to rows about ledgers: the doubts of either scan (`with_doubts`)."""
     for scan, name in ((1, "first"), (2, "second")):
         rows = with_doubts(rows, doubtful, scan).withColumnRenamed("doubt", name)
     return rows
 
 
 def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """What each damaged znode leaves open; with an ``any_id_reason``, nothing of other layouts' places."""
+    """Return the ids that each damaged znode leaves open; not other layouts' places if ``any_id_reason``."""
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
     if any_id_reason is None:
         rows = rows.unionByName(lost_elsewhere(scan))
@@ -107,7 +108,7 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
 
 
 def lost_elsewhere(scan: DataFrame) -> DataFrame:
-    """Records in other layouts' places of ledgers that are in none of their own."""
+    """Return records at other layouts' places whose ledgers are not listed at their own."""
     rows = scan.where(IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
     listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
@@ -122,9 +123,9 @@ def _why() -> Column:
 
 
 def _apart(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
-    """Cut the ranges so that those with the same ``partition_columns`` do not meet.
+    """Cut the ranges so that those with the same ``partition_columns`` do not overlap.
 
-    What an earlier one covers goes.
+    Parts that an earlier range covers are dropped.
     """
     # Of ranges that begin together the widest comes first, so that it covers the others.
     order = F.Window.partitionBy(*partition_columns).orderBy("low", F.desc("high"), F.desc("unseen"), "why")
@@ -151,9 +152,9 @@ MOVED = schema_of(
 
 
 def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
-    """Ledgers that only one of two scans of the store has, or both with other versions: rows of `MOVED`.
+    """Find ledgers in only one of two scans, or in both with different versions: rows of `MOVED`.
 
-    ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None: none.
+    ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
     """
     first = _versions(ledgers, F.col("version"))
     second = _versions(again, F.col("version").alias("version_again"))
@@ -170,19 +171,20 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
 
 
 LEAF_IDS = 10_000
-"""The hierarchical layouts keep so many ids in one leaf; a lost inner znode takes whole leaves along."""
+"""Number of ids in one leaf of the hierarchical layouts. A lost inner znode loses whole leaves."""
 
 
 def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, least: int) -> DataFrame:
     """Return the leaves of which a scan lists fewer ledgers than an earlier one: scope_id, leaf, lost.
 
-    Counts are enough: the ids of a leaf are given out once, in order, so that a leaf only loses ledgers.
+    Counts are enough. The generator gives out the ids of a leaf once, in order, so that a leaf only loses
+    ledgers.
 
     Args:
-        earlier: the ledgers of the earlier scan.
-        current_ledgers: the ledgers of this scan.
-        share: more than one in so many of a leaf's ledgers are lost.
-        least: so many of them are lost at least.
+        earlier: The ledgers of the earlier scan.
+        current_ledgers: The ledgers of this scan.
+        share: A leaf counts if it lost more than one in ``share`` ledgers.
+        least: A leaf counts if it lost at least this number of ledgers.
     """
     leaf = F.floor(F.col("ledger_id") / LEAF_IDS).alias("leaf")
 
@@ -195,24 +197,24 @@ def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, 
 
 
 def scan_ids(ledgers: DataFrame) -> DataFrame:
-    """The ids that a scan lists as ledgers, whatever their metadata say."""
+    """Return the ids that a scan lists as ledgers, whatever their metadata says."""
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
 def deleted_ids(moved: DataFrame) -> DataFrame:
-    """The ids of ledgers that the first scan lists and the second does not."""
+    """Return the ids of ledgers that the first scan lists and the second does not."""
     return moved.where("listed and version_again is null").select(*LEDGER)
 
 
 def new_ids(moved: DataFrame) -> DataFrame:
-    """The ids of ledgers that the second scan lists and the first does not."""
+    """Return the ids of ledgers that the second scan lists and the first does not."""
     return moved.where("listed and version is null").select(*LEDGER)
 
 
 def unsettled_ledgers(moved: DataFrame) -> DataFrame:
-    """The ledgers of the first scan that the second does not show as they were, one row each.
+    """Return the ledgers of the first scan that the second shows differently or not at all, one row each.
 
-    scope_id, ledger_id, deleted (the second scan does not have it at all, and can not have missed it).
+    Columns: scope_id, ledger_id, deleted (the second scan does not list it and cannot have missed it).
     """
     first_scan_rows = moved.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
@@ -221,9 +223,9 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
 
 def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """``rows`` about ledgers without those that were deleted between the scans; ``moved`` says which changed.
+    """Drop rows about ledgers that were deleted between the scans; mark those that changed in ``moved``.
 
-    Nothing changed where one scan stands for both.
+    ``moved`` None means that one scan was made; then nothing changed.
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
@@ -233,9 +235,9 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    """The rows with ``since``: the scan time of the first in a row of runs that saw the ``same`` columns, ms.
+    """Add ``since``: scan time, ms, of the first in a row of runs with equal columns ``same``.
 
-    ``earlier`` is this table of the run before; one of an older version may not say it.
+    ``earlier`` is this table of the run before; an older version of it may lack the column.
     """
     this_time = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:

@@ -1,7 +1,7 @@
-"""sources: what an audit was made from, what each source claims to cover, and what of that is proved.
+"""sources: the inputs of an audit, the scope that each claims to cover, and the part that is proved.
 
-Absence counts within the proved scope only: what a source lacks may exist where its scope is not proved.
-One row per metadata store, listing of bookies, bookie, and owner store: bounded by bookies and stores.
+Absence counts only within the proved scope. An object that a source lacks may exist outside of it. There is
+one row per metadata store, listing of bookies, bookie, and owner store.
 """
 
 from collections.abc import Iterable

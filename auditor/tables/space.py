@@ -1,13 +1,13 @@
-"""space, misplaced: to which ledger each byte of an entry log belongs, and what an index points at in vain.
+"""space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-In space a row is a log, ledger and class. A ledger's bytes in a log are one of the classes below, or two
-where a part of its entries is surplus; what is of no ledger belongs to the file. The rows of a file add up to
-its length: `auditor.audit.space_scan` holds them to it. Cost follows ledgers per log, never entries: bytes
-come from ledgers maps, and whether a log is still needed for a ledger from what the index has there
+A row of space is a log, ledger and class. A ledger's bytes in a log have one of the classes below, or two if
+a part of its entries is surplus. Bytes of no ledger belong to the file. The rows of a file add up to its
+length; `auditor.audit.space_scan` checks that. The cost follows ledgers per log, never entries. The bytes
+come from ledgers maps. The locations in the index tell whether a log is still needed for a ledger
 (`auditor.sources.bookies.entry_logs.locations`).
 
-In misplaced a row is a log and ledger. Of a ledger that is gone from index or metadata nothing is said: its
-locations linger until RocksDB has dropped them, while its log may be deleted already.
+A row of misplaced is a log and ledger. Ledgers that are gone from index or metadata have no row: their
+locations remain until RocksDB has dropped them, while their log may be deleted already.
 """
 
 import pyarrow as pa
@@ -71,7 +71,7 @@ SPACE = schema_of(
 """The table ``space``."""
 
 UNFLUSHED = 3
-"""So many of the newest logs of a directory may have entries that its index lacks; a flush is no larger."""
+"""Number of newest logs of a directory whose entries the index may lack; a flush spans no more logs."""
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
 _HAD = [state.value for state in ON_DISK]
@@ -92,10 +92,11 @@ def space(
     ownership: DataFrame,
     log_per_ledger: bool | None = None,
 ) -> DataFrame:
-    """Rows of `SPACE`; arguments are tables of these names, of directories ``path`` and ``index_time``.
+    """Return the rows of `SPACE`. The arguments are the tables of these names.
 
-    With ``log_per_ledger`` (entryLogPerLedgerEnabled) every log without a map may be written to, and every
-    log may be unflushed. None: nothing says whether it is on.
+    Of ``directories``, ``path`` and ``index_time`` are used. With ``log_per_ledger``
+    (entryLogPerLedgerEnabled) the bookie may write to every log without a map, and every log may be
+    unflushed. None: it is not known whether that setting is on.
     """
     files = _files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -155,7 +156,7 @@ def space(
 
 
 def each_file_once(entry_logs: DataFrame) -> DataFrame:
-    """The rows of files, without second names of a log that is there."""
+    """Return the rows of files, without second names of an existing log."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
     second = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
@@ -167,17 +168,19 @@ def each_file_once(entry_logs: DataFrame) -> DataFrame:
 def _files(
     entry_logs: DataFrame, directories: DataFrame, locations: DataFrame, log_per_ledger: bool | None
 ) -> DataFrame:
-    """Files, once each; ``young``: its entries need not be in the index yet, or it is still written to.
+    """Return the files, once each, with the flags below.
 
-    A file that has no more than a header was made in advance (entryLogFilePreAllocationEnabled): the log that
-    is written to is the one before it.
+    A file with no more than a header was created in advance (entryLogFilePreAllocationEnabled). The bookie
+    writes to the log before it.
+
+    ``young``: the index may not have its entries yet, or the bookie still writes to it.
 
     ``unflushed``: nothing shows that a flush came after its last write. A log gets its map when it is full,
-    or when its ledger is idle, and the collector leaves it alone until the next flush has closed it
+    or when its ledger is idle. The collector leaves it alone until the next flush has closed it
     (DefaultEntryLogger.getFlushedLogIds).
 
-    ``broken``: a damaged record hides what follows it, for the log was read up to there, and the index has
-    entries behind it.
+    ``broken``: a damaged record hides later ones. The log was read up to there, and the index has entries
+    after it.
     """
     marked = directories.select(F.col("path").alias("directory"), "index_time")
     in_advance = F.col("bytes") <= HEADER_BYTES
@@ -205,7 +208,7 @@ def _files(
 
 
 def _surplus(judged: DataFrame) -> DataFrame:
-    """Entries of a ledger on a bookie that striping does not put there."""
+    """Count the entries of a ledger on a bookie that the striping does not put there."""
     extra_entries = F.concat("surplus", "stale")
     entry_rows = judged.select(*LEDGER, F.explode(extra_entries).alias("held"))
     return entry_rows.groupBy(F.col("held.bookie_id").alias("bookie_id"), *LEDGER).agg(
@@ -214,7 +217,7 @@ def _surplus(judged: DataFrame) -> DataFrame:
 
 
 def _class() -> Column:
-    """The class of a ledger's bytes in a log, first match; `_split` separates not-indexed and surplus."""
+    """Return the class of a ledger's bytes in a log, first match; `_split` separates the parts."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
@@ -241,11 +244,11 @@ _MAY_LACK = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
 
 
 def _split(rows: DataFrame) -> DataFrame:
-    """One row per class that a ledger's bytes in a log have.
+    """Return one row per class that a ledger's bytes in a log have.
 
-    Bytes of entries that the index lacks are known exactly where the log was read for them. Where it was not,
-    they are all bytes of a ledger that the index has nothing of in this log. Of the rest live and surplus
-    bytes are in proportion to the entries.
+    If the log was read for them, the bytes of entries that the index lacks are known exactly. Else they are
+    all bytes of a ledger of which the index has nothing in this log. The remaining bytes are divided between
+    live and surplus in proportion to the entries.
     """
     unread = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     lacking = F.when(
@@ -277,7 +280,7 @@ def _split(rows: DataFrame) -> DataFrame:
 
 
 def _of_files(files: DataFrame) -> DataFrame:
-    """What is of no ledger."""
+    """Return the rows of bytes that belong to no ledger."""
     # Whatever is neither format nor of a ledger is a class too: the classes add up to the file, to the byte.
     of_format = F.coalesce(F.col("header_bytes") + F.col("map_bytes") + F.col("padding_bytes"), F.lit(0))
     # What lies behind a damaged record is no younger than what precedes it.
@@ -337,7 +340,10 @@ def misplaced_locations(
     scan_time: int,
     earlier: DataFrame | None,
 ) -> DataFrame:
-    """Rows of `MISPLACED`; arguments are the tables of these names, ``earlier`` this one of a run before."""
+    """Return the rows of `MISPLACED`. The arguments are the tables of these names.
+
+    ``earlier`` is this table of an earlier run; None if there is none.
+    """
     wrong = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
         wrong = wrong.unionByName(_other_entries(digests))
@@ -357,7 +363,7 @@ def misplaced_locations(
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
-    """Entries that were looked at whole, and are others than the index says."""
+    """Return entries that were read whole and are not the ones that the index says."""
     other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),

@@ -1,8 +1,8 @@
-"""starts: what each bookie's next start would say of its cookies, one row per bookie with a known place.
+"""starts: the result of the cookie check at each bookie's next start, one row per bookie with a known place.
 
-All of this is bounded by the number of bookies, so it is built on the driver and then becomes a table. The
-configuration is that of ``--bookie-conf`` where it is the bookie's (`auditor.model.bookie_conf`), or inferred
-(`auditor.model.cookie`); the decision is the server's (`auditor.model.start_refusal`).
+The number of bookies bounds all of this. So the driver builds it and then makes it a table. The configuration
+is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it is inferred
+(`auditor.model.cookie`). The decision follows the server's (`auditor.model.start_refusal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -67,14 +67,14 @@ def starts(
     replays: Mapping[str, Refusal] | None = None,
     conf: ConfiguredBookie | None = None,
 ) -> list[dict[str, Any]]:
-    """Return rows of `STARTS`, by bookie.
+    """Return the rows of `STARTS`, in order of bookies.
 
     Args:
-        owned_directories: All directories, each with the place in which it lies.
+        owned_directories: All directories, each with the place in which it is.
         cookies: All cookies of the store.
-        instance_id: The cluster's, None if it has none.
+        instance_id: The cluster's; None if it has none.
         replays: The bookies that could not replay their journals, if their cookies let them start.
-        conf: What the file of ``--bookie-conf`` says.
+        conf: The settings in the file of ``--bookie-conf``.
     """
     stored = {cookie.bookie_id: cookie for cookie in cookies}
     places: dict[str, list[OwnedDirectory]] = {}
@@ -105,7 +105,7 @@ def _inferred(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie in its place: its configuration by cookies, and by its own file if that was given."""
+    """A bookie in its place, with its configuration by cookies, and by its own file if that was given."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -115,22 +115,22 @@ class _Bookie:
 
     @property
     def versions(self) -> list[Cookie]:
-        """The cookies in its directories, whatever id they carry."""
+        """Return the cookies in its directories, whatever id they carry."""
         return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
     @property
     def in_rocksdb(self) -> bool:
-        """Whether its storage is DbLedgerStorage."""
+        """Return whether its storage is DbLedgerStorage."""
         return any(directory.found.has_rocksdb for directory in self.directories)
 
     @property
     def starts_as(self) -> str:
-        """The id under which it would start."""
+        """Return the id under which it would start."""
         return (self.conf and self.conf.bookie_id) or self.name
 
     @property
     def configuration(self) -> BookieConfiguration | None:
-        """Its lists of directories: of its file, where it was given."""
+        """Return its lists of directories, from its file if that was given."""
         if self.conf is None:
             return self.inferred
         agreed = False
@@ -178,7 +178,10 @@ def _refusals(
     matched: Mapping[str, OwnedDirectory],
     later: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """What ends the start as configured, and with allowStorageExpansion; ``later`` follows the cookies."""
+    """Return the refusal of the start as configured, and the one with allowStorageExpansion; None: it starts.
+
+    ``later`` is a refusal that comes after the check of the cookies.
+    """
     present_directories = _configured_directories(expected, matched)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
     cookie = (stored.cookie or Unreadable(stored.damage or "damaged")) if stored else None
@@ -192,7 +195,7 @@ def _refusals(
 def _store_differences(
     bookie: _Bookie, expected: Cookie, store: Cookie | None
 ) -> tuple[tuple[str, ...], bool | None]:
-    """The fields in which the store's cookie differs from every VERSION; whether one only has more."""
+    """Return the fields in which the store's cookie differs from every VERSION; whether one extends it."""
     by_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not by_disks or store is None or store.bookie_id != bookie.name:
         return (), None
@@ -208,7 +211,7 @@ def _store_differences(
 
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """The row of a bookie with data and without any cookie: in no directory of it, and not in the store."""
+    """Return the row of a bookie with data and no cookie, neither in its directories nor in the store."""
     directories = [directory.found for directory in bookie.directories]
     filled = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
@@ -230,7 +233,7 @@ def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
 
 
 def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirectory]) -> list[BookieDirectory]:
-    """The configured directories as they are in the bookie's place; None for one that was not found."""
+    """Return the configured directories as they are in the bookie's place; None if it was not found."""
     return [
         BookieDirectory(path, role, _version(matched[path]) if path in matched else None)
         for role, path in configured_paths(expected)
@@ -240,7 +243,7 @@ def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirecto
 def _unnamed_index(
     bookie: _Bookie, stored: StoreCookie | None, matched: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
-    """The refusal of index directories that no cookie of the bookie names; None if it has none."""
+    """Return the refusal of index directories that no cookie of the bookie names; None if it has none."""
     matched_paths = {directory.found.path for directory in matched.values()}
     paths = {
         directory.found.path

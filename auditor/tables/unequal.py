@@ -1,15 +1,15 @@
-"""unequal: the pairs (ledger, bookie) where what should be held and what is held differ.
+"""unequal: the pairs (ledger, bookie) whose expected and held entries differ.
 
-Both sides are canonical BP-34 groups, so a healthy replica is one equality of bytes and leaves no row. All
-later questions are asked of the rows that stay.
+Both sides are canonical BP-34 groups. So a healthy replica is one equality of bytes and has no row. All later
+questions use the remaining rows.
 
-    readers give the accounts of replicas that landed tables have: ledgers, availability, answers, journals
+    readers give the accounts of replicas in the run's tables: ledgers, availability, answers, journals
     each is packed in blocks, one for each bucket of ledgers; Spark brings those of a bucket together
-    a bucket is sorted by ledger and bookie, accounts of one pair are put together, and what differs stays
+    a bucket is sorted by ledger and bookie, accounts of one pair are put together, and differences stay
 
-Tasks do it where the tables are large, and the driver where they are small, all in one bucket. A replica is
-never a row before it is known to differ. Only pairs with two accounts of what is held are looked at one by
-one (`auditor.tables.accounts`).
+Spark tasks do this for large tables. For small ones the driver does it, all in one bucket. A replica becomes
+a row only once it is known to differ. Only pairs with two accounts of held entries are examined one by one
+(`auditor.tables.accounts`).
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ UNEQUAL = schema_of(
     ("gone", pa.binary(), "entries that its index shows in an entry log which is not there; not in held"),
     ("gone_state", pa.string(), "how sure that is: agreed or once (gone_entries); null: none is gone"),
 )
-"""A pair without ``expected`` groups is of a ledger that is gone, that cannot be judged, or that has nothing
-on that bookie; ``index_state`` is absent where there is no index. ``answered`` is when the bookie itself said
-what is held, where that counts; ``listed`` what it said beyond an index that was read completely."""
+"""The table ``unequal``. A pair without ``expected`` groups is of a ledger that is gone, that cannot be
+judged, or that has no entries on that bookie. ``index_state`` is absent without an index. ``answered`` is
+the time at which the bookie itself listed what it holds, if that counts. ``listed`` are entries that it
+listed beyond an index that was read completely.
+"""
 
 _ROWS = 1 << 16
 
 
 class AccountFiles(NamedTuple):
-    """The files of a table with accounts of replicas, whose they are, and how they are read."""
+    """The files of a table with accounts of replicas, their `Account`, and their reader."""
 
     account: Account
     files: TableFiles
@@ -71,11 +73,11 @@ class AccountFiles(NamedTuple):
 
 
 class BookieWords(NamedTuple):
-    """Bookies whose word is not taken as it is.
+    """The bookies whose reports are corrected before the comparison.
 
-    What ``foreign`` bookies hold is another cluster's, and equals nothing. The disks of ``whole`` were read
-    whole, so that a listing of theirs does not say what is absent. What ``partly`` read bookies lack is
-    unknown where they have no pair: so an answer of theirs of a ledger that is not closed makes one.
+    Entries on ``foreign`` bookies are another cluster's, and equal nothing. The disks of ``whole`` bookies
+    were read completely, so that their listing does not prove absence. ``partly`` read bookies have unknown
+    entries even without a pair. So an answer of theirs about a ledger that is not closed makes a pair.
     """
 
     foreign: frozenset[str] = frozenset()
@@ -86,9 +88,10 @@ class BookieWords(NamedTuple):
 def find_unequal(
     spark: SparkSession | None, accounts: Sequence[AccountFiles], words: BookieWords, buckets: int = 1
 ) -> pa.Table | DataFrame:
-    """The pairs that differ: rows of `UNEQUAL`.
+    """Find the pairs that differ: rows of `UNEQUAL`.
 
-    Tasks of ``spark`` compare them, in so many ``buckets`` of ledgers; None: they are compared here and now.
+    Tasks of ``spark`` compare them, in ``buckets`` buckets of ledgers. If ``spark`` is None, this process
+    does.
     """
     readers = [
         (partial(_blocks, account.account, account.read, buckets), account.files) for account in accounts
@@ -117,7 +120,7 @@ def _compare(blocks: Iterable[pa.RecordBatch], words: BookieWords) -> Iterator[p
 def unequal_rows(
     replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieWords
 ) -> Iterator[pa.RecordBatch]:
-    """The pairs that differ among replicas, each of one of the `Account` s, as rows of `UNEQUAL`.
+    """Return the pairs that differ, as rows of `UNEQUAL`; ``accounts`` has each replica's `Account`.
 
     A replica that the metadata or an index has twice makes two pairs, as in any join.
     """
@@ -138,7 +141,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """Places of the accounts of pairs among replicas; -1 where a pair has none."""
+    """The row numbers of each pair's accounts among replicas; -1 if a pair lacks an account."""
 
     expected: Longs
     indexed: Longs
@@ -151,7 +154,7 @@ class _Pairs(NamedTuple):
 
 
 def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
-    """The accounts of the same ledger and bookie, each with each."""
+    """Combine the accounts of the same ledger and bookie into pairs."""
     order, heads = _by_pair(replicas, accounts)
     sorted_accounts = accounts[order]
     sizes = np.diff(np.append(heads, len(order)))
@@ -170,7 +173,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 
 
 def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
-    """Of some pairs every account with every other; what is alone is beside nothing."""
+    """Combine every account of a pair with every other one (cross product); a single account stays alone."""
     rows = np.repeat(heads - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     group = np.repeat(np.arange(len(heads)), sizes)
     numbers = np.array(
@@ -192,7 +195,7 @@ def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes
 
 
 def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
-    """The replicas by ledger, bookie and account, and where each pair begins."""
+    """Return the replicas' order by ledger, bookie and account, and where each pair begins."""
     least, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     span = int(replicas.ledgers.max()) - least + 1
     if span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
@@ -208,7 +211,7 @@ def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs,
 
 
 class _Comparison:
-    """What is expected and what is held of pairs, of one bucket of replicas."""
+    """The comparison of expected and held entries for the pairs of one bucket."""
 
     def __init__(self, replicas: ReplicaBatch, words: BookieWords) -> None:
         self._replicas = replicas
@@ -226,13 +229,13 @@ class _Comparison:
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Which pairs have more than one account of what is held, or one beside a disk without an index."""
+        """Return which pairs have more than one account of held entries, or one and no index."""
         whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
         return answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
 
     def of_one_account(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """The rows of pairs in which what is held is reported once, or nothing is."""
+        """Return the rows of pairs with at most one account of held entries."""
         replicas, expected = self._replicas, pairs.expected
         held_places = np.maximum(pairs.indexed, pairs.answer)
         bookie = replicas.bookies.codes[np.maximum(expected, held_places)]
@@ -248,7 +251,7 @@ class _Comparison:
             yield self._rows(expected[batch_rows], held_places[batch_rows])
 
     def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """The rows of pairs in which accounts of what is held are put together, one by one."""
+        """Return the rows of pairs whose accounts of held entries are united, one by one."""
         replicas = self._replicas
         for part in byte_slices(self._sizes(*pairs), _ROWS):
             batch_pairs = pairs.taken(part)
@@ -275,7 +278,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _sizes(self, *places: Longs) -> Longs:
-        """The bytes of the groups of each pair, of some of its accounts together; -1 is no account."""
+        """Return the total bytes of the groups of each pair, over some accounts; -1 means no account."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [self._lengths[codes[account_places]] * (account_places >= 0) for account_places in places],
@@ -294,7 +297,7 @@ class _Comparison:
         gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
-        """What is held of a pair; None where it is what is expected, and leaves no row."""
+        """Return the held entries of a pair; None if they equal the expected ones, so that it has no row."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone(index, gone_groups, gone_state)
         held_account = index

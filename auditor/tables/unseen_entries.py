@@ -1,15 +1,15 @@
-"""unseen_entries: indexed entries that a collector does not see in their entry log.
+"""unseen_entries: indexed entries that a garbage collector does not see in their entry log.
 
-A record with a wrong size hides what follows it from whatever reads the entries of a log: a collector, where
-the log has no ledgers map, and compaction, whatever the log has (`auditor.codecs.bookie.collector_scan`). The
-bookie goes on to serve these entries, for its index says where they lie. They go with the log: when nothing
-is left of the ledgers that the collector counts, or when compaction rewrites what it sees.
+A record with a wrong size hides later records from every reader of a log's entries. These readers are the
+collector, if the log has no ledgers map, and compaction in any case (`auditor.codecs.bookie.collector_scan`).
+The bookie still serves these entries, because its index has their offsets. They are lost with the log: when
+the collector counts no needed ledger in it, or when compaction rewrites only the records that it sees.
 
 The logs are those with a sign of damage (``collector_scan`` of entry_logs), and those that were read because
-they go or are rewritten next (deletion_candidates). Each is read once more, headers only.
+they are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-How many entries are hidden is a lower bound. Each end of what the index has of a ledger in the log is a place
-that the scan meets or not. And the index cannot have more entries between the two than records lie there.
+The number of hidden entries is a lower bound. The scan meets either end of the ledger's range in the log, or
+it does not. Between the two ends, the index cannot have more entries than there are records.
 """
 
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ _LOG = ("bookie_id", "logger", "log_id")
 
 
 def unseen_entries(entry_logs: DataFrame, locations: DataFrame, deletion_candidates: DataFrame) -> DataFrame:
-    """Rows of `UNSEEN_ENTRIES`; the arguments are the tables of these names."""
+    """Return the rows of `UNSEEN_ENTRIES`. The arguments are the tables of these names."""
     logs = entry_logs.where(
         F.col("ledger_id").isNull() & F.col("bookie_id").isNotNull() & (F.col("kind") == LogFileKind.LOG)
     )
@@ -86,8 +86,9 @@ def _read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def hidden_rows(path: str, ledgers: list[dict[str, Any]], read_to: int | None) -> list[dict[str, Any]]:
     """Return the rows of one log for ledgers that the index has in it.
 
-    A collector that fails at the log leaves it alone, so that there are none. Of a log that cannot be read
-    the rows are of ledgers that the index has behind byte ``read_to``, up to which it was read before.
+    If the collector's scan fails at the log, it keeps the log, so that there are no rows. If the log cannot
+    be read, the rows are of ledgers that the index has after byte ``read_to``, up to which it was read
+    before.
     """
     if IN_COLLECTION in path:
         return [_unknown(part, NOT_IN_COLLECTION) for part in ledgers if part["last"] > (read_to or 0)]

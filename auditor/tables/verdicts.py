@@ -1,4 +1,4 @@
-"""verdicts: the class of every ledger, what it could become, and whose answer is missing."""
+"""verdicts: the class of every ledger, its potential class, and the bookies whose answer is missing."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -44,14 +44,14 @@ NOTHING_JUDGED = (
     "state != 'CLOSED' and undecidable = false"
     " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
 )
-"""SQL for ledgers of the table ledgers of which a writer may still be sending every entry.
+"""SQL condition for rows of the table ledgers of which a writer may still be sending every entry.
 
 `auditor.sources.metadata.ledger_replicas` leaves out these entries: it gives such a ledger no group at all.
 """
 
 
 def verdicts_of_judged(judged: DataFrame) -> DataFrame:
-    """The rows of ledgers with an unequal replica, which the table judged has."""
+    """Return the rows of ledgers with an unequal replica, from the table judged."""
     unread = F.transform("unknown", lambda entry: entry.bookie_id)
     return judged.select(
         *LEDGER,
@@ -66,7 +66,7 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
 
 
 def class_of(copies: str) -> Column:
-    """The class of a ledger whose worst entry lacks so many copies; only a closed one has lost an entry."""
+    """Return a ledger's class by the copies that its worst entry lacks; only closed ones lost entries."""
     # Each entry has as many copies as the write quorum, in any ensemble.
     copy_count = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == LedgerState.CLOSED
@@ -90,10 +90,10 @@ def _confidence() -> Column:
 def verdicts(
     spark: SparkSession, ledgers: TableFiles, judged: TableFiles, of_judged: TableFiles
 ) -> PartTable:
-    """The table verdicts, from the files of tables that have landed.
+    """Return the table verdicts, from the files of other tables of the run.
 
-    ``of_judged`` are the rows of the ledgers that ``judged`` has. Nothing is to be worked out of the others,
-    which are nearly all: no replica of theirs differs.
+    ``of_judged`` are the rows of the ledgers that ``judged`` has. The other ledgers, nearly all, need no
+    computation: none of their replicas differs.
     """
 
     healthy = partial(healthy_verdicts, judged=judged)
@@ -102,7 +102,7 @@ def verdicts(
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:
-    """Rows of `VERDICTS`, of the ledgers of some files that the table ``judged`` does not have."""
+    """Return the rows of `VERDICTS` for the ledgers of some files that the table ``judged`` does not have."""
     judged_ledgers = _Ledgers(judged.read(LEDGER))
     listed_statuses = pa.array([status.value for status in LISTED])
     for rows in files.row_groups((*LEDGER, *_CODED, "undecidable"), _CODED, _ROWS):
@@ -123,7 +123,7 @@ class _Ledgers:
             self._of_scope[scope] = np.unique(ids[scopes == scope])
 
     def have(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Which rows are of one of these ledgers."""
+        """Return which rows are of one of these ledgers."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for scope, scope_ids in self._of_scope.items():

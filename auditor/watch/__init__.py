@@ -1,1 +1,1 @@
-"""Audits of one cluster again and again: the rounds, and the metrics that are served between them."""
+"""Repeated audits of one cluster, and the metrics that are served between them."""

@@ -1,18 +1,17 @@
-"""Rounds of audits in one process, a run of its own for each, and their metrics over HTTP for Prometheus.
+"""Rounds of audits in one process, each with its own run, and their metrics over HTTP for Prometheus.
 
-    a round     is an audit into a new directory beside the others; or, where the round before broke off and
-                may still be gone on with, into that one
-    it fails    where a store, a file or a disk is away, or another audit of the cluster runs: the round has
-                that as its status, and the next one comes sooner, then less and less soon
-    it ends all where Spark is gone, where the first round is asked something invalid, or by a bug
-    `Stop`      is raised before a table is made, once ``stop`` is set: what has landed stays, for whoever
-                audits the same within --resume-within
+    a round         is an audit into a new directory beside the others. If the round before was interrupted
+                    and can still be resumed, it is an audit into that round's directory
+    a round fails   if a store, a file or a disk is missing, or another audit of the cluster runs. The next
+                    round then starts sooner, and after further failures later and later
+    all rounds end  if Spark is gone, if an option of the first round is invalid, or by a bug
+    `Stop`          is raised before the next table once ``stop`` is set. Finished tables stay, and an audit
+                    within --resume-within continues from them
 
 Rounds never overlap: each holds the lock of its cluster (`auditor.audit.lock`).
 
-GET /metrics, and nothing else, answers with the text of `auditor.reports.openmetrics` of the newest run that
-was finished here, and what only the rounds themselves can say: before the first run is finished, it is these
-alone.
+Only GET /metrics is served. It returns the text of `auditor.reports.openmetrics` for the newest run that this
+process finished, and figures of the rounds. Before the first run is finished, it returns the latter alone.
 """
 
 import socket
@@ -40,18 +39,18 @@ from auditor.sources.file_systems import run_files
 from auditor.spark.types import SparkSession
 
 FIRST_RETRY_S = 30.0
-"""After a round that failed; twice as long after each that fails again, never longer than the interval."""
+"""Wait after a failed round, in seconds. It doubles with each further failure, up to the interval."""
 
 
 class Stop(KeyboardInterrupt):
-    """The rounds were asked to end while one of them ran."""
+    """The end of the rounds was requested while one of them ran."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: into which run, how long, and its report, or the error that it failed with.
+    """One round: its run, its duration in seconds, and its report or the error that it failed with.
 
-    ``wait`` is how many seconds lie between its begin and the next round's, where it does not take longer.
+    ``wait`` is the number of seconds from its start to the start of the next round, unless it takes longer.
     """
 
     number: int
@@ -70,21 +69,21 @@ class StoppableProgress:
         self._progress = progress
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """The next stage begins.
+        """Begin the next stage.
 
         Raises:
-            Stop: it does not.
+            Stop: ``stop`` is set.
         """
         if self._stop.is_set():
             raise Stop
         self._progress.stage(name, total)
 
     def expect(self, count: int) -> None:
-        """There is so much more of the stage to do."""
+        """Add ``count`` units of work to the stage."""
         self._progress.expect(count)
 
     def advance(self, done: int) -> None:
-        """So much more of the stage is done."""
+        """Report ``done`` more finished units of work of the stage."""
         self._progress.advance(done)
 
 
@@ -98,13 +97,19 @@ def rounds(
 ) -> Iterator[Round]:
     """Audit every ``interval`` seconds until ``stop`` is set.
 
-    ``place`` names the directory of a round, ``audit`` is the audit into it, ``progress`` is shown while it
-    runs. A round that takes longer than the interval leaves the beats out that it misses.
+    Args:
+        audit: Returns the audit into a directory.
+        place: Returns the directory for a round.
+        interval: Seconds between the starts of two rounds. A round that takes longer skips the starts it
+            misses.
+        stop: Ends the rounds once it is set.
+        spark: The session of all rounds.
+        progress: Shows the progress of a round while it runs.
 
     Raises:
-        Stop: ``stop`` was set during a round; what it has landed stays.
-        UsageError: of the first round.
-        SparkError, JavaMissingError: of any: the session is gone.
+        Stop: ``stop`` was set during a round. Its finished tables stay.
+        UsageError: in the first round only.
+        SparkError, JavaMissingError: in any round, because the session is gone.
     """
     number = failures = 0
     unfinished: str | None = None
@@ -140,7 +145,7 @@ def _audit(
 
 
 def _remove(run: str) -> None:
-    """Take away what a round left that broke off."""
+    """Delete the directory of an interrupted round."""
     from pyarrow import fs
 
     files, base = run_files(run)
@@ -149,7 +154,7 @@ def _remove(run: str) -> None:
 
 
 CLIENT_S = 10.0
-"""Whoever asks and then takes longer to say what is left alone."""
+"""Longest wait for the request of a connected client, in seconds."""
 
 METRICS = {
     "bkaudit_watch_rounds": "Rounds of this process, failed ones among them.",
@@ -157,14 +162,14 @@ METRICS = {
     "bkaudit_watch_round_finished_timestamp_seconds": "When the newest round ended; absent before the first.",
     "bkaudit_watch_round_duration_seconds": "How long the newest round took; absent before the first.",
 }
-"""Every metric of the rounds, in order, and its help; the cluster is their only label."""
+"""The names of all metrics of the rounds, in order, with their help. Their only label is the cluster."""
 
 
 @dataclass
 class MetricsPage:
-    """What is served: the text of the newest run, and figures of the rounds. One thread writes, many read.
+    """The served page: the metrics of the newest run and of the rounds. One thread writes, many read.
 
-    ``cluster`` is what the label says before a run tells the cluster's name.
+    ``cluster`` is the label until a run gives the cluster's name.
     """
 
     cluster: str
@@ -175,7 +180,7 @@ class MetricsPage:
     seconds: float = 0.0
 
     def update(self, done: Round, run: ReportSource | None) -> None:
-        """A round has ended; ``run`` is what it finished, None where it failed."""
+        """Record the end of a round. ``run`` is the run that it finished, None if it failed."""
         self.number, self.seconds, self.finished = done.number, done.seconds, now_ms()
         self.failed = 0 if run is not None else self.failed + 1
         if run is not None:
@@ -184,7 +189,7 @@ class MetricsPage:
             self.cluster, self.run = run.report.cluster.name, out.getvalue().decode()
 
     def text(self) -> str:
-        """The whole page.
+        """Return the whole page.
 
         >>> print(MetricsPage("zk://h1/ledgers").text().splitlines()[2])
         bkaudit_watch_rounds{cluster="zk://h1/ledgers"} 0
@@ -197,13 +202,13 @@ class MetricsPage:
 
 
 def listen_address(text: str) -> tuple[str, int]:
-    """Host and port of HOST:PORT; without a host all addresses of the machine.
+    """Return host and port of HOST:PORT. An empty host stands for all addresses of the machine.
 
     >>> listen_address("127.0.0.1:9418"), listen_address(":9418"), listen_address("[::1]:9418")
     (('127.0.0.1', 9418), ('', 9418), ('::1', 9418))
 
     Raises:
-        UsageError: it is not of that form.
+        UsageError: the text does not have this form.
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
@@ -213,7 +218,7 @@ def listen_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
-    """Serve the page at ``listen``, HOST:PORT, while the block runs; gives the port, a free one for 0.
+    """Serve the page at ``listen`` (HOST:PORT) during the block. Yields the port, a free one for port 0.
 
     Raises:
         UsageError: nothing can listen there.
@@ -238,11 +243,11 @@ def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
             self.wfile.write(body)
 
         def version_string(self) -> str:
-            """Not which Python it is."""
+            """Return the program's name and not the Python version."""
             return "bkaudit"
 
         def log_message(self, *_: object) -> None:
-            """Nothing: each scrape would be a line."""
+            """Log nothing: each scrape would be a line."""
 
     try:
         server = Server((host, port), Handler)

@@ -1,15 +1,15 @@
-"""A report as one HTML page: a file of its own, with up to a million findings in it.
+"""A report as one self-contained HTML page with up to a million findings.
 
-The page needs no network and asks for none: its style and its one script are in it, named by their hashes in
-a Content-Security-Policy that allows nothing else. What is seen at first is HTML, of less than 2 MB whatever
-the size of the cluster, and whole without the script. All findings, and more drawings, are packed in blocks
-behind it (`auditor.reports.html.findings`), which the script unpacks. Everything that the cluster's metadata
-says passes through jinja2's autoescape, or becomes the text of an element, and stays text.
+The page makes no network request. Its style and its one script are in the page, and a Content-Security-Policy
+allows nothing but their hashes. The part shown at first is plain HTML of less than 2 MB whatever the size of
+the cluster, and needs no script. All findings and further drawings follow in compressed blocks
+(`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's metadata pass through
+jinja2's autoescape or become the text of an element, so that they cannot become markup.
 
-Pictures are SVG and tables written here, not by matplotlib: they take their colours from the page's style, so
-that they follow the reader's light or dark screen and the printer, they stretch with a narrow window, their
-rows are rows to a screen reader, and a picture of 24 bookies and 160 columns is kilobytes. The same run gives
-the same bytes: no clock, no random name.
+Pictures are SVG and tables written here, not by matplotlib. They take their colours from the page's style and
+thus follow light mode, dark mode and the printer. They stretch with the window, screen readers see their
+rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run gives the same bytes: there is
+no clock and no random name.
 """
 
 import base64
@@ -54,14 +54,14 @@ from auditor.reports.owners import owners_shown
 from auditor.reports.plain_text import shorten
 
 LIMIT = 2_000_000
-"""Bytes of a page at most, but for what is packed; what grows with the cluster is bounded so."""
+"""Largest size of a page without its compressed blocks, in bytes."""
 
 FINDINGS_BYTES = 120_000
-"""Bytes of the rows that are there before the script has unpacked all findings, and without it."""
+"""Largest size of the rows that are visible without the script, in bytes."""
 
 LEDGERS_SHOWN = 6
 LEDGERS_DRAWN = 200
-"""Ledgers of which the page has a drawing, those shown from the first among them."""
+"""Largest number of ledgers with a drawing, including those shown from the start."""
 
 _ACTIONS_SHOWN, _CAUSES_SHOWN = 6, 8
 _BOOKIES_DRAWN = 1_000
@@ -78,12 +78,17 @@ def render(
     notes: Sequence[str] = (),
     findings: Iterable[tuple[Finding, Standing | None]] = (),
 ) -> Iterator[str]:
-    """The page of a run, in parts; no more of ``findings`` than a part is in memory.
+    """Return the page of a run, in parts; only one part of ``findings`` is in memory at a time.
 
-    ``figures`` are those of `auditor.runs.figures.figures_of`, ``ledgers`` the broken ones to be drawn,
-    ``history`` the runs of the same directory, oldest first; ``standings`` says since when a sampled finding
-    has been there, ``run_name`` how commands name this run, and ``notes`` what a reader should know besides.
-    ``findings`` are all of them in their order, each with its standing.
+    Args:
+        report: The report of the run.
+        figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
+        ledgers: Broken ledgers to draw.
+        history: Runs of the same directory, oldest first.
+        standings: Change and first day of the report's sampled findings.
+        run_name: Name of the run in commands.
+        notes: Further notices for the reader.
+        findings: All findings in their order, each with its standing.
 
     >>> from auditor.model.report import BookiesRead, Cluster, Coverage, DecidedCount, Replicas, RunFacts
     >>> nothing = {"bookies": [], "ledgers": 0, "replicas": 0}
@@ -143,7 +148,7 @@ def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
 
 
 def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
-    """Ledgers and bookies by the names that links have, each drawn once it is asked for."""
+    """Yield a name and a drawing for each ledger and bookie; links use the names."""
     of_ledger, of_bookie = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
     for drawing in pictures:
         ledger = drawing["ledger"]
@@ -162,7 +167,7 @@ def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) ->
 
 @cache
 def _environment() -> Environment:
-    """Everything is escaped, whatever the template is called."""
+    """Return the jinja2 environment; it escapes in every template, whatever its name."""
     pages = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
@@ -184,7 +189,7 @@ def _environment() -> Environment:
 
 
 def group_digits(value: int) -> str:
-    """Digits in threes.
+    """Return a number with its digits in groups of three.
 
     >>> group_digits(1234567)
     '1,234,567'
@@ -193,7 +198,7 @@ def group_digits(value: int) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """The paragraphs of a text that was folded into lines; a bullet is a paragraph of its own.
+    """Return the paragraphs of a folded text; each bullet is a paragraph of its own.
 
     >>> prose("One\\nline.\\n\\n- a\\n  b\\n- c")
     ['One line.', '- a b', '- c']
@@ -216,5 +221,5 @@ def _file(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """As a Content-Security-Policy names the text of an element."""
+    """Return the hash of an element's text in the syntax of a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

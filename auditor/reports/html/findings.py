@@ -1,8 +1,8 @@
-"""Findings on the page: rows that are seen at first, lines of a block, and broken ledgers drawn in SVG.
+"""Findings on the HTML page: the visible rows, the compressed blocks, and drawings of broken ledgers in SVG.
 
-A picture has one bookie a row, entries across, holes seen. Blocks are text, deflated and in base64, that the
-script of the page unpacks: findings, one a line, or drawings, a JSON array of pairs of name and HTML. No
-letter of base64 means anything to HTML.
+A drawing has one row for each bookie and entries from left to right. A block is text, compressed with zlib
+and in base64, which the script of the page unpacks. It has findings, one on each line, or drawings, as a JSON
+array of pairs of name and HTML. No character of base64 has a meaning in HTML.
 """
 
 import json
@@ -38,20 +38,21 @@ ID = 80  # characters of a bookie's id, and of what else there is
 _MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
 
 BETWEEN = "\x1f"
-"""Between the items of one field."""
+"""Separator between the items of one field."""
 
 FINDINGS_PACKED = 1_000_000
-"""Findings on a page at most: a browser needs some 500 bytes for each."""
+"""Largest number of findings on a page: a browser needs some 500 bytes for each."""
 
 _BLOCK = 4_000
-"""Findings of a block, which is whole by itself: who writes or reads a page has one of them at hand."""
+"""Number of findings in a block; writer and browser hold one block in memory at a time."""
 _DRAWINGS_BLOCK = 200
 
 
 class FindingShown(NamedTuple):
-    """What a page says of a finding, in the order of a line: bounded texts of visible characters.
+    """Fields of a finding on the page, in the order of a line of a block.
 
-    What there is not is empty. The fingerprint is last, where no search for a number looks.
+    Each is a text of visible characters and limited length; a field without a value is empty. The fingerprint
+    is last, so that a search for a number does not match it.
     """
 
     urgency: str
@@ -76,7 +77,7 @@ class FindingShown(NamedTuple):
 
 
 def finding_shown(finding: Finding, standing: Standing | None) -> FindingShown:
-    """A finding as the page has it.
+    """Return the fields of a finding for the page.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> shown = finding_shown(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="a\\tlie"), None)
@@ -117,9 +118,15 @@ def _items(names: Iterable[str], total: int) -> str:
 
 
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
-    """As many rows as fit into ``room`` bytes, in their order; no more than one other is rendered.
+    """Return as many rows as fit into ``room`` bytes, in their order.
 
-    ``checks`` has the check of every row. Every check's first row comes before any check's second one.
+    The first row of every check takes precedence over the second row of any check. At most one row is
+    rendered in vain.
+
+    Args:
+        checks: The check of every row.
+        row: Function that renders the row of a number.
+        room: Bytes for all rows.
 
     >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
@@ -138,21 +145,21 @@ def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -
 
 
 def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iterator[str]:
-    """Blocks of the first `FINDINGS_PACKED` findings, in their order."""
+    """Yield blocks of the first `FINDINGS_PACKED` findings, in their order."""
     lines = ("\t".join(finding_shown(*entry)) for entry in islice(findings, FINDINGS_PACKED))
     while block := "\n".join(islice(lines, _BLOCK)):
         yield _pack(block)
 
 
 def drawings_packed(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[str]:
-    """Blocks of drawings by name: as many, from the first on, as fit into ``room`` characters unpacked."""
+    """Yield blocks of the first drawings that fit into ``room`` characters before compression."""
     fitting = _fitting(drawings, room)
     while block := list(islice(fitting, _DRAWINGS_BLOCK)):
         yield _pack(json.dumps(block))
 
 
 def _pack(text: str) -> str:
-    """A text as a block: zlib's form, in base64.
+    """Return a text as a block: compressed with zlib, in base64.
 
     >>> from base64 import b64decode
     >>> zlib.decompress(b64decode(_pack("ledger 42"))).decode()
@@ -172,12 +179,12 @@ def _fitting(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[s
 COLUMNS = 120
 ROWS = 20
 SINGLE = 80
-"""Up to so many columns every cell stands alone; beyond, equal neighbours are drawn as one."""
+"""Largest number of columns that are drawn as separate cells; with more, equal neighbours become one box."""
 
 _CHECKS = 6
 _SEGMENTS_MARKED = 20
 LOGS_DRAWN = 3
-"""Entry logs that a picture names, of those with entries which an index lacks."""
+"""Largest number of entry logs that a drawing names as holders of entries missing from an index."""
 _GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
@@ -191,10 +198,12 @@ _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
 
 
 def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[str, Any]:
-    """A ledger's facts, its rows of cells as SVG paths, and in words what each bookie lacks.
+    """Return the values for a ledger's drawing: facts, rows as SVG paths, and a sentence on each bookie.
 
-    ``findings`` are samples of the run that commands name ``run``, the worst first; those about the ledger
-    are named.
+    Args:
+        ledger: The ledger, as the run saw it.
+        findings: Samples of the run, the worst first; the drawing names those about the ledger.
+        run: Name of the run in commands.
     """
     ledger_findings = [
         finding
@@ -231,7 +240,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
 
 
 def _worst(replicas: Sequence[Replica]) -> list[Replica]:
-    """As many as are drawn, those with trouble first, in their own order."""
+    """Return the replicas to draw: those with missing or surplus entries first, then in their own order."""
 
     def trouble(number: int) -> tuple[int, int]:
         replica = replicas[number]
@@ -243,7 +252,10 @@ def _worst(replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def _paths(cells: Sequence[Cell]) -> dict[str, str]:
-    """One path of each kind of box, in columns of width 1 and height 10; what is on top comes last."""
+    """Return one SVG path for each kind of box, in columns of width 1 and height 10.
+
+    Boxes that lie on top come last.
+    """
     is_single = len(cells) <= SINGLE
     parts: dict[str, list[str]] = {kind: [] for boxes in _BOXES.values() for kind, _, _ in boxes}
     column = 0
@@ -258,7 +270,7 @@ def _paths(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
-    """Where new segments begin, as one path; none where lines would hide the cells."""
+    """Return one SVG path of the starts of segments; empty if so many lines would hide the cells."""
     columns = {
         bisect_right(edges, segment.first_entry_id) - 1
         for segment in ledger.segments[1:]
@@ -270,7 +282,7 @@ def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
 
 
 def _words(ledger: LedgerView, replica: Replica) -> str:
-    """What the row shows, in a sentence."""
+    """Return a sentence that describes a row of the drawing."""
     parts = replica_words(ledger, replica, "its index ", shorten)
     if not len(replica.lacking) and len(replica.expected):
         parts.insert(0, f"has all {plural(coverage.count(replica.expected), 'entry')} that it should hold")

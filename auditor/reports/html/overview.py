@@ -1,6 +1,6 @@
-"""The cluster on the page: verdict, coverage and counts at its head, earlier runs, and its bookies.
+"""Values of the HTML page on the whole cluster: verdict, coverage, counts, earlier runs, and bookies.
 
-Bookies are a map and rows of the worst, what their entry logs are full of, and their disks.
+Bookies appear as a map, as rows of the worst ones, and with the contents of their entry logs and disks.
 """
 
 from collections import Counter, defaultdict
@@ -35,9 +35,12 @@ _VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "
 
 
 def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
-    """Everything of the page that the report alone says, and notes besides its own.
+    """Return all values of the page that come from the report, together with further notices.
 
-    ``run_name`` is how commands name the run.
+    Args:
+        report: The report of a run.
+        notes: Notices to show after those of the report.
+        run_name: Name of the run in commands.
     """
     run, coverage = report.run, report.coverage
     checks = _checks(report)
@@ -106,7 +109,7 @@ def _some(texts: Any) -> dict[str, Any]:
 
 
 def _severities(report: Report) -> list[dict[str, Any]]:
-    """One of each severity, also of those with no finding: a zero is worth knowing."""
+    """Return the counts of every severity, also of those without findings, because a zero is information."""
     impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     return [
         {
@@ -119,7 +122,7 @@ def _severities(report: Report) -> list[dict[str, Any]]:
 
 
 def _checks(report: Report) -> list[dict[str, Any]]:
-    """Full counts by severity and check, the worst first."""
+    """Return complete counts by severity and check, the worst first."""
     names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {
@@ -139,7 +142,7 @@ _DRAWN = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
 
 
 def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
-    """The newest runs, newest first, and their columns in the order of time; notes are not drawn."""
+    """Return the newest runs, newest first, and their columns, oldest first; columns leave out notes."""
     runs = list(history)[-RUNS:]
     most = max((sum(run.severities.get(severity, 0) for severity in _DRAWN) for run in runs), default=0) or 1
     columns = []
@@ -172,11 +175,11 @@ KINDS = {
     "whole": "whole",
     "idle": "with nothing expected",
 }
-"""What a square says, the worst first: a bookie is drawn as the first that is true of it."""
+"""Kinds of squares on the map, the worst first; a bookie gets the first kind that applies to it."""
 
 
 def bookies_shown(figures: Figures) -> dict[str, Any]:
-    """The worst bookies as rows with bars in per mille, and all of them as paths of a map."""
+    """Return the worst bookies as rows with bars in per mille, and all bookies as paths of a map."""
     rows = figures.bookies[:ROWS]
     most = max((max(bookie.missing, bookie.too_much) for bookie in rows), default=0) or 1
     return {
@@ -197,7 +200,7 @@ def bookies_shown(figures: Figures) -> dict[str, Any]:
 
 
 def kind_of(bookie: BookieFigure) -> str:
-    """The worst that is true of a bookie: a key of `KINDS`.
+    """Return the worst key of `KINDS` that applies to a bookie.
 
     >>> kind_of(BookieFigure("bk-a:3181", replicas=9, unknown=1)), kind_of(BookieFigure("bk-b:3181"))
     ('unknown', 'idle')
@@ -212,7 +215,7 @@ def kind_of(bookie: BookieFigure) -> str:
 
 
 def _stack(parts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Parts of a whole as (start, width) in per mille; what is there at all is never invisible."""
+    """Return parts of a whole as (start, width) in per mille; every part above 0 gets a visible width."""
     total = sum(parts)
     if not total:
         return [(0, 0)] * len(parts)
@@ -227,7 +230,10 @@ def _scale(number: int, most: int) -> int:
 
 
 def _map(figures: Figures) -> dict[str, Any]:
-    """One path of each kind, squares in the order of ids: a bookie keeps its place while none is added."""
+    """Return the map of bookies: one path for each kind, with squares in the order of bookie ids.
+
+    A bookie keeps its place as long as no bookie is added before it.
+    """
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     ordered = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
     for number, bookie in enumerate(ordered):
@@ -267,11 +273,13 @@ SPACE_WORDS = {
     SpaceClass.NOT_YET_MAPPED: "not yet mapped",
     SpaceClass.HEADERS_AND_MAPS: "headers and maps",
 }
-"""How a page names each class, in the order of a bar: what stays, what may go, what is unknown, the rest."""
+"""Label of each class of space, in the order of a bar: in use, reclaimable, unknown, and the rest."""
 
 
 def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
-    """The fullest bookies with the parts of their bars, (class, start, width); the longest bar is 1,000 wide.
+    """Return the fullest bookies with the parts of their bars as (class, start, width).
+
+    The longest bar has a width of 1,000.
 
     >>> space_shown([SpaceTotal("bk1:3181", {"live": 30, "orphan": 10})])["space"][0]["parts"]
     [('live', 0, 750), ('orphan', 750, 250)]
@@ -300,11 +308,11 @@ def _parts(total: SpaceTotal, most: int) -> list[tuple[str, int, int]]:
 
 
 DISK_WORDS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
-"""How a page names each kind of bytes."""
+"""Label of each kind of bytes beside the entry logs."""
 
 
 def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
-    """The bookies whose bars are drawn, in their order, each with what is free in words.
+    """Return the disks of the bookies with bars, in the order of the bars, each with its free space as text.
 
     >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'

@@ -1,1 +1,1 @@
-"""Where bookies' data comes from: directories, collections, and bookies themselves."""
+"""The sources of bookie data: bookies' directories, collections of their tables, and running bookies."""

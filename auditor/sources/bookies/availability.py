@@ -1,10 +1,11 @@
-"""What an index says of ledgers: the columns of the table ``availability``, a batch of files, their stamps.
+"""The columns of the table ``availability``, the batches that index readers return, and file stamps.
 
-A stamp is 64 bits that tell a file as it was read from what it is later: a mix of its inode, size, and times
-of modification and of change (ns). Whoever writes to a file, cuts it, or puts another in its place moves at
-least one of them; the time of change cannot be set back. A file that was touched a moment before it was read
-has no stamp: another write within the same tick of the clock would leave the times as they are. (So git does
-with its index.)
+A stamp is 64 bits that show whether a file changed since it was read. It mixes the file's inode, size,
+modification time and change time (ns). Writing to a file, truncating it or replacing it changes at least one
+of these. Nobody can set the change time back.
+
+A file that changed a moment before it was read gets no stamp. A second write within the same clock tick would
+leave its times as they are. Git's index has the same rule.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from auditor.model.columns import schema_of
 
 ROWS = 65_536
 MAX_BATCH_BYTES = 256 << 20
-"""Groups in one record batch; Arrow's offsets end at 2 GiB."""
+"""Largest size of the groups in one record batch, in bytes. Arrow's 32-bit offsets end at 2 GiB."""
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
@@ -55,18 +56,20 @@ SCHEMA = schema_of(
 
 
 RACY_NS = 2_000_000_000
-"""A file that changed no longer ago than this, or in the future, gets no stamp: the coarsest clock of any
-file system, and what a file server's may be behind."""
+"""Least age of a file's last change for a stamp, in ns. A file with a newer or a future time gets none.
+
+The value covers the coarsest clock of any file system and the clock skew of a file server.
+"""
 
 
 class Stamps(NamedTuple):
-    """One 64-bit ``value`` a file; where ``sure`` is false it says nothing."""
+    """The 64-bit stamps of files, one ``value`` each; a value counts only where ``sure`` is true."""
 
     value: NDArray[np.int64]
     sure: NDArray[np.bool_]
 
     def but(self, rows: Iterable[int]) -> Stamps:
-        """These stamps, unsure of the files with some numbers."""
+        """Return these stamps with ``sure`` set to false in the given rows."""
         sure = self.sure.copy()
         sure[list(rows)] = False
         return Stamps(self.value, sure)
@@ -76,9 +79,14 @@ Numbers = Sequence[int] | NDArray[np.int64]
 
 
 def stamps(inodes: Numbers, sizes: Numbers, mtimes: Numbers, ctimes: Numbers, start_ns: int) -> Stamps:
-    """Return the stamps of files by what ``fstat`` says of them.
+    """Return the stamps of files from the results of ``fstat``.
 
-    All times are in ns; ``start_ns`` is before the first ``fstat``.
+    Args:
+        inodes: The inode number of each file.
+        sizes: The size of each file, in bytes.
+        mtimes: The modification time of each file, in ns.
+        ctimes: The change time of each file, in ns.
+        start_ns: A time before the first ``fstat``, in ns.
 
     >>> old, new = stamps([7, 7], [1024, 1024], [10, 10], [10, 11], start_ns=10 + RACY_NS + 1)
     >>> bool(old[0] != old[1]), new.tolist()
@@ -101,9 +109,14 @@ def _stamps_of(statuses: Sequence[os.stat_result], start_ns: int) -> Stamps:
 def modification_times(
     states: Sequence[os.stat_result | None], start_ns: int
 ) -> tuple[NDArray[np.int64], Stamps]:
-    """When files were last modified, in ms, and their stamps; -1 and unsure where the state is None.
+    """Return the modification times of files, in ms, and their stamps.
 
-    ``start_ns`` as for `stamps`.
+    Args:
+        states: The ``fstat`` result of each file. None if it could not be read.
+        start_ns: A time before the first ``fstat``, in ns.
+
+    Returns:
+        One time and one stamp per state. Where the state is None, the time is -1 and the stamp is not sure.
     """
     statuses = [state for state in states if state is not None]
     has_status = np.array([state is not None for state in states], np.bool_)
@@ -119,9 +132,9 @@ def modification_times(
 
 
 def files_stamp(named_statuses: Iterable[tuple[str, os.stat_result]], start_ns: int) -> int | None:
-    """One stamp of several files together, with their names; None where one of them has none.
+    """Return one stamp for several files and their names. Returns None if one of the files has no stamp.
 
-    ``start_ns`` as for `stamps`.
+    ``start_ns`` is a time before the first ``fstat``, in ns.
 
     >>> files_stamp([], start_ns=0) == files_stamp([], start_ns=1)
     True
@@ -143,7 +156,7 @@ def _words(name: str) -> NDArray[np.uint64]:
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 (Steele, Lea, Flood 2014): one bit in moves half of the bits out."""
+    """Return splitmix64's finaliser (Steele, Lea, Flood 2014): one changed bit flips about half of them."""
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -151,7 +164,7 @@ def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class IndexFiles(NamedTuple):
-    """Files to be read as the indexes of ledgers of one scope: columns, since there are millions of them."""
+    """The index files of ledgers in one scope. Its fields are columns: there are millions of files."""
 
     ledger_ids: Longs
     paths: list[bytes]
@@ -159,9 +172,12 @@ class IndexFiles(NamedTuple):
 
 
 class FileFault(NamedTuple):
-    """Why an index file is not ok, and, where it is known, the byte at fault.
+    """The reason why an index file is not ok.
 
-    ``state`` is cut (the last slot is not whole; those before it count) or unreadable (no groups).
+    Attributes:
+        state: ``cut`` (the last slot is not whole; those before it count) or ``unreadable`` (no groups).
+        reason: A text for people.
+        offset: The byte of the file at fault. None if it is not known.
     """
 
     state: str
@@ -171,11 +187,13 @@ class FileFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """Index files and what they say, one item and one set of ``groups`` a file.
+    """Index files and their contents. Each field has one item per file, ``groups`` one set per file.
 
-    A file without an item in ``faults``, by its number, is ok. ``page_bytes`` is the file's length after its
-    header; ``mtimes`` are in ms, -1 where a file could not be asked. ``stamps`` are of files as they were
-    before they were read, and sure of those that are ok only.
+    Attributes:
+        faults: The faults by the file's number in this batch. A file that is not in it is ok.
+        page_bytes: The length of each file after its header.
+        mtimes: When each file last changed, in ms. -1 if its status could not be read.
+        stamps: The stamps of the files before they were read. They are sure only for files that are ok.
     """
 
     scope_ids: Longs

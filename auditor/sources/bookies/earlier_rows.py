@@ -1,16 +1,16 @@
-"""What an earlier run read of bookies' indexes, and which of their files are as it read them (``--since``).
+"""The rows of an earlier run's indexes, and the files that did not change since (``--since``).
 
-The rows lie in some Parquet files of that run's table ``availability``; their number in the order of these
-files is what rows are known by here. They are gone through twice, batch by batch: once for paths and stamps,
-which decide, and once for those that may stay. In between one bit a row is kept, no row.
+The rows lie in Parquet files of that run's table ``availability``. A row's number is its position across
+these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide which
+rows still hold, then those rows themselves. Between the two passes it keeps one bit per row and no rows.
 
-A file is unchanged if its stamp is (`auditor.sources.bookies.availability`). A directory of them need not be
-listed again either: making, removing or renaming a file in a directory dates the directory. So one that was
-last dated well before the earlier run listed it, and whose files are all unchanged, has the same files; that
-they are unchanged also proves that it is the same disk. Whatever else is found is listed, and looked at,
-anew.
+A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
+no new listing either, because creating, removing or renaming a file changes the directory's own time. A
+directory has the same files if two conditions hold: it changed last well before the earlier run listed it,
+and all its files are unchanged. Unchanged files also prove that it is the same disk. Every other directory is
+listed and read again.
 
-What only reading shows stays unseen: a sector that has gone bad under a file that nobody wrote to.
+A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from auditor.sources.bookies.parts import Earlier, IndexPart
 from auditor.sources.file_systems import open_earlier_file
 
 BATCH_ROWS = 4096
-"""Rows in memory at once, where `auditor.model.batch_bounds.MAX_BATCH_BYTES` allows as many."""
+"""Largest number of rows in memory at once; `auditor.model.batch_bounds.MAX_BATCH_BYTES` can lower it."""
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run; what is marked comes again.
+    """The rows of one bookie in an earlier run. Its method `rows` returns those that `mark` selected.
 
     Raises:
-        RunError: from any method, where a file is missing, cut, damaged, or of another schema.
+        RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
     """
 
     def __init__(self, earlier: Earlier, bookie_id: str) -> None:
@@ -54,11 +54,11 @@ class EarlierRows:
 
     @property
     def began(self) -> int:
-        """When that run began to list, in ms."""
+        """The time when that run began to list files, in ms."""
         return self._earlier.began
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The bookie's rows and their numbers, batch by batch, some columns of them."""
+        """Yield the numbers and the given columns of the bookie's rows, batch by batch."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
         for first, batch in self._batches(column_names):
             own = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
@@ -66,10 +66,10 @@ class EarlierRows:
                 yield first + np.flatnonzero(own), batch.filter(pa.array(own))
 
     def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
-        """Pass over files without a row that is ``matches`` from here on; returns how many rows are.
+        """Drop the files in which no row ``matches``, and return the number of matching rows.
 
-        It changes the numbers of rows. The rows themselves decide, for their pages have checksums, and the
-        least and greatest values in a file's footer have none.
+        This renumbers the rows. It reads the rows and not the minima and maxima in a file's footer: pages
+        have checksums, the footer has none.
         """
         count, files = 0, []
         for name in self._earlier.files:
@@ -82,13 +82,13 @@ class EarlierRows:
         return count
 
     def mark(self, numbers: NDArray[np.int64]) -> None:
-        """Let the rows with these numbers come again."""
+        """Select the rows with these numbers for `rows`."""
         if len(numbers) and (last := int(numbers.max())) >= len(self._marked):
             self._marked = np.append(self._marked, np.zeros(last + 1, np.bool_))
         self._marked[numbers] = True
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """What was marked, as rows of ``availability``."""
+        """Yield the selected rows as rows of ``availability``."""
         remaining_count = int(self._marked.sum())
         for first, batch in self._batches(SCHEMA.names) if remaining_count else ():
             is_marked = np.zeros(batch.num_rows, np.bool_)
@@ -103,7 +103,7 @@ class EarlierRows:
             raise RunError(f"{self._earlier.table}: {remaining_count} rows missing on re-read")
 
     def _batches(self, columns: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """All rows of all files, and the number of the first row of each batch."""
+        """Yield all rows of all files in batches, each with the number of its first row."""
         first = 0
         for name in self._earlier.files:
             with open_earlier_file(self._earlier.table, name, SCHEMA) as file:
@@ -118,28 +118,34 @@ class EarlierRows:
 
 
 QUIET_MS = 3_600_000
-"""A directory that was dated no longer than this before the earlier run is listed: clocks may differ so."""
+"""Least time between a directory's last change and the earlier run, in ms, that spares a new listing.
+
+It covers the difference between two clocks.
+"""
 
 GROUP_ROWS = 250_000
-"""Earlier rows that are held at once: about 100 MB of paths."""
+"""Largest number of earlier rows in memory at once: about 100 MB of paths."""
 
 SLICE_FILES = 256
-"""Files whose state a thread asks for at once."""
+"""Number of files in one call of a thread that reads file status."""
 
 WAIT_S = 10e-6
-"""For the state of a file: what takes longer comes from a disk or a server. From memory it takes 3 us."""
+"""Mean time of one ``stat`` above which files lie on a disk or a server, in seconds. In memory: 3 us."""
 
 AT_ONCE = 4
-"""So many are asked for side by side where each is waited for."""
+"""Least number of threads that call ``stat`` where each call waits for a disk or a server."""
 
 _FIRST_LEVELS = 256
 
 
 class UnchangedFiles:
-    """What of some files needs no reading; what the listing shows to be still in its place is kept.
+    """The files of an earlier run, and which of them are unchanged and still in their place.
 
-    ``paths`` are the files that an earlier run read, ``numbers`` their rows there; of each is known whether
-    it is the ``same``, and the directories that are ``quiet`` have these files and no others.
+    Args:
+        paths: The files that the earlier run read.
+        numbers: The number of each file's row in that run.
+        same: Whether each file is unchanged.
+        began: When that run began to list files, in ms.
     """
 
     def __init__(
@@ -160,7 +166,7 @@ class UnchangedFiles:
         }
 
     def skips(self, directory: bytes) -> bool:
-        """Whether a directory need not be listed; if so, all of its rows are kept."""
+        """Return whether a directory needs no new listing; if so, keep all of its rows."""
         if directory not in self._quiet:
             return False
         which = self._places[directory]
@@ -168,7 +174,7 @@ class UnchangedFiles:
         return True
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Which of the files that a listing found must be read; the rows of the others are kept."""
+        """Return which of the listed files must be read; keep the rows of the others."""
         # Looked up by directory: nearly all are quiet, and none of their files is ever asked for.
         place_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -182,12 +188,12 @@ class UnchangedFiles:
 
     @property
     def kept(self) -> NDArray[np.int64]:
-        """The numbers of the rows to keep, once all is listed."""
+        """The numbers of the rows to keep. Complete only after the whole listing."""
         return self._numbers[self._is_unchanged]
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
-    """List what one part covers, as `list_part` does, but for unchanged files: their rows are marked."""
+    """List one part as `list_part` does, without the unchanged files: mark their rows in ``rows``."""
     for piece in groups(part, rows):
         unchanged_files = find_unchanged(piece, rows)
         for listing in list_part(piece, unchanged_files.skips):
@@ -200,7 +206,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """The part cut by its first-level names, each piece with no more than about `GROUP_ROWS` earlier rows."""
+    """Split a part by its first-level names into pieces of about `GROUP_ROWS` earlier rows each."""
     name_mask = _names_read_by(part)
     count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(name_mask, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
@@ -216,7 +222,7 @@ def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
-    """Ask for the state of all files that the earlier run read below the names of ``part``."""
+    """Read the status of all files that the earlier run read below the names of ``part``."""
     paths: list[bytes] = []
     numbers, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     usable = [np.zeros(0, np.bool_)]
@@ -238,9 +244,12 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
-    """Whether the databases of an index directory are as they were read, to their end; their rows are kept.
+    """Return whether the RocksDB databases of an index directory are unchanged; if so, mark their rows.
 
-    ``stamp`` is that of all their files now. What lies beside them says nothing of them.
+    Args:
+        directory: The index directory.
+        stamp: The stamp of all files of its databases now.
+        rows: The rows of the earlier run. Only those of files inside the databases count.
     """
     numbers = []
     for own, batch in rows.scan(["path", "state", "stamp"]):
@@ -257,7 +266,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Which rows may lie below the ``name_mask`` names of a part: all of them, and few others."""
+    """Return which rows may lie below the first-level names in ``name_mask``: all that do, and few others."""
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
     odd = pc.or_(
@@ -268,7 +277,7 @@ def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.boo
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
-    """Which of the first-level names of stock ledgers a part reads, by number."""
+    """Return which of the 256 first-level names of scope 0 a part reads, by number."""
     names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
     elsewhere_names = part.elsewhere
     return np.array(
@@ -280,7 +289,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, began: int) -> bool:
-    """Whether a directory has the files that it had when it was listed, and never a directory."""
+    """Return whether a directory did not change since it was listed and has no sub-directory."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:
@@ -291,7 +300,7 @@ def _is_quiet(directory: bytes, began: int) -> bool:
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The stamps of files as they are now, and whether there is such a file at all."""
+    """Return the stamps of files as they are now, and whether each file exists."""
     slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
     begin = perf_counter()
     file_states = [state for first in slices[:1] for state in _states(first)]

@@ -1,19 +1,19 @@
-"""How new the index of a ledger directory is at least, by its marks and by file times.
+"""Times that an index is at least as new as, from the marks of its ledger directories and from file times.
 
-A mark is a position in a journal: all that was written before it was in the index when the mark was written.
-Nothing in a journal says when. The id of a file is no time: the first file of a journal has the bookie's
-clock at its first start for an id, each later one the id before it plus one (``Journal.run``). So a mark is
-dated from below:
+A mark is a position in a journal. When the bookie wrote the mark, the index had all entries before it. A
+journal holds no times. The id of a journal file is no time either. The first file's id is the bookie's clock
+at its first start. Each later id is the one before it plus one (``Journal.run``). So the program dates a mark
+with two lower bounds:
 
-    older-journal   the newest journal file before the mark's was last written then; the mark comes after it
-    first-start     the bookie first started then, by the id of its journal files; the mark comes after it
+    older-journal   the last write to the newest journal file before the mark's file
+    first-start     the first start of the bookie, from the id of its journal files
 
-A flush ends before its mark is written. A bound that is later than the file time of the mark is none: the
-clock was ahead, or copying lost the files' times.
+A bookie writes a mark after the flush that it describes. The program ignores a bound that is later than the
+mark's file time: then the clock was ahead, or a copy lost the file times.
 
-A mark says nothing of an index that was copied, or put back, from an earlier time. RocksDB writes to its LOG
-at least every ten minutes while a bookie runs. If LOG and write-ahead log are much older than the mark, so is
-the index, and no later time is believed (`bound_by_index`).
+A mark does not show whether the index itself was copied or restored from an earlier time. RocksDB writes to
+its LOG at least every ten minutes while a bookie runs. If LOG and write-ahead log are much older than the
+mark, so is the index. The program then uses their time (`bound_by_index`).
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from auditor.model.states import TimeBasis
 
 
 class JournalTime(NamedTuple):
-    """A journal file: its id, and when it was last written to, ms."""
+    """The id of a journal file, and the time of its last write, in ms."""
 
     file_id: int
     modified: int
 
 
 class DatedIndex(NamedTuple):
-    """A time, ms, that an index is at least as new as, and what it rests on."""
+    """A time in ms that an index is not older than, and the evidence for it."""
 
     at: int
     basis: TimeBasis
 
 
 def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]) -> DatedIndex | None:
-    """Return the latest time from which on entries may be in the journal only.
+    """Return the latest time up to which the index has all entries; later ones may be in the journal.
 
     Args:
         mark: The position up to which the index has everything.
-        marked_ms: When the file of the mark was written.
+        marked_ms: When the file of the mark was written, in ms.
         journals: The files of the journal that the mark points into.
 
     Returns:
@@ -63,18 +63,21 @@ def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalT
 
 
 INDEX_LOG_MS = 15 * 60_000
-"""RocksDB dumps statistics into LOG every ten minutes (stats_dump_period_sec); BookKeeper leaves it so."""
+"""Longest time between two writes of RocksDB to its LOG, with a margin, in ms.
+
+RocksDB dumps statistics every ten minutes (stats_dump_period_sec). BookKeeper keeps this default.
+"""
 
 
 def bound_by_index(
     date: DatedIndex | None, written_ms: int | None, marked_ms: int | None
 ) -> DatedIndex | None:
-    """Return ``date``, or the earlier time at which RocksDB last wrote to an index older than its mark.
+    """Return ``date``, or the last write of RocksDB if it is earlier and well before the newest mark.
 
     Args:
-        date: A time that the index is at least as new as, by marks and journals.
-        written_ms: When RocksDB last wrote to its LOG or write-ahead log. None if nothing says.
-        marked_ms: When the newest mark was written.
+        date: A time that the index is not older than, by marks and journals.
+        written_ms: When RocksDB last wrote to its LOG or write-ahead log, in ms. None if it is not known.
+        marked_ms: When the newest mark was written, in ms.
 
     >>> date = DatedIndex(7_000_000, TimeBasis.LAST_WRITE)
     >>> bound_by_index(date, 2_000_000, 7_000_000)
@@ -91,14 +94,14 @@ def date_index(
     directories: Iterable[tuple[Mapping[str, LastMark], int | None]],
     journals: Sequence[tuple[str, Sequence[JournalTime]]],
 ) -> DatedIndex | None:
-    """Return how new the index of a whole bookie is at least.
+    """Return a time that the index of a whole bookie is not older than.
 
     Args:
-        directories: Of each ledger directory its marks by file name, and when the newest of them was written.
-        journals: Of each journal the name of its mark file, and its files.
+        directories: For each ledger directory its marks by file name, and the time of the newest one, in ms.
+        journals: For each journal the name of its mark file, and the journal's files.
 
     Returns:
-        The oldest time of any mark; None if a directory lacks one, or if nothing dates one.
+        The oldest time of any mark. None if a directory lacks a mark, or if nothing dates one.
 
     >>> marks = {"lastMark": LastMark(3, 12)}
     >>> date_index([(marks, 70), ({"lastMark": LastMark(5, 9)}, 70)], [("lastMark", [])])

@@ -1,11 +1,12 @@
-"""Whose data each directory holds, and which bookies can be read completely.
+"""Attribution of directories to bookies, and which bookies can be read completely.
 
-A directory belongs to the bookie that its VERSION names, if the cluster knows that id; else to the bookie in
-whose place it lies. So two swapped disks are each attributed to the bookie that wrote them. A place's name is
-compared with the known ids as they would be written, ':' as '_'; it is never turned back into an id.
+A directory belongs to the bookie in its VERSION cookie, if the cluster knows that id. Otherwise it belongs to
+the bookie in whose place it lies. So two swapped disks each go to the bookie that wrote them. A place's name
+is compared with the known ids in their written form, ':' as '_'. It is never converted back into an id.
 
-A bookie is ``read`` only if every index directory that its VERSION files name was found, with a VERSION that
-parses: an entry that is absent from the others could lie in the one that is not there. No I/O happens here.
+A bookie counts as ``read`` only if every index directory in its VERSION files was found, with a VERSION that
+parses. An entry that the other directories lack could lie in a directory that was not found. This module does
+no I/O.
 """
 
 from __future__ import annotations
@@ -32,12 +33,17 @@ from auditor.sources.bookies.places import PlaceFound
 
 @dataclass(frozen=True, slots=True)
 class AttributedDirectory:
-    """A row of the table ``directories``: a directory, where it lies and whose data it holds.
+    """A row of the table ``directories``: a directory, its path and the bookie that it belongs to.
 
-    ``place`` is the id in whose place it lies, ``owner`` the one its data is attributed to; each None where
-    there is none. The lists are those of its VERSION; ``configured`` is the path of these that it stands for,
-    None where that is not clear. ``role`` is journal, ledger, index or unknown; ``index_time`` is how new
-    its greatest lastMark is at least, in ms; ``damage`` says why its VERSION could not be read.
+    ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are those of its VERSION.
+
+    Attributes:
+        place: The bookie id of the place it lies in. None if the place has none.
+        role: ``journal``, ``ledger``, ``index`` or ``unknown``.
+        owner: The bookie id that its data is attributed to. None if there is none.
+        index_time: A time in ms that its greatest lastMark is not older than. None if nothing dates it.
+        damage: The reason why its VERSION could not be read. None if it was read.
+        configured: The path in its VERSION that it stands for. None if that is not clear.
     """
 
     place: str | None
@@ -59,15 +65,18 @@ class AttributedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class AttributedBookie:
-    """What was found of one bookie, and how far its index can be trusted.
+    """The directories of one bookie, and how far its index can be trusted.
 
-    ``index_directories`` are those that can be read, in configured order. ``read`` is read, partial (what
-    is found is present, all else unknown) or unread; ``reason`` says why, None when read. ``index_time`` is
-    the moment, in ms, that the oldest lastMark of its ledger directories points at; None if one has none.
-    ``suspect``: one of its ledger or index directories lies in another's place or carries another's id.
-    ``foreign_instance``: all its cookies name another cluster instance. ``absent_directories`` are configured
-    index directories that were not found or are empty, where all VERSIONs name them and nothing else keeps
-    the bookie from being read.
+    Attributes:
+        index_directories: The directories that can be read, in configured order.
+        read: ``read``, ``partial`` (an entry in it is present, all others are unknown) or ``unread``.
+        reason: Why it is not ``read``. None if it is.
+        index_time: A time in ms that its index is not older than. None if one of its ledger directories has
+            no lastMark, or if nothing dates one.
+        suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
+        foreign_instance: Whether all its cookies name another cluster instance.
+        absent_directories: Configured index directories that were not found or are empty. Filled only if all
+            VERSION files name them and nothing else keeps the bookie from being read.
     """
 
     bookie_id: str
@@ -84,9 +93,9 @@ class AttributedBookie:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """All directories, by path; and every bookie that has a place or a directory, by id.
+    """All directories by path, and by id every bookie that has a place or a directory.
 
-    ``found`` are the same directories, and those that are no bookie's, as they were found.
+    ``found`` has the same directories as they were found, and also those that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -94,7 +103,7 @@ class Attribution:
     found: tuple[OwnedDirectory, ...] = ()
 
     def ledger_directories(self, bookie_id: str) -> list[str]:
-        """A bookie's ledger directories in configured order, "" for one that was not found."""
+        """Return a bookie's ledger directories in configured order, "" for each that was not found."""
         rows = [row for row in self.directories if row.owner == bookie_id and row.ledger_dirs]
         if not rows:
             return []
@@ -110,11 +119,16 @@ def attribute(
     store_cookies: Mapping[str, Cookie],
     instance_id: str | None,
 ) -> Attribution:
-    """Say whose data each directory of ``places`` holds.
+    """Attribute each directory of ``places`` to a bookie.
 
-    ``known_ids`` are the ids that the cluster's metadata mentions: cookies, registrations, ensembles, marks.
-    ``store_cookies`` (by id) tell a bookie's directories apart only where none of its VERSION files parses.
-    Bookies that the cluster names and that have no place are not in the result.
+    Args:
+        places: The places that were found, with their directories.
+        known_ids: The ids in the cluster's metadata: cookies, registrations, ensembles, marks.
+        store_cookies: The cookies of the metadata store by id. A bookie's own VERSION files come first.
+        instance_id: The instance id of the cluster. None if it is not known.
+
+    Returns:
+        The attribution. A bookie of the cluster that has no place is not in it.
     """
     owned: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
@@ -194,7 +208,7 @@ def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> At
 
 
 def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
-    """How new a directory's greatest mark is at least, ms; None if it has none, or if nothing dates it."""
+    """Return a time in ms that a directory's greatest mark is not older than. None if nothing dates it."""
     if not directory.found.marks:
         return None
     journals = [paths.found[path].found for path in paths.journal if path in paths.found]
@@ -207,7 +221,7 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
 
 
 def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
-    """The path in a directory's own cookie that is meant by it: the one that shares most with its path."""
+    """Return the path in a directory's own cookie that shares most parts with its path. None if several."""
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
     longest = max(lengths.values(), default=0)
@@ -245,7 +259,7 @@ def _bookie(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """The index directories of a bookie that can be read, what is wrong with others, and which are absent."""
+    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
     absent: list[str] = []
@@ -269,7 +283,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
-    """Whether all that a bookie's directories say of their cluster is that it is another one."""
+    """Return whether the cookies of a bookie name cluster instances, and none is this one."""
     instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 

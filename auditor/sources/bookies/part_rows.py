@@ -1,11 +1,12 @@
-"""What one part of the index says, as rows of the table ``availability``.
+"""Rows of the table ``availability`` from one part of the index.
 
-Rows come from index files, read by several threads, and from what was passed over, in batches of up to
-`ROWS`, the size at which a Spark data source is fastest. Threads are slower for files in the page cache,
-several times faster for others: they do not share the work of Python, but they wait for the disk together.
-They also have the system fetch files ahead of reading them, which helps as much: of 20,000 cold files `cat`
-took 2.5 s, four threads 1.2 s, four that fetch ahead 0.8 s, and a single one that does 0.7 s. In the page
-cache they cost half as much time again.
+The rows come from index files, which several threads can read, and from paths that were not read. A batch has
+up to `ROWS` rows, the size at which a Spark data source is fastest.
+
+Threads are several times faster than one for files on a disk, because they wait for it together. They also
+have the system fetch files ahead. Measured with 20,000 cold files: `cat` 2.5 s, four threads 1.2 s, four
+threads that fetch ahead 0.8 s, one thread that does 0.7 s. For files in the page cache four threads are
+slower: they cost half as much time again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from auditor.sources.regular_file import visible_path
 
 
 class RowBuilder:
-    """Rows of one bookie, gathered until there are enough of them.
+    """A buffer of rows of one bookie that builds record batches.
 
     >>> rows = RowBuilder("bk1", "idx")
     >>> rows.add_skipped([SkippedPath(None, "/l0/current/notes", "stray", "is nobody's")])
@@ -53,18 +54,18 @@ class RowBuilder:
         self._passed: list[SkippedPath] = []
 
     def add_files(self, batch: IndexBatch) -> None:
-        """Add a row per file."""
+        """Add one row per file."""
         self.count += len(batch.paths)
         self._group_bytes += len(batch.groups.first) * GROUP.itemsize
         self._files.append(batch)
 
     def add_skipped(self, passed: list[SkippedPath]) -> None:
-        """Add a row for each thing that was not read."""
+        """Add one row per path that was not read."""
         self.count += len(passed)
         self._passed += passed
 
     def take_when_full(self, passed: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
-        """Add what was passed over, empty that list, and yield whenever there is enough for a batch."""
+        """Move the skipped paths from ``passed`` into the buffer; yield a batch whenever it is full."""
         while passed or self._full:
             if self._full:
                 yield self.take()
@@ -76,7 +77,7 @@ class RowBuilder:
         return self.count + BATCH_UNITS > ROWS or self._group_bytes > MAX_BATCH_BYTES
 
     def take(self) -> pa.RecordBatch:
-        """All rows so far, as one record batch; then it is empty."""
+        """Return all rows as one record batch, and empty the buffer."""
         batches = [
             rows_of_columns(
                 SCHEMA,
@@ -95,7 +96,7 @@ class RowBuilder:
 def _of_files(batches: list[IndexBatch]) -> dict[str, Any]:
     names = [path for batch in batches for path in batch.paths]
     paths = binary_array(b"".join(names), offsets_of(np.array([*map(len, names)], np.int64)), pa.string())
-    paths.validate(full=True)  # a path need not be UTF-8, and a text is
+    paths.validate(full=True)  # raises for a path that is not UTF-8, as an Arrow string must be
     standing: dict[str, Any] = {"state": IndexState.OK}
     if any(batch.faults for batch in batches):
         faults = [batch.faults.get(row, _NO_FAULT) for batch in batches for row in range(len(batch.paths))]
@@ -136,7 +137,7 @@ _NO_FAULT = (IndexState.OK, None, None)
 
 
 def read_files(pieces: Iterable[IndexFiles], threads: int) -> Iterator[IndexBatch]:
-    """Read files in order; no more is taken ahead than two pieces a thread."""
+    """Read index files in order. At most two pieces per thread are read ahead."""
     if threads <= 1:
         yield from IndexReader().read(pieces)
         return
@@ -161,7 +162,7 @@ __all__ = ["SCHEMA", "read_part"]
 
 
 def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
-    """Read what one part covers. Needs no Spark: this is also how a table is collected beside a bookie."""
+    """Read the index files or databases of one part. It needs no Spark; ``bkaudit collect`` uses it too."""
     rows = RowBuilder(part.bookie_id, part.storage)
     changed = list(check_versions(part.directories))
     passed = list(changed)
@@ -174,7 +175,7 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
             rows.add_files(batch)
             yield from rows.take_when_full(passed)
     if not changed:
-        # A disk that went away while it was read looks like a disk with fewer ledgers.
+        # A disk that was unmounted during the reading would look like one with fewer ledgers.
         passed.extend(check_versions(part.directories))
     yield from rows.take_when_full(passed)
     if rows.count:
@@ -184,7 +185,7 @@ def read_part(part: IndexPart) -> Iterator[pa.RecordBatch]:
 
 
 def _files(part: IndexPart, passed: list[SkippedPath], earlier: EarlierRows | None) -> Iterator[IndexFiles]:
-    """The files to read, piece by piece as they are read; what is not read is put aside."""
+    """Yield the files to read piece by piece; append the paths that are not read to ``passed``."""
     for listing in list_part(part) if earlier is None else list_changed(part, earlier):
         if isinstance(listing, IndexFiles):
             yield listing

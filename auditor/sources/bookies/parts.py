@@ -1,9 +1,10 @@
-"""How the indexes of a cluster are cut into tasks.
+"""The division of a cluster's indexes into tasks.
 
-A directory with a DbLedgerStorage index (RocksDB) is one task: it is read in key order. Of index files a unit
-of work is one first-level directory name (of 256; other scopes have their own) of one bookie, in all of its
-index directories together: only so can a task see which of them has a ledger's file first. A part is one
-bookie and some of these names. The driver lists only the first level; files are listed where they are read.
+A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
+the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
+have their own. One task reads a name in all index directories of the bookie. So it sees which of them has a
+ledger's file first. A part is one bookie and some of these names. The driver lists only the first level; the
+task that reads the files lists the rest.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ _OWN_DIRECTORY = re.compile(r"(ledgers|locations|locations-scoped|metadata-cache
 
 
 IDX, ROCKSDB = "idx", "rocksdb"
-"""How an index is kept: in files of its own (Interleaved, Sorted), or in RocksDB (DbLedgerStorage)."""
+"""The two kinds of index: ``.idx`` files (Interleaved, Sorted), or RocksDB (DbLedgerStorage)."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory and the SHA-256 of the VERSION that was seen in it; None if it had none.
+    """An index directory and the SHA-256 of its VERSION file when it was found; None if it had none.
 
-    It is number ``position`` (from 0) of the bookie's ``of`` index directories in configured order; on
-    DbLedgerStorage ledger L is in number L mod ``of``.
+    ``position`` is its number, from 0, among the bookie's ``of`` index directories in configured order. With
+    DbLedgerStorage, ledger L is in directory number L mod ``of``.
     """
 
     path: str
@@ -48,7 +49,8 @@ class IndexDirectory:
     def seen(
         cls, path: str, version: bytes | None, storage: str = IDX, position: int = 0, directory_count: int = 1
     ) -> IndexDirectory:
-        """
+        """Return the directory with the digest of its VERSION bytes.
+
         >>> IndexDirectory.seen("/l0", None).version_sha256 is None
         True
         """
@@ -58,10 +60,12 @@ class IndexDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Rows of an earlier run that may be taken again (`auditor.sources.bookies.earlier_rows`).
+    """The rows of an earlier run that may be reused (`auditor.sources.bookies.earlier_rows`).
 
-    ``files`` of the table availability at ``table``, a path or URI, may have rows of the bookie; that run
-    began to list at ``began``, in ms.
+    Attributes:
+        table: The path or URI of that run's table availability.
+        files: The files of the table that may have rows of the bookie.
+        began: When that run began to list files, in ms.
     """
 
     table: str
@@ -71,13 +75,19 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """What one task reads: some first-level ``names`` of one bookie's index directories, in configured order.
+    """The work of one task: some first-level ``names`` in all index directories of one bookie.
 
-    On DbLedgerStorage it is one directory, without names. A part with ``elsewhere`` reads every name that is
-    *not* in it, whatever it finds when it looks: one part of each bookie has it, so nothing that appears
-    after planning is passed over, and that part also looks for files directly in ``current``. ``threads``
-    pay where the files are not in the page cache (`auditor.sources.bookies.part_rows`). What did
-    not change since ``earlier`` is not read again.
+    With DbLedgerStorage it is one directory, without names.
+
+    Attributes:
+        directories: The index directories, in configured order.
+        names: The first-level names to read.
+        elsewhere: The names that other parts read; this part then reads every other name, and files directly
+            in ``current``. Exactly one part per bookie has it, so that no name is missed that appears after
+            planning. None in all other parts.
+        threads: Number of reading threads. More than one pays for files outside the page cache
+            (`auditor.sources.bookies.part_rows`).
+        earlier: The rows of an earlier run. Files that did not change since are not read again.
     """
 
     bookie_id: str
@@ -89,19 +99,23 @@ class IndexPart:
 
     @property
     def storage(self) -> str:
-        """How the index is kept: a part has directories of one kind."""
+        """The kind of index. All directories of a part have the same."""
         return self.directories[0].storage
 
 
 def plan_parts(
     bookies: Sequence[tuple[str, Sequence[IndexDirectory]]], part_count: int, threads: int = 1
 ) -> list[IndexPart]:
-    """Cut the index of ``bookies`` into about ``part_count`` parts, at least one per bookie; RocksDB first.
+    """Divide the indexes of ``bookies`` into about ``part_count`` parts, RocksDB first.
 
-    Each bookie is its id and its index directories in configured order.
+    Args:
+        bookies: The id and the index directories of each bookie, in configured order.
+        part_count: Wanted number of parts: 4 to 8 per core, since a task costs 20 to 50 ms.
+        threads: Number of reading threads of each part.
 
-    A bookie gets parts in proportion to its units. Ids are given out in order, so that its names hold about
-    equally many files. ``part_count`` is 4 to 8 a core: a task costs 20 to 50 ms.
+    Returns:
+        At least one part per bookie, in proportion to its first-level names. Each part has a contiguous range
+        of names. Ledger ids are assigned in order, so names hold about equally many files.
     """
     result = [
         IndexPart(bookie_id, (directory,), ())
@@ -132,15 +146,15 @@ def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
         try:
             names.update(list_current(directory.path)[0])
         except OSError:
-            # The part with `elsewhere` lists it again, and says so if it still cannot.
+            # The part with `elsewhere` lists it again, and reports a second failure.
             continue
     return sorted(names)
 
 
 def list_current(directory: str) -> tuple[list[str], list[str]]:
-    """Names in ``current``: directories that may hold index files, and files that are none of a bookie's.
+    """Return two lists of names in ``current``: possible index directories, and files that no bookie writes.
 
-    The bookie's own files and its RocksDB directories are left out. Raises OSError.
+    Neither has the bookie's own files and RocksDB directories. Raises OSError.
     """
     with os.scandir(Path(directory, "current")) as entries:
         directories, strays = [], []
@@ -154,7 +168,7 @@ def list_current(directory: str) -> tuple[list[str], list[str]]:
 
 
 def is_database(name: str) -> bool:
-    """Whether a directory of that name in ``current`` is one that RocksDB keeps.
+    """Return whether a directory of that name in ``current`` holds RocksDB databases.
 
     >>> is_database("locations"), is_database("ranges"), is_database("0")
     (True, True, False)

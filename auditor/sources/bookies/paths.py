@@ -1,12 +1,13 @@
-"""Which of a bookie's directories are its journal, ledger and index directories, in which order.
+"""The roles of a bookie's directories (journal, ledger or index) and their configured order.
 
-Its VERSION files say so, with the paths of the bookie's own machine, ``/data/bk3/ledgers0``; here they lie
-somewhere below a place. A path is matched by its longest suffix: the directory whose path shares the most
-parts with it, counted from the end. Where two share equally many, or none shares any, it is not matched, and
-the reason is kept: a guess could turn another directory's data into losses.
+A bookie's VERSION files name its directories with the paths of the bookie's own machine, such as
+``/data/bk3/ledgers0``. On this machine they lie somewhere below a place. A path is matched by its longest
+suffix: with the directory that shares the most parts with it, counted from the end. If two directories share
+equally many parts, or none shares any, the path stays unmatched with a reason. A guess could count another
+directory's entries as lost.
 
-Where VERSION files disagree every directory that one of them names is asked for: a disk too many is asked for
-in vain, a disk too few would turn into losses.
+If VERSION files disagree, the program asks for every directory that one of them names. To ask for a disk too
+many does no harm. To ask for a disk too few would report its entries as lost.
 """
 
 from __future__ import annotations
@@ -22,19 +23,20 @@ from auditor.sources.bookies.places import DeclaredRole, DirectoryFound
 Key = TypeVar("Key")
 
 NOT_FOUND = "no such directory was found"
-"""Why a path has no directory, where none is like it."""
+"""The reason for a path that no directory resembles."""
 
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[Key]):
-    """``found``: the directory of each path that has one; ``reasons``: why each other path has none."""
+    """The matched directory of each path (``found``), and why each other path has none (``reasons``)."""
 
     found: dict[str, Key]
     reasons: dict[str, str]
 
 
 def path_parts(path: str) -> tuple[str, ...]:
-    """
+    """Return the parts of a path.
+
     >>> path_parts("/data/bk3/ledgers0/")
     ('data', 'bk3', 'ledgers0')
     """
@@ -42,7 +44,7 @@ def path_parts(path: str) -> tuple[str, ...]:
 
 
 def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
-    """How many parts two paths share, counted from the end.
+    """Return the number of parts that two paths share, counted from the end.
 
     >>> shared_parts(("data", "disk1", "ledgers"), ("bk1", "disk1", "ledgers"))
     2
@@ -56,9 +58,14 @@ def shared_parts(path: Sequence[str], inside: Sequence[str]) -> int:
 
 
 def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> PathMatches[Key]:
-    """Match the paths of a cookie with directories, each given by the parts of its path from its place on.
+    """Match the paths of a cookie with directories.
 
-    A directory answers to one path only: to the one it shares most with.
+    Args:
+        paths: Paths in a cookie.
+        directories: For each directory the parts of its path, from its place on.
+
+    Returns:
+        The matches. A directory matches only one path, the one it shares most parts with.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
     >>> match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
@@ -96,7 +103,15 @@ Paths = tuple[str, ...]
 
 @dataclass(slots=True)
 class OwnedDirectory:
-    """A directory attributed to a bookie: its cookie or the damage of it, and in whose place it lies."""
+    """A directory that is attributed to a bookie.
+
+    Attributes:
+        found: The directory as it was found.
+        cookie: Its VERSION. None if it cannot be read.
+        damage: The reason why its VERSION cannot be read. None if it can.
+        place_id: The bookie id of the place it lies in. None if the place has none.
+        declared: The roles that inventories give it.
+    """
 
     found: DirectoryFound
     cookie: Cookie | None
@@ -113,7 +128,7 @@ class OwnedDirectory:
 def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> PathMatches[OwnedDirectory]:
     """Match paths with directories, those with ``current`` first.
 
-    An empty one of the same name may be a mount point that lacks its disk.
+    An empty directory of the same name may be a mount point without its disk.
     """
     by_path = {directory.found.path: directory for directory in owned}
     matches: dict[str, OwnedDirectory] = {}
@@ -132,10 +147,15 @@ def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> 
 
 @dataclass(frozen=True, slots=True)
 class BookiePaths:
-    """A bookie's paths by role in configured order, the directory of each that was found, and why others not.
+    """A bookie's configured paths by role, in configured order, and the directories that match them.
 
-    ``roles`` are by directory path: ledger before index before journal where one directory is several.
-    ``journals_differ``: not all VERSIONs name the same journal directories; ``indexes_differ`` likewise.
+    Attributes:
+        found: The directory of each path that has one.
+        reasons: Why each other path has none.
+        roles: The role of each directory, by its path. If one directory has several roles, ledger wins over
+            index and index over journal.
+        journals_differ: Whether the VERSION files name different journal directories.
+        indexes_differ: Whether the VERSION files name different index directories.
     """
 
     journal: Paths
@@ -151,9 +171,12 @@ class BookiePaths:
 def paths_of(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> BookiePaths:
-    """Match the paths that a bookie's cookies name with the directories attributed to it.
+    """Match the paths in a bookie's cookies with the directories attributed to it.
 
-    ``store_cookie`` stands in where none of its VERSION files parses.
+    Args:
+        bookie_id: The bookie. None for directories that belong to no bookie.
+        owned: The directories attributed to it.
+        store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses.
     """
     cookies = _telling(bookie_id, owned, store_cookie)
     lists = {
@@ -182,7 +205,7 @@ def paths_of(
 def _telling(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
-    """The cookies that count: its own before an unknown id's, those of disks before those of journals."""
+    """Return the cookies that count: the bookie's own before others, those of ledger disks first."""
     directory_cookies = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
     disks = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
@@ -193,7 +216,7 @@ def _telling(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Whether a directory's own cookie calls it a journal and nothing else."""
+    """Return whether a directory is a journal and nothing else, by the inventory or by its own cookie."""
     if directory.declared:
         return all(declared_role.role == "journal" for declared_role in directory.declared)
 
@@ -204,7 +227,7 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
 
 
 def _union(lists: Iterable[Paths]) -> Paths:
-    """Every path once, those of the commonest list first."""
+    """Return every path once, those of the most frequent list first."""
     ranked = [paths for paths, _ in Counter(lists).most_common()]
     return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
 
@@ -212,7 +235,7 @@ def _union(lists: Iterable[Paths]) -> Paths:
 def _match(
     lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
-    """Match by suffix, directories with ``current`` first; then by position where an inventory gives one."""
+    """Match by suffix, directories with ``current`` first, then by position in an inventory."""
     matched = match_directories(_union(lists.values()), owned)
     matches, reasons = matched.found, matched.reasons
     matched_ids = {id(directory) for directory in matches.values()}

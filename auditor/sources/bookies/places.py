@@ -1,25 +1,25 @@
-"""The places where bookies' directories lie on this machine's disks, and what stands in them.
+"""The places on this machine's disks that hold bookies' directories, and the state of each directory.
 
-A place is where one bookie's directories are kept: a sub-directory of a directory of bookies, named after the
-bookie's id with ':' written '_'; or a bookie's entry in an inventory file. Nothing here says whose data a
-directory holds: its VERSION decides that (`auditor.sources.bookies.owners`).
+A place holds the directories of one bookie. It is a sub-directory of a directory of bookies, or a bookie's
+entry in an inventory file. A sub-directory is named after the bookie's id with ':' written '_'. This module
+does not decide which bookie a directory belongs to: `auditor.sources.bookies.owners` does, by its VERSION.
 
     bookies/                     the source
         bk-a_3181/               a place
             journal/current/     a directory of the bookie, found by its ``current``
             ledgers0/current/
 
-    [bookies."bk-a:3181"]                                # of an inventory file
+    [bookies."bk-a:3181"]                                # in an inventory file
     journal = ["/mnt/a/journal"]
     ledgers = ["/mnt/a/ledgers0", "/mnt/a/ledgers1"]     # in configured order
     index = ["/mnt/a/index0", "/mnt/a/index1"]           # only where indexDirectories is configured
 
     current/lastMark      the mark of the only journal directory
-    current/lastMark.0    of the first of several, and so on; a ledger's journal is its id modulo their number
+    current/lastMark.0    the mark of the first of several; a ledger's journal is its id modulo their number
 
-A bookie replays each of its journals from the greatest mark that any of its ledger directories has of it, or
-from the beginning where none has one. How new an index is at least, its marks and file times
-say (`auditor.sources.bookies.mark_times`).
+A bookie replays each journal from the greatest mark for it in any ledger directory. Without a mark it replays
+the journal from the beginning. `auditor.sources.bookies.mark_times` dates an index by its marks and file
+times.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from auditor.sources.bookies.mark_times import JournalTime
 from auditor.sources.regular_file import is_directory, open_regular, read_toml, visible_path
 
 ROLES = {"journal": "journal", "ledgers": "ledger", "index": "index"}
-"""The lists of an inventory entry, and the role of the directories in each."""
+"""The keys of an inventory entry, and the role of the directories in each list."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredRole:
-    """What an inventory says of a directory: its role, and its position among the ``of`` of that role."""
+    """The role of a directory in an inventory, and its position among the ``of`` directories of that role."""
 
     path: str
     role: str
@@ -56,9 +56,10 @@ class DeclaredRole:
 
 
 def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
-    """Read which directories each bookie has; relative paths count from the file's own directory.
+    """Read an inventory: the directories of each bookie. Relative paths start at the file's directory.
 
-    Raises `UsageError` for a file that is not an inventory, naming the entry at fault.
+    Raises:
+        UsageError: the file is not an inventory; the text names the entry at fault.
     """
     try:
         content = read_toml(file)
@@ -94,14 +95,14 @@ def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
 
 
 Marks = Mapping[str, LastMark]
-"""The marks of one directory, by the name of the file."""
+"""The marks of one directory, by file name."""
 
 LAST_MARK = "lastMark"
 _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """The lastMark files of a directory; what cannot be read, or is not a mark, the server ignores too.
+    """Read the lastMark files of a directory. As the server does, skip those that cannot be read or decoded.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -117,7 +118,7 @@ def read_marks(directory: str) -> dict[str, LastMark]:
 
 
 def mark_name(journal: int, journals: int) -> str:
-    """The file that keeps the mark of one of a bookie's journals.
+    """Return the name of the file with the mark of journal number ``journal`` of ``journals``.
 
     >>> mark_name(0, 1), mark_name(0, 2)
     ('lastMark', 'lastMark.0')
@@ -126,7 +127,7 @@ def mark_name(journal: int, journals: int) -> str:
 
 
 def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark, ...]:
-    """From where a bookie would replay each of its ``journals``.
+    """Return the position from which a bookie would replay each of its ``journals`` journals.
 
     >>> replay_marks([{"lastMark": LastMark(5, 9)}, {"lastMark": LastMark(5, 12)}, {}], 1)
     (LastMark(file_id=5, offset=12),)
@@ -139,35 +140,41 @@ def replay_marks(directories: Iterable[Marks], journals: int) -> tuple[LastMark,
 
 
 MAX_DEPTH = 6
-"""How far below a place a directory is looked for: a copy of a whole file tree has four levels or so."""
+"""Greatest number of levels below a place that are searched. A copy of a whole file tree has about four."""
 
 MAX_DIRECTORIES = 10_000
-"""Directories looked into below one place; a bookie has a few dozen, more is not a bookie's place."""
+"""Largest number of directories that are searched below one place. A bookie has a few dozen."""
 
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOT_UTF8 = "its name is not UTF-8"
 
 MAX_VERSION_BYTES = 1 << 20
-"""A VERSION file larger than this is not a cookie."""
+"""Largest size of a VERSION file, in bytes. A larger file is not a cookie."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFound:
-    """A directory of a place: with ``current`` a bookie's, without it any other.
+    """A directory of a place. With ``current`` it is a bookie's directory, without it any other.
 
-    ``version`` are the bytes of ``current/VERSION``; where they could not be read, ``version_error`` says
-    why. ``marks`` are its lastMark files by name, and ``marked_ms`` is when the newest of them was written,
-    in ms. ``unclean`` is whether DIRTY lies in it, which a bookie from 4.15 on puts there when it starts and
-    takes away once all it has is flushed; None where that is not known. ``inside`` are the parts of its path
-    from the place on, the place's name first. ``declared`` is what an inventory says it is. One without
-    ``current`` is worth knowing only where a cookie names it: a wiped disk looks like that.
+    A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
 
-    ``version_absent``: it surely has no VERSION; false where it could not be looked for. ``empty`` is then
-    whether nothing lies in its ``current``, None where nobody knows; ``old_data`` whether it has no
-    ``current`` and keeps files of before layout 3 itself. ``index_alone``: it has a VERSION, and no mark,
-    journal, entry log or database, as directories of an index apart from the ledgers. ``journal_times`` are
-    the journal files in it, and when each was last written to. ``index_written_ms`` is when RocksDB last
-    wrote to its LOG or write-ahead log of the locations in it, in ms; None where neither is there.
+    Attributes:
+        inside: The parts of its path from the place on, the place's name first.
+        version: The bytes of ``current/VERSION``. None if they could not be read.
+        version_error: Why they could not be read. None if they could.
+        marked_ms: When the newest lastMark file was written, in ms. None without one.
+        declared: Its role in an inventory. None without an inventory.
+        version_absent: Whether it certainly has no VERSION. False if that could not be checked.
+        empty: Without VERSION, whether ``current`` is empty. None if it is not known.
+        old_data: Whether it has no ``current`` and holds files of a layout before 3 itself.
+        marks: Its lastMark files by name.
+        unclean: Whether DIRTY lies in it. A bookie from 4.15 on creates DIRTY when it starts and removes it
+            once it has flushed everything. None if it is not known.
+        index_alone: Whether it has a VERSION, but no mark, journal, entry log or database, as a separate
+            index directory does.
+        journal_times: Its journal files, and the last write to each.
+        index_written_ms: When RocksDB last wrote to the LOG or write-ahead log of ``locations``, in ms. None
+            if neither exists.
     """
 
     path: str
@@ -189,12 +196,12 @@ class DirectoryFound:
 
     @property
     def cookie(self) -> tuple[Cookie | None, str | None]:
-        """What its VERSION says, or why that cannot be read."""
+        """The decoded VERSION, or the reason why it cannot be read."""
         return (None, self.version_error) if self.version is None else cookie_codec.read(self.version)
 
     @property
     def lacks_disk(self) -> bool:
-        """Whether nothing is in it, or it is not there though an inventory names it."""
+        """Whether the directory is empty, or an inventory names it and it does not exist."""
         not_found = self.version_error == os.strerror(errno.ENOENT)
         is_absent = not_found and not (self.has_current or self.version_absent)
         return is_absent or (bool(self.empty) and not self.old_data)
@@ -202,9 +209,12 @@ class DirectoryFound:
 
 @dataclass(frozen=True, slots=True)
 class PlaceFound:
-    """A place and its directories. ``gaps`` are (path, reason) of what could not be listed or was left out.
+    """A place and its directories.
 
-    ``names_bookie`` is set where ``name`` is a bookie's id as it is written (an inventory), not a file name.
+    Attributes:
+        name: A directory's name, or an id in an inventory.
+        names_bookie: Whether ``name`` is a bookie's id as written in an inventory.
+        gaps: (path, reason) for each path that could not be listed or was left out.
     """
 
     name: str
@@ -215,11 +225,13 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources``, in the order given, each source's by name.
+    """List the places of ``sources`` in the given order, and those of one source by name.
 
     A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
-    ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`. Raises `UsageError` for one that
-    does not exist.
+    ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`.
+
+    Raises:
+        UsageError: a source does not exist.
 
     >>> find_places(["/no/such/place"])
     Traceback (most recent call last):
@@ -265,7 +277,7 @@ def _inventory(source: Path) -> Iterator[PlaceFound]:
 
 
 def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
-    """Find the directories below a place, those with ``current`` and others; nothing below a ``current``."""
+    """Return the directories below a place, and the gaps. Do not descend into ``current``."""
     directories: list[DirectoryFound] = []
     gaps: list[tuple[str, str]] = []
     inodes: set[tuple[int, int]] = set()
@@ -326,7 +338,7 @@ def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> 
 
 
 def _logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
-    """The journal files in a directory, and whether it may have a journal or an entry log."""
+    """Return the journal files in a directory, and whether it may have a journal or an entry log."""
     journals, has_log = [], False
     try:
         with os.scandir(current) as entries:
@@ -349,7 +361,7 @@ def _empty(current: Path) -> bool | None:
 
 
 def _old_data(path: str) -> bool:
-    """Whether files of before layout 3 lie where ``current`` should be (Java: checkDirectoryStructure)."""
+    """Return whether files of a layout before 3 lie beside ``current`` (Java: checkDirectoryStructure)."""
     try:
         with os.scandir(path) as entries:
             return any(
@@ -360,7 +372,7 @@ def _old_data(path: str) -> bool:
 
 
 def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """The bytes of a VERSION, why they could not be read, and whether it is not there at all."""
+    """Return the bytes of a VERSION, why they could not be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
@@ -374,13 +386,13 @@ def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 
 def _marked_ms(current: Path) -> int | None:
-    """When lastMark was last written, of any journal."""
+    """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
     # Unknown is the careful answer: nothing missing on this bookie is then more than suspect.
     return _newest_ms(current, "lastMark*")
 
 
 def _newest_ms(directory: Path, *patterns: str) -> int | None:
-    """When the newest of some files was written, ms; None without any, and where one went meanwhile."""
+    """Return when the newest of some files was written, in ms. None without files, or if one vanished."""
     try:
         files = (file for pattern in patterns for file in directory.glob(pattern))
         return max((file.stat().st_mtime_ns // 1_000_000 for file in files), default=None)

@@ -1,12 +1,12 @@
-"""What each ``--bookies`` is: bookies' directories, collections of them, or the bookies themselves.
+"""The kinds of ``--bookies``: bookies' directories, collections of their tables, and running bookies.
 
 /mnt/bookies            a directory with one sub-directory per bookie
-bookies.toml            an inventory: where the directories of each bookie lie
+bookies.toml            an inventory: the paths of each bookie's directories
 /collected/bk-a         a collection, which `bkaudit collect` wrote
 /collected              a directory of collections
 '/collected/*/monday'   a glob of collections
 s3://bucket/collected   any of the last three on another file system
-rpc:                    the bookies that are registered, asked over the wire
+rpc:                    the registered bookies, which the program asks over the network
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from auditor.sources.regular_file import is_directory, visible_path
 RPC = "rpc:"
 _GLOB = frozenset("*?[")
 _BEGUN = "places/part-00000.parquet"
-"""A directory with this and without a manifest is a collection that was not finished."""
+"""The first file of a collection. A directory that has it and no manifest is an unfinished collection."""
 
 
 @dataclass(frozen=True, slots=True)
 class BookieSources:
-    """The sources by kind, each kind in the order given.
+    """The sources by kind, each kind in the given order.
 
-    ``directories`` are those of `auditor.sources.bookies.places.find_places`, inventories among them;
-    ``collections`` are paths or URIs of one collection each; ``rpc`` is whether to ask running bookies.
+    Attributes:
+        directories: Sources for `auditor.sources.bookies.places.find_places`, inventories among them.
+        collections: Paths or URIs of one collection each.
+        rpc: Whether to ask running bookies.
     """
 
     directories: tuple[str, ...]
@@ -46,9 +48,10 @@ class BookieSources:
 
 
 def split_sources(sources: Sequence[str]) -> BookieSources:
-    """Say what each source is. Raises `UsageError` for one that does not exist or is invalid.
+    """Sort the sources by kind. An unfinished collection counts as a collection.
 
-    Which collections are whole is not looked at here: an unfinished one is one.
+    Raises:
+        UsageError: a source does not exist or is invalid.
 
     >>> split_sources(["rpc:"])
     BookieSources(directories=(), collections=(), rpc=True)
@@ -80,7 +83,7 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
 
 
 def _collections(source: str) -> list[str] | None:
-    """The collections that a source stands for; None where it is a local path of another kind."""
+    """Return the collections that a source stands for. None if it is a local path of another kind."""
     local = "://" not in source
     where = str(Path(source).absolute()) if local else source.rstrip("/")
     files, base, type_ = _look(where)
@@ -114,7 +117,7 @@ def _look(where: str) -> tuple[Any, str, fs.FileType]:
 
 
 def _are_collections(paths: list[str]) -> list[str]:
-    """Those of some paths, all on one file system, that are collections, begun ones too."""
+    """Return those of some paths on one file system that are collections, unfinished ones too."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
@@ -124,12 +127,13 @@ def _are_collections(paths: list[str]) -> list[str]:
 
 
 def _collections_below(paths: list[str]) -> list[str]:
-    """Those of some directories that are collections.
+    """Return those of some directories that are collections.
 
-    One that cannot be looked into is none if no other is: it may be a bookie's, which is then unread.
+    A directory that cannot be listed is not a collection if no other one is. It may be a bookie's, and that
+    bookie is then unread.
 
     Raises:
-        OSError: one cannot be looked into, and others are collections.
+        OSError: one cannot be listed, and others are collections.
     """
     try:
         return _are_collections(paths)
@@ -156,7 +160,7 @@ def _directories(files: Any, base: str) -> list[str]:
 
 
 def _expand(pattern: str) -> list[str]:
-    """The directories that match a pattern, in order; a part of the path is matched as a shell does it."""
+    """Return the directories that match a glob pattern, in order. A shell's rules hold for each part."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if _GLOB & set(part))
     prefixes = ["/".join(parts[:first])]

@@ -1,8 +1,8 @@
-"""The index of every bookie as a Spark table, and bookies' directories named by their path alone.
+"""The index of every bookie as a Spark data source (``bookkeeper_indexes``).
 
-An audit knows a cluster's bookies from its metadata, and keeps a table of how far each was read. Who reads
-indexes by name has the rows of ``availability`` only, so what those cannot show is a row too: a ``gap`` of
-the bookie that is not whole, or of nobody where nothing says whose a directory is.
+An audit knows a cluster's bookies from its metadata, and records how far it read each one. A user of this
+data source sees only rows of ``availability``. So it adds rows with state ``gap``: for a bookie that was not
+read completely, and for a directory without a known bookie.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from auditor.sources.metadata.stores import open_store
 FORMAT = "bookkeeper_indexes"
 OPTIONS = ("bookies", "metadata", "credentials", "tasks")
 TASKS = 8
-"""How many tasks read the files of all bookies, where nobody says."""
+"""Default number of tasks that read the files of all bookies."""
 
 
 class Unread(NamedTuple):
-    """Something that no row of ``availability`` shows; ``bookie_id`` None: nobody knows whose it is."""
+    """A path that could not be read completely. ``bookie_id`` is None if its bookie is not known."""
 
     bookie_id: str | None
     path: str
@@ -47,24 +47,24 @@ class Unread(NamedTuple):
 
 
 class NamedSources(NamedTuple):
-    """Everything that the options of `OPTIONS` name."""
+    """The parts to read and the unread paths that the options of `OPTIONS` lead to."""
 
     parts: list[IndexPart]
     unread: list[Unread]
 
 
 def find_indexes(options: Mapping[str, str]) -> NamedSources:
-    """Find the bookies that ``bookies`` names, and cut their indexes into about ``tasks`` parts.
+    """Find the bookies in the option ``bookies``, and divide their indexes into about ``tasks`` parts.
 
-    ``bookies`` is one directory with a sub-directory for each bookie, or an inventory file, or a JSON list of
-    such paths. A bookie is known by its VERSION cookies, and by ``metadata`` where that is given.
+    ``bookies`` is a directory with a sub-directory for each bookie, an inventory file, or a JSON list of such
+    paths. Bookies are known by their VERSION cookies, and by the option ``metadata`` if it is given.
 
     >>> find_indexes({"bookies": "/no/such/place"})
     Traceback (most recent call last):
     auditor.errors.UsageError: --bookies /no/such/place: no such directory or file
 
     Raises:
-        UsageError: an option that is unknown or is invalid.
+        UsageError: an option is unknown or invalid.
         StoreError: the metadata cannot be read.
     """
     for option in options:
@@ -85,13 +85,13 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
 
 
 def gaps_of(unread: Sequence[Unread]) -> pa.RecordBatch:
-    """What could not be read, as rows of ``availability``."""
+    """Return the unread paths as rows of ``availability``."""
     rows = [{"state": IndexState.GAP, **gap._asdict()} for gap in unread]
     return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
 
 
 class _Store(NamedTuple):
-    """What a metadata store says of bookies."""
+    """The bookie ids, cookies and instance id of a metadata store."""
 
     ids: frozenset[str] = frozenset()
     cookies: Mapping[str, Cookie] = {}
@@ -144,7 +144,7 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
 
 
 def _directories(text: str) -> tuple[str, ...]:
-    """The paths of the option: paths may hold commas, so only a JSON list means several."""
+    """Return the paths in the option ``bookies``. Only a JSON list gives several: paths may hold commas."""
     paths = [text]
     if text.startswith("["):
         try:
@@ -171,12 +171,14 @@ def _tasks(options: Mapping[str, str]) -> int:
 
 
 class IndexSource(NamedSource):
-    """What each bookie holds of each ledger, read from its index files: the table ``availability``.
+    """The entries that each bookie holds of each ledger, from its index: the table ``availability``.
 
-    Options: ``bookies``, a directory with one sub-directory per bookie, or an inventory file, or a JSON list
-    of such paths; ``metadata``, a metadata URI whose cluster knows more bookies than their own cookies name,
-    with ``credentials`` as for `auditor.sources.metadata.spark_source`; ``tasks``, about how many read it
-    (default 8).
+    Options:
+        bookies: A directory with one sub-directory per bookie, an inventory file, or a JSON list of such
+            paths.
+        metadata: A metadata URI. Its cluster may know more bookies than the cookies in the directories name.
+        credentials: As for `auditor.sources.metadata.spark_source`.
+        tasks: About how many tasks read the files (default 8).
 
     Use: ``spark.read.format("bookkeeper_indexes").option("bookies", "/mnt/bookies").load()``
     """
@@ -185,38 +187,38 @@ class IndexSource(NamedSource):
     format_name = FORMAT
 
     def reader(self, schema: StructType) -> IndexSourceReader:
-        """A reader of what is found where the options say."""
+        """Return a reader of the indexes that the options name."""
         return IndexSourceReader(*find_indexes(dict(self.options)))
 
 
 @dataclass(frozen=True)
 class IndexPartition(InputPartition):
-    """The part that one task reads."""
+    """The part of the index that one task reads."""
 
     part: IndexPart
 
 
 @dataclass(frozen=True)
 class UnreadPartition(InputPartition):
-    """What could not be read completely, told in one task."""
+    """The unread paths, which one task reports as rows."""
 
     unread: tuple[Unread, ...]
 
 
 class IndexSourceReader(DataSourceReader):
-    """Travels to the workers, so it holds values, never open files."""
+    """The reader that Spark sends to its workers. It holds values and never open files."""
 
     def __init__(self, parts: Sequence[IndexPart], unread: Sequence[Unread]) -> None:
         self._parts = parts
         self._unread = tuple(unread)
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One per part, and one for what could not be read."""
+        """Return one partition per part, and one for the unread paths."""
         unread_partitions = [UnreadPartition(self._unread)] if self._unread else []
         return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
+        """Yield the rows of one partition."""
         # Where there is no part, Spark asks for a partition of its own, which is empty.
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)

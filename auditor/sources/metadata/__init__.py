@@ -1,7 +1,7 @@
-"""Where a cluster's metadata comes from: running stores, their files, and dumps."""
+"""Sources of a cluster's metadata: running stores, their files, and dumps."""
 
 import os
 
-# gRPC reads it at its import, and would write every failed handshake to standard error; here each becomes an
-# error in words.
+# gRPC reads this variable at its import. Otherwise it writes every failed handshake to standard error; this
+# program raises an error instead.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")

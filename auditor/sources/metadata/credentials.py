@@ -1,6 +1,6 @@
-"""Who an audit is to metadata stores and bookies: one TOML file of users, passwords and certificates.
+"""Credentials for metadata stores and bookies: one TOML file of users, passwords and certificates.
 
-    [zookeeper.digest]                  # addauth digest; what ACLs of the scheme digest name
+    [zookeeper.digest]                  # addauth digest, for ACLs of the scheme digest
     user = "auditor"
     password_env = "ZK_PASSWORD"        # the value of that environment variable
 
@@ -10,7 +10,7 @@
     password = "..."
 
     [zookeeper.tls]                     # this section, even an empty one, means TLS
-    ca = "ca.pem"                       # paths start at the directory that this file is in
+    ca = "ca.pem"                       # paths are relative to the directory of this file
     certificate = "auditor.pem"
     key = "auditor.key"
 
@@ -22,29 +22,29 @@
     ca = "ca.pem"
 
     [oxia]
-    token_env = "OXIA_TOKEN"            # of OpenID Connect, as `authorization: Bearer` sends it
+    token_env = "OXIA_TOKEN"            # OpenID Connect token, sent as `authorization: Bearer`
 
     [oxia.tls]
     ca = "ca.pem"
 
-    [bookies.tls]                       # no bookie is talked to in clear then
+    [bookies.tls]                       # then no connection to a bookie is plain
     ca = "ca.pem"
     certificate = "auditor.pem"
     key = "auditor.key"
-    check_hostname = true               # false unless given, as BookKeeper's own client has it
+    check_hostname = true               # default: false, as in BookKeeper's own client
 
     [bookies.sasl]                      # DIGEST-MD5, or GSSAPI
     mechanism = "DIGEST-MD5"
     user = "bookkeeper-auditor"
     password_env = "BOOKIE_PASSWORD"
 
-    [ledgers]                           # the password that applications give their ledgers: of HMAC digests
+    [ledgers]                           # the ledger password of the applications, for HMAC digests
     password_env = "LEDGER_PASSWORD"
 
-Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Secrets are
-read where they are used, in each task, and go nowhere: no repr shows them, no error repeats them, and they
-refuse to be pickled. As ssh does with a private key, a file that has a secret written in it and that others
-may read is refused, not warned of; root's own file may be readable by its group, as mounted secrets are.
+Every key that holds text may be written ``<key>_env`` instead, naming an environment variable. Each
+task reads the secrets that it uses. No repr shows them, no error repeats them, and they cannot be
+pickled. A file that contains a secret and that others may read is an error, like a private key for
+ssh. A file of root may be readable by its group, as mounted secrets are.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ from typing import Any, NoReturn
 from auditor.sources.metadata.secret_file import SecretFile, Section
 
 VARIABLE = "BKAUDIT_CREDENTIALS"
-"""The environment variable that names the file where no option does."""
+"""Environment variable that names the credentials file if no option does."""
 
 MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
 
 class _Stays:
-    """What is read in every process by itself and never sent to one."""
+    """Base class of secrets that cannot be pickled. Each process reads them by itself."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ class Login(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_Stays):
-    """How a SASL client logs in: with ``login`` (DIGEST-MD5), or as ``principal`` by a ticket (GSSAPI)."""
+    """A SASL login: with ``login`` (DIGEST-MD5), or as ``principal`` with a ticket (GSSAPI)."""
 
     mechanism: str
     login: Login | None = None
@@ -91,10 +91,10 @@ class Sasl(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Tls(_Stays):
-    """Files in PEM form, as absolute paths; ``ca`` None: the system's authorities.
+    """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's authorities.
 
-    ``certificate`` and ``key`` are the client's, for servers that ask for one. ``verify`` False takes any
-    server for the right one; ``check_hostname`` False takes any that the authority signed.
+    ``certificate`` and ``key`` are the client's, for servers that ask for them. With ``verify`` False any
+    server is accepted. With ``check_hostname`` False any server with a valid certificate is accepted.
     """
 
     ca: str | None = None
@@ -107,7 +107,7 @@ class Tls(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperCredentials(_Stays):
-    """Any of the three, or all of them."""
+    """Credentials for ZooKeeper: any of the three, or all of them. None: not configured."""
 
     digest: Login | None = None
     sasl: Sasl | None = None
@@ -116,7 +116,7 @@ class ZooKeeperCredentials(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class EtcdCredentials(_Stays):
-    """``login`` None: no user; ``tls`` None: a plain connection."""
+    """Credentials for etcd. ``login`` is None without a user; ``tls`` is None for a plain connection."""
 
     login: Login | None = None
     tls: Tls | None = None
@@ -124,7 +124,7 @@ class EtcdCredentials(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class OxiaCredentials(_Stays):
-    """``token`` None: no login; ``tls`` None: a plain connection."""
+    """Credentials for Oxia. ``token`` is None without a login; ``tls`` is None for a plain connection."""
 
     token: str | None = field(default=None, repr=False)
     tls: Tls | None = None
@@ -132,7 +132,7 @@ class OxiaCredentials(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class BookieCredentials(_Stays):
-    """``tls`` None: connections in clear; ``sasl`` None: no login."""
+    """Credentials for bookies. ``tls`` is None for plain connections; ``sasl`` is None without a login."""
 
     tls: Tls | None = None
     sasl: Sasl | None = None
@@ -140,14 +140,14 @@ class BookieCredentials(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class LedgerCredentials(_Stays):
-    """``password`` None: none is known."""
+    """The password of the ledgers; None if none is configured."""
 
     password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials(_Stays):
-    """What one file says; empty where there is no file."""
+    """The content of a credentials file; all defaults without a file."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
     etcd: EtcdCredentials = field(default_factory=EtcdCredentials)
@@ -157,20 +157,20 @@ class Credentials(_Stays):
 
 
 def credentials_file(path: str | None) -> str | None:
-    """The absolute path of the file that an option or BKAUDIT_CREDENTIALS names; None where neither does."""
+    """Return the absolute path that an option or BKAUDIT_CREDENTIALS names; None if neither does."""
     chosen = path or os.environ.get(VARIABLE)
     return str(Path(chosen).absolute()) if chosen else None
 
 
 def read_credentials(path: str | None) -> Credentials:
-    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names; none at all is no credentials.
+    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names. Without either, return defaults.
 
     >>> Login("auditor", "a secret")
     Login(user='auditor')
 
     Raises:
-        UsageError: no such file, not TOML, an unknown key, a wrong value, others may read it; the message
-            names file and key, never a value.
+        UsageError: there is no such file, it is not TOML, it has an unknown key or a wrong value, or others
+            may read it. The message names file and key, never a value.
     """
     chosen = credentials_file(path)
     if chosen is None:

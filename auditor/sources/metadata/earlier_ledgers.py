@@ -1,13 +1,13 @@
-"""What an earlier run read of a running etcd's ledgers, for the one that reads only what has changed since.
+"""An earlier run's ledger rows of a running etcd, for a run that reads only the changes since.
 
-The rows lie in some Parquet files of that run's table ``ledgers``, in the order of their keys from file to
-file. A part is a few neighbouring files, and the keys from the first of them to the first of the next part;
-its rows come piece by piece, each with the range of keys that it stands for. Together the pieces cover every
-key once, those too that no row is of.
+The rows are in Parquet files of that run's table ``ledgers``, in the order of their keys from file to
+file. A part is a few neighbouring files. Its range of keys ends at the first key of the next part.
+Its rows come in pieces, each with its range of keys. Together the pieces cover every key once, also
+keys without a row.
 
-Only ledgers in their places come. Of anything else (stray keys, values that no message held) a row does not
-tell for sure under which key it lay; where a table has such rows, its pieces may lack keys. A store
-that can say what has not changed since is a `ComparableStore`.
+Only ledgers in their places are reused. For other rows (stray keys, values that no message held) it
+is uncertain under which key they were. If a table has such rows, its pieces may lack keys. A store
+that reports changes since an earlier run is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -31,22 +31,25 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History, Part
 
 PIECE_ROWS = 5_000
-"""Rows of a piece: for each the server goes through all of its keys, as it does for a page of so many."""
+"""Largest number of rows in a piece.
+
+The server goes through all keys of a piece, as for a page of that size.
+"""
 
 BATCH_ROWS = 4 * PIECE_ROWS
-"""Rows in memory at once."""
+"""Largest number of rows in memory."""
 
 PIECE_BYTES = 8 << 20
-"""Rows that are larger come in smaller pieces: so are their values, which the server holds meanwhile."""
+"""Largest size of a piece's rows, in bytes. It also limits the values that the server holds meanwhile."""
 
 _FILES_AT_ONCE = 16
 
 _FIRST_ROWS = 1_024
-"""Rows that are read at a time until the first ledger of a file is found."""
+"""Number of rows to read at a time until the first ledger of a file is found."""
 
 
 class LedgerFile(NamedTuple):
-    """A file of the table, and the first path of a ledger in it."""
+    """A file of the table, and the path of the first ledger in it."""
 
     name: str
     first: str
@@ -54,19 +57,19 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files of ``table`` that have ledgers, in order; ``whole`` if no row is of anything else."""
+    """The files of ``table`` that have ledgers, in order. ``whole``: they have rows of nothing else."""
 
     table: str
     files: tuple[LedgerFile, ...]
     whole: bool
 
     def to_json(self) -> str:
-        """As an option of a data source."""
+        """Return this as JSON, for an option of a data source."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> EarlierLedgers:
-        """The inverse of `to_json`.
+        """Read the result of `to_json`.
 
         >>> earlier = EarlierLedgers("/runs/1/tables/ledgers", (LedgerFile("part-0", "/a"),), True)
         >>> EarlierLedgers.from_json(earlier.to_json()) == earlier
@@ -77,7 +80,10 @@ class EarlierLedgers:
         return cls(document["table"], files, document["whole"])
 
     def balance(self, start: bytes, end: bytes, part_count: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
-        """At most ``part_count`` lots of neighbouring files, each with its range of the keys in all."""
+        """Return at most ``part_count`` groups of neighbouring files, each with its range of keys.
+
+        The ranges cover everything from ``start``, and before ``end``.
+        """
         count = max(1, min(part_count, len(self.files)))
         edges = [len(self.files) * number // count for number in range(count + 1)]
         groups = [EarlierLedgers(self.table, self.files[a:b], self.whole) for a, b in pairwise(edges)]
@@ -86,7 +92,7 @@ class EarlierLedgers:
 
 
 class EarlierPiece(NamedTuple):
-    """All ledgers that a range of keys had, from ``start``, and before ``end``, as rows of `LEDGERS`."""
+    """The keys from ``start``, and before ``end``, and all ledgers that they had, as rows of `LEDGERS`."""
 
     start: bytes
     end: bytes
@@ -110,12 +116,12 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
 def pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
-    """The rows of a lot's files, piece by piece, with ranges that cover it end to end.
+    """Yield the rows of some files piece by piece. The ranges of the pieces cover ``start`` to ``end``.
 
-    ``columns`` are some of `LEDGERS`: path, version and status at least.
+    ``columns`` are some of `LEDGERS`, at least path, version and status.
 
     Raises:
-        RunError: a file is missing, cut, damaged, or of another schema, or its rows are not in order.
+        RunError: a file is missing, cut, damaged or of another schema, or its rows are not in order.
     """
     waiting: pa.RecordBatch | None = None
     least = start
@@ -133,11 +139,11 @@ def pieces(
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Rows of ledgers in their places, never none, few and small enough for a piece."""
+    """Yield batches of rows of ledgers in their places. No batch is empty or larger than a piece."""
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
-            # One bound for the file: batches go on over the ends of small row groups.
+            # One limit for the file, because a batch can span several small row groups.
             bounds = [whole_batch_rows(file.metadata, group, BATCH_ROWS) for group in groups]
             most = min(bounds, default=BATCH_ROWS)
             for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
@@ -149,9 +155,9 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """The file if it has ledgers in their places, and whether it has nothing else.
+    """Return the file, or None if it has no ledger in its place, and whether it has nothing else.
 
-    The columns decide, never the footer's statistics: Arrow ends the process where a footer is damaged.
+    This reads the columns, not the footer's statistics: Arrow ends the process if a footer is damaged.
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
@@ -168,13 +174,13 @@ def _is_listed(ledgers: pa.RecordBatch) -> pa.BooleanArray:
 
 @runtime_checkable
 class ComparableStore(Protocol):
-    """A store that can be asked what has changed since a ledger was read, and gives rows of that ledger."""
+    """A store that can report the changes since an earlier run, and reuse that run's rows."""
 
     def history(self) -> History:
-        """Which history it shows; after `MetadataStore.cluster`."""
+        """Return the history that the store shows. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers as `MetadataStore.parts` does, along what an earlier run read of them."""
+        """Cut the ledgers into parts like `MetadataStore.parts`, along the files of an earlier run."""
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of such a part as they are now; those of the earlier run where nothing has changed."""
+        """Return the current rows of such a part. Unchanged rows come from the earlier run."""

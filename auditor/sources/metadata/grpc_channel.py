@@ -1,4 +1,4 @@
-"""Channels of gRPC to a metadata store: plain, or with the TLS that the credentials file has for it."""
+"""gRPC channels to a metadata store: plain, or with the TLS of the credentials file."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from auditor.sources.regular_file import read_regular
 
 
 def open_channel(address: str, tls: Tls | None, message_limit: int) -> Any:
-    """Make a channel to a server, which connects at its first call.
+    """Open a channel to a server. It connects at its first call.
 
     Args:
         address: HOST:PORT of the server.
-        tls: what the credentials file has for it; None is a plain connection.
-        message_limit: bytes of the largest answer that is taken.
+        tls: the store's TLS files in the credentials file; None for a plain connection.
+        message_limit: size of the largest answer to accept, in bytes.
 
     Raises:
         StoreError: a file that the credentials name cannot be read.
     """
     options = [
         ("grpc.max_receive_message_length", message_limit),
-        # Or a new channel would inherit how long the one before it was going to wait.
+        # Without this a new channel would inherit the back-off of the one before it.
         ("grpc.use_local_subchannel_pool", 1),
     ]
     if tls is None:
         return grpc.insecure_channel(address, options)
-    files = (tls.ca, tls.key or tls.certificate, tls.certificate)  # one may hold both
+    files = (tls.ca, tls.key or tls.certificate, tls.certificate)  # one file may contain both
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(*map(_read_file, files)), options)
 
 

@@ -1,4 +1,4 @@
-"""What each bookie should hold of each ledger of a batch, as the column ``replicas`` of the table ledgers."""
+"""The column ``replicas`` of the table ledgers: the entries that each bookie should hold of each ledger."""
 
 from __future__ import annotations
 
@@ -18,9 +18,17 @@ _CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
 
 
 def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListArray:
-    """One entry for every bookie of every ledger, with the entries it should hold."""
+    """Return, for each ledger, one element per bookie with the entries that it should hold.
+
+    Args:
+        columns: decoded metadata of some ledgers.
+        undecidable: mask of the ledgers whose metadata does not say who should hold what.
+
+    Returns:
+        A list array of `REPLICA`, one list for each ledger, in the order of the bookie ids.
+    """
     n_ledgers = len(columns.segment_counts)
-    # Members by the order of the ids: a row must not depend on what else is in its batch.
+    # Members in the order of their ids: a row must not depend on other rows of its batch.
     order = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
@@ -30,7 +38,7 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
     segment = np.repeat(np.arange(len(seats_of_segment)), seats_of_segment)
     heads = np.cumsum(seats_of_segment) - seats_of_segment
     index = np.arange(len(member)) - heads[segment]
-    # A ledger's seats by bookie: what the segments ask of one lies together, in order.
+    # Sort the seats of each ledger by bookie, so that those of one bookie are adjacent and in order.
     span = len(order) or 1
     keys = ledger_of_segment[segment] * span + member
     place = np.argsort(keys, kind="stable")
@@ -46,7 +54,7 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
             last=judged[segment],
             index=index[place],
             ensemble_size=size,
-            # A row that breaks a quorum rule is not judged; its sets are empty whatever stands here.
+            # A row that breaks a quorum rule is not judged; its sets are empty with any quorum.
             write_quorum=np.clip(columns.write_quorum[ledger], 1, size),
         )
     )
@@ -70,13 +78,13 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
 def _judged_ends(
     columns: LedgerColumns, undecidable: NDArray[np.bool_], ledger_of_segment: Longs
 ) -> tuple[Longs, NDArray[np.bool_]]:
-    """The last judged entry of each segment, and whether the segment is the open end of its ledger.
+    """Return the last judged entry of each segment, and whether the segment is the open end of its ledger.
 
-    Closed: the entry before the next segment, and never past the last entry (several segments may begin
-    after it). Others: what a writer may still be sending is left out, a write quorum of entries before the
-    last segment and all of that segment. A writer begins a segment at the entry after the last one that was
-    acknowledged (`LedgerHandle.ensembleChangeLoop`), so that every later segment shows that the entries
-    before it were acknowledged, however short the segments are.
+    Closed ledgers: a segment ends before the next one, and never after the last entry (several segments
+    may begin after it). Other ledgers: a writer may still be sending the last write quorum of entries
+    before the last segment, and all of that segment; these are not judged. A writer begins a segment at
+    the entry after the last acknowledged one (`LedgerHandle.ensembleChangeLoop`). So every later segment
+    proves that the entries before it were acknowledged, however short the segments are.
     """
     first = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]
@@ -87,7 +95,7 @@ def _judged_ends(
     is_last[:-1] = ledger_of_segment[1:] != ledger_of_segment[:-1]
     before_next = np.append(first[1:], 0) - 1
     closed_end = np.where(is_last, last_entry, np.minimum(before_next, last_entry))
-    # The first entry of the last segment, at every segment of its ledger; a ledger may have no segment.
+    # For every segment, the first entry of its ledger's last segment. A ledger may have no segment.
     last_begins = first[is_last][np.cumsum(is_last) - is_last]
     history_end = np.minimum(before_next, last_begins - 1 - quorum)
     open_segment_end = np.where(is_last, first - 1, np.maximum(history_end, first - 1))

@@ -1,7 +1,8 @@
-"""Rows of the table ledgers from znodes: decoded metadata, and beside it what each bookie should hold.
+"""Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
 
-The expected entries are made here, where the numbers already lie in arrays, and travel with their ledger: a
-later stage only has to unfold them. Damage is a column: every znode of the ledger tree becomes a row.
+This module computes the expected entries, because the numbers are in arrays here, and keeps them in
+the row of the ledger. A later stage only unfolds them. Damage is a column: every ledger znode becomes
+a row.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _NUMBERS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry
 
 
 def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
-    """The columns that follow from the bytes of the metadata alone, by their names.
+    """Return the columns that depend on the metadata's bytes alone, by name.
 
     >>> open_ledger = b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n"
     >>> arrays = metadata_arrays(decode_batch([open_ledger, b"?"]))
@@ -55,7 +56,7 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
 
 
 def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
-    """The columns that say what could not be read, and where it went wrong."""
+    """Return the columns with the reason why a record could not be read, and the byte offset of the fault."""
     rows = len(columns.format)
     if not columns.damage:
         return {"damage": pa.nulls(rows, pa.string()), "damage_offset": pa.nulls(rows, pa.int64())}
@@ -67,7 +68,7 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
 
 
 def name_column(names: Sequence[str | None], places: Longs) -> pa.Array:
-    """A column of names, each given by its place.
+    """Return a column of names by their indexes in ``names``.
 
     >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
@@ -151,7 +152,7 @@ LEDGERS = schema_of(
 )
 _AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
-"""What a second scan keeps of each row: enough to see what stood still."""
+"""Columns that a second scan keeps of each row: enough to see which ledgers did not change."""
 
 _VALUES = (
     *("scope_id", "ledger_id", "path", "version", "status", "low", "high", "damage", "format", "state"),
@@ -159,15 +160,18 @@ _VALUES = (
     *("metadata_ctime", "custom_metadata", "segments"),
 )
 LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field("value", pa.binary())])
-"""What a comparison of two stores reads: the metadata, and the bytes that they are kept as."""
+"""Columns for a comparison of two stores: the metadata, and its stored bytes."""
 
 PATH_OF_LAYOUT = "a path of layout "
-"""How ``damage`` of a record begins that lies where another layout keeps ledgers; the layout follows."""
+"""Beginning of ``damage`` for a record at a path of another layout; the layout's name follows."""
 
 MAX_ENTRY = 1 << 50
-"""Thirty years of a million entries per second; what the fold refuses begins at eight times this."""
+"""Largest entry id that is compared: thirty years of a million entries per second.
 
-# Such a ledger still says plainly who should hold what.
+The fold of expected entries refuses ids from eight times this number on.
+"""
+
+# With these broken rules it is still clear which bookies should hold which entries.
 _HARMLESS_RULES = {"segment-gap"}
 
 _OK, _BROKEN, _UNREADABLE = range(3)
@@ -177,9 +181,9 @@ _STATUS = LISTED
 def ledger_rows(
     batch: ZnodeBatch, root: str, layout: LayoutKind, schema: pa.Schema = LEDGERS
 ) -> pa.RecordBatch:
-    """Turn one batch of the ledger tree into rows of `LEDGERS`; inner znodes leave none, damaged ones do.
+    """Turn a batch of the ledger tree into rows of ``schema``. Inner znodes give no row, damaged ones do.
 
-    With `LEDGERS_AGAIN` for ``schema`` the rows have these columns alone, at less than half the cost.
+    With `LEDGERS_AGAIN` the rows have only those columns, at less than half the cost.
     """
     prefix = f"{root}/" if root != "/" else root
     start = len(prefix)
@@ -214,7 +218,7 @@ def _decode_rows(
     arrays: dict[str, Any] = {
         "scope_id": scopes[positions],
         "ledger_id": ids[positions],
-        # The path of a ledger is text for sure.
+        # The path of a ledger is always ASCII.
         "path": paths.octets.taken(positions).arrow().cast(pa.string()),
         **_standing(batch, positions),
         "status": name_column(_STATUS, status),
@@ -238,9 +242,9 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Call a ledger damaged that ends beyond what can be compared: no writer ever got there.
+    """Mark a ledger as damaged if it ends beyond `MAX_ENTRY`. No writer ever got that far.
 
-    One such run would have to be cut into more int32 pieces than a batch may have.
+    One such run would need more int32 pieces than a batch may have.
     """
     owner = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
     begin_late = owner[columns.segment_firsts > MAX_ENTRY]
@@ -249,7 +253,7 @@ def _refuse_endless(columns: LedgerColumns) -> None:
 
 
 def _standing(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
-    """What the store says of some rows, whatever their data are."""
+    """Return the columns that come from the store itself: version, changes and times."""
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
         "version": batch.version[positions],
@@ -275,13 +279,13 @@ def _misplaced_rows(
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
         "undecidable": True,
-        # Which other layout keeps a ledger there; null where none does.
+        # The other layout that keeps a ledger at this path; null without one.
         "damage": [layout and f"{PATH_OF_LAYOUT}{layout}" for layout in (places[row].layout for row in rows)],
     }
 
 
 def _scope_of(place: Place) -> int | None:
-    """The scope of a place's ids; null where it has none."""
+    """Return the scope of a place's ids; None if it stands for no ids."""
     return None if place.low is None and place.ledger_id is None else place.scope_id
 
 
@@ -291,7 +295,7 @@ def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
         "scope_id": [_scope_of(place) for place in spans],
         "path": [path for path, _ in batch.gaps],
         "status": LedgerStatus.GAP,
-        # Below what is no place of this layout there are no ledgers.
+        # Null if this layout has no ledgers at or below the path.
         "low": [place.low for place in spans],
         "high": [place.high for place in spans],
         "undecidable": True,

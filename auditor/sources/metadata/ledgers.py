@@ -1,4 +1,4 @@
-"""Metadata of single ledgers, straight from a store: without Spark, and without a run."""
+"""Metadata of single ledgers, read directly from a store, without Spark and without a run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _TREES = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL
 
 @dataclass(frozen=True, slots=True)
 class StoredLedger:
-    """A ledger's record; ``metadata`` is None where ``damage`` says why.
+    """A ledger's record. If it cannot be decoded, ``metadata`` is None and ``damage`` has the reason.
 
-    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps none.
+    ``ctime`` and ``mtime`` are the store's, in ms; None in etcd, which keeps no times.
     """
 
     ledger: LedgerId
@@ -47,11 +47,13 @@ class StoredLedger:
 
 
 def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None) -> StoredLedger:
-    """The record of one ledger. A live store is asked for one path; a saved one is read until it is found.
+    """Return the record of one ledger.
+
+    A live store is asked for one path. A saved one is read until the ledger is found.
 
     Raises:
         UsageError: the store has no such ledger.
-        StoreError: the store cannot be read, or may have the ledger where it could not be read.
+        StoreError: the store cannot be read, or the ledger may be in a place that cannot be read.
     """
     check_reachable(uri, options)
     with closing(open_store(uri, options)) as store:
@@ -84,10 +86,10 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
 def list_ledgers(
     uri: str, scope_id: int = 0, options: StoreOptions | None = None
 ) -> Iterator[StoredLedger | tuple[str, str]]:
-    """Every ledger of one scope, in the store's order; (path, reason) for what was not listed or is not a
-    path.
+    """Yield every ledger of one scope, in the store's order.
 
-    What could be of this scope counts as of it.
+    Yield (path, reason) instead for a path that was not listed, or is no ledger's path. A path whose
+    scope is uncertain counts as one of this scope.
 
     Raises:
         StoreError: the store cannot be read.
@@ -119,9 +121,18 @@ def list_ledgers(
 def read_paths(
     store: MetadataStore, layout: LayoutKind, tree: Tree, paths: Collection[str]
 ) -> tuple[dict[str, tuple[bytes, int]], list[tuple[str, str]]]:
-    """Bytes and version of those of these absolute paths of a tree that are there; and gaps, as batches have.
+    """Read some paths of a tree. Call `MetadataStore.cluster` first.
 
-    After `MetadataStore.cluster`. A running store is asked for them alone, a saved one read to its end.
+    A running store is asked for these paths alone. A saved one is read to its end.
+
+    Args:
+        store: any metadata store.
+        layout: the layout of its ledgers.
+        tree: the tree that the paths belong to.
+        paths: absolute paths.
+
+    Returns:
+        Data and version of each path that exists, and gaps: (path, reason).
 
     Raises:
         StoreError: the store cannot be read.
@@ -139,20 +150,20 @@ def read_paths(
 
 
 def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
-    """What says that any znode may be missing: a dump that was cut lacks what came after."""
+    """Return gaps that concern any znode, such as the end of a dump that was cut off."""
     cut = [(store.root, nodes.cut)] if nodes.cut is not None else []
     return [*cut, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
 def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
-    """Where a layout keeps a ledger, below the root."""
+    """Return the path of a ledger below the root, in a layout."""
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
     return ledger_path.to_scoped_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
-    """Where the other layouts of a ZooKeeper tree keep a ledger of scope 0; none of a scope, none in etcd."""
+    """Return the paths of a ledger in the other ZooKeeper layouts; none with a scope, and none in etcd."""
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
     own = to_path(layout, ledger.id)
@@ -161,12 +172,12 @@ def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, 
 
 
 def _may_be_in(place: Place, scope_id: int) -> bool:
-    """Whether a place is of a scope, or could be; what is no place of the layout could be of any."""
+    """Return whether a place may belong to a scope. A path that fits no layout may belong to any."""
     return place.kind == "other" or place.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
-    """Parts that show these paths of a tree: of a running store them alone, of a saved one all."""
+    """Return parts that contain these paths of a tree. A running store reads nothing else."""
     if isinstance(store, WatchableStore):
         return store.parts_of(paths, _PARTS)
     if isinstance(store, OnePathStore):

@@ -1,4 +1,4 @@
-"""Rows of the table marks, from a batch of znodes below ``underreplication``: marks, directories, locks."""
+"""Rows of the table marks, from znodes below ``underreplication``: marks, directories and locks."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ MARKS = schema_of(
 
 
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
-    """Turn one batch of the tree of marks into rows of `MARKS`; damaged znodes leave one too.
+    """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
-    A directory leaves a row only where it has no children, or none in this batch and its source does not
-    count them: another batch may have them then.
+    A directory gives a row only if it has no children. If the source does not count children, it gives a
+    row if this batch has none of them; another batch may have some.
     """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
 
 
 def _times(values: NDArray[np.int64]) -> list[int | None]:
-    """Times in ms; None where the store keeps none (etcd)."""
+    """Return times in ms; None for those that the store does not keep (etcd)."""
     return [None if value == NO_TIME else value for value in values.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Where else a saved store keeps a BookKeeper cluster, for messages about a root that it does not have."""
+"""Other roots of BookKeeper clusters in a saved store, for messages about a root that it does not have."""
 
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
@@ -6,7 +6,7 @@ from urllib.parse import quote
 from auditor.model.amounts import first_names
 
 MAX_ROOTS = 20
-"""So many roots are looked for; a message names the first `ROOTS_NAMED`."""
+"""Largest number of roots to look for; a message names the first `ROOTS_NAMED`."""
 
 ROOTS_NAMED = 3
 
@@ -14,11 +14,11 @@ OWN_MARKERS = ("layout", "instanceid")
 """Keys that every cluster of BookKeeper's own etcd driver has below its scope."""
 
 PATH_MARKERS = ("LAYOUT", "INSTANCEID")
-"""What every cluster has below its root in ZooKeeper, and in etcd where Pulsar's own driver keeps it."""
+"""Names that every cluster has below its root in ZooKeeper, and in etcd with Pulsar's own driver."""
 
 
 def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH_MARKERS) -> list[str]:
-    """Return the roots below which some of these paths are a cluster's markers, in their order.
+    """Return the roots that have markers of a cluster among ``paths``, in the order of the paths.
 
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
     ['/bk/one', '/two']

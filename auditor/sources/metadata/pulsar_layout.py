@@ -1,8 +1,8 @@
-"""Whether a store without a LAYOUT znode has the layout of Pulsar's own metadata driver.
+"""Detection of the layout of Pulsar's own metadata driver, in a store without a LAYOUT znode.
 
-BookKeeper writes LAYOUT before anything else. Pulsar's driver (`PulsarLedgerManagerFactory`) never does: it
-has one layout, the two hierarchical trees, so that the missing znode is no sign of damage. 13 of 13 published
-data sets of Pulsar clusters have none.
+BookKeeper writes LAYOUT before anything else. Pulsar's driver (`PulsarLedgerManagerFactory`) never
+writes it: that driver has one layout, the two hierarchical trees. So the missing znode is no sign of
+damage. 13 of 13 published data sets of Pulsar clusters have none.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from auditor.sources.metadata.store import ClusterNodes, MetadataStore, Neighbou
 from auditor.sources.metadata.uri import METADATA_STORE
 
 PULSAR_TREE = "managed-ledgers"
-"""The tree of topics, beside BookKeeper's root: every store that a broker has used has it."""
+"""Tree of topics beside BookKeeper's root. Every store that a broker has used has it."""
 
 _REGISTRATION_PLACES = ("available", "cookies")
-"""Where bookies register. In etcd no key stands for either: each is there if a bookie is."""
+"""Names below which bookies register. In etcd they have no key of their own, only keys below them."""
 
 
 def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
-    """Return whether the store has no LAYOUT and looks as Pulsar's driver leaves it.
+    """Return whether the store has no LAYOUT and looks like one of Pulsar's driver.
 
-    That the ledgers lie in the two trees is not known here: a scan shows it.
+    This does not check that the ledgers are in the two trees; a scan does.
 
     Args:
         store: the store, after `MetadataStore.cluster`.
-        cluster: what that returned.
+        cluster: the result of that call.
     """
     if not store.keeps_marks or "LAYOUT" in cluster.nodes:
-        return False  # BookKeeper's etcd driver has another layout, and LAYOUT decides where it is
+        return False  # BookKeeper's etcd driver has its own layout, and an existing LAYOUT decides
     if store.uri.layout not in (None, LayoutKind.HIERARCHICAL):
         return False
     tops = {path.partition("/")[0] for path in cluster.nodes}
@@ -37,7 +37,7 @@ def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
 
 
 def _belongs_to_pulsar(store: MetadataStore) -> bool:
-    """Whether the URI names Pulsar's driver, or Pulsar keeps its topics beside BookKeeper's root."""
+    """Return whether the URI names Pulsar's driver, or Pulsar's topics lie beside BookKeeper's root."""
     if store.uri.text.startswith(METADATA_STORE):
         return True
     try:

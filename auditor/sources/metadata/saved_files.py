@@ -1,4 +1,4 @@
-"""Files of saved metadata: unpacked while they are read, recognised by their first bytes, read once.
+"""Files of saved metadata: recognised by their first bytes, and unpacked while they are read.
 
     offset  bytes                       kind
     0       1f 8b                       gzip, which is unpacked
@@ -12,9 +12,9 @@
     0       fd "7zXZ" 00, "BZh"         xz, bzip2
     257     "ustar"                     tar
 
-The bytes decide, never the name. Offsets are those of what a file holds. A packed file is unpacked from its
-beginning to be read anywhere. Where it is cut or damaged, what comes before is read, and
-`UnpackedFile.damage` says what is wrong with the rest.
+The bytes decide, never the name. Offsets count unpacked bytes. To read a packed file at an offset, it
+is unpacked from its beginning. If it is cut or damaged, the bytes before the damage are read, and
+`UnpackedFile.damage` describes the damage.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 GZIP, ZSTD = "gzip", "zstd"
 
 PIECE = 1 << 16
-"""Bytes that are unpacked at a time; the same in every pass, so that damage shows at the same offset."""
+"""Number of bytes to unpack at a time. Every pass uses the same, so damage appears at the same offset."""
 
 UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
-"""A file that holds more than so many times its own bytes, and so many bytes besides, is none of metadata."""
+"""Factor and base in bytes of `most_unpacked`: a file that unpacks to more is not metadata."""
 
 _STEP = 4096  # bytes of a packed file that are given to the decoder at a time: damage loses what one holds
 _TAIL = 64  # the last bytes of a packed file, among them its checksum, are given one by one
@@ -48,7 +48,7 @@ _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
 def packing(head: bytes) -> str | None:
-    r"""What a file that begins with ``head`` is packed with: gzip, zstd, or None.
+    r"""Return the packing of a file that begins with ``head``: gzip, zstd, or None.
 
     >>> packing(b"\x1f\x8b\x08"), packing(b"{")
     ('gzip', None)
@@ -57,13 +57,13 @@ def packing(head: bytes) -> str | None:
 
 
 def packing_of(path: Path) -> str | None:
-    """What a file is packed with, by its first bytes. Raises OSError."""
+    """Return the packing of a file by its first bytes; None if it is not packed. Raises OSError."""
     with open_regular(path) as file:
         return packing(file.read(4))
 
 
 def most_unpacked(packed: int) -> int:
-    """How many bytes a packed file of so many may hold.
+    """Return the largest number of bytes that a packed file of ``packed`` bytes may unpack to.
 
     >>> most_unpacked(1000)
     67358864
@@ -72,7 +72,7 @@ def most_unpacked(packed: int) -> int:
 
 
 class _Steps(io.RawIOBase):
-    """A packed file in small steps: the decoder forgets what it made of a step in which it finds damage."""
+    """A packed file, read in small steps. If the decoder finds damage, it loses its output of that step."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -80,22 +80,22 @@ class _Steps(io.RawIOBase):
         self._tail = path.stat().st_size - _TAIL
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """A few bytes, fewer than wanted; none at the end."""
+        """Return a few bytes, fewer than ``size``; none at the end."""
         remaining_bytes = self._tail - self._file.tell()
         return self._file.read(min(remaining_bytes, _STEP) if remaining_bytes > 0 else 1)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
         super().close()
 
 
 class UnpackedFile(io.RawIOBase):
-    """What a file packed with ``kind`` holds, from its beginning on; at ``damage`` it ends."""
+    """The unpacked content of a file packed with ``kind``. It ends at the damage, if there is any."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -108,11 +108,11 @@ class UnpackedFile(io.RawIOBase):
         self._pending_bytes = b""
 
     def readable(self) -> bool:
-        """It is."""
+        """Return True."""
         return True
 
     def readinto(self, buffer: Buffer) -> int:
-        """Fill a part of ``buffer``; 0 at the end, which may be where the damage is."""
+        """Fill a part of ``buffer``. Return 0 at the end of the file, or at the damage."""
         view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
@@ -129,7 +129,7 @@ class UnpackedFile(io.RawIOBase):
         return len(chunk)
 
     def _rest(self) -> bytes:
-        """What lies between the last whole piece and the damage, read byte by byte."""
+        """Read byte by byte from the end of the last whole piece to the damage."""
         octets = bytearray()
         with _stream(self._path, self.kind) as again:
             for _ in range(self._pieces):
@@ -142,7 +142,7 @@ class UnpackedFile(io.RawIOBase):
         return bytes(octets)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._stream.close()
         super().close()
 
@@ -155,7 +155,11 @@ def _stream(path: Path, kind: str) -> NativeFile:
 
 @contextmanager
 def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], UnpackedFile | None]]:
-    """A file from ``offset`` on; where it is packed, unpacked, and what knows of damage. Raises OSError."""
+    """Open a file at an unpacked offset. Raises OSError.
+
+    Yields:
+        The stream, and for a packed file the `UnpackedFile` that reports damage, else None.
+    """
     kind = packing_of(path)
     if kind is None:
         with open_regular(path) as file:
@@ -170,9 +174,9 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
 
 
 def held_bytes(path: Path) -> int:
-    """How many bytes a file holds, unpacked. Reads a packed file to its end. Raises OSError.
+    """Return the unpacked size of a file, in bytes. Reads a packed file to its end. Raises OSError.
 
-    One more where it is damaged, so that who reads as far as this comes to the damage.
+    The result is one larger for a damaged file. So a caller that reads this far meets the damage.
     """
     if packing_of(path) is None:
         return path.stat().st_size
@@ -184,11 +188,11 @@ def held_bytes(path: Path) -> int:
 
 
 HEAD = 4096
-"""Bytes that are looked at."""
+"""Number of bytes that decide the kind of a file."""
 
 
 class FileKind(NamedTuple):
-    """What something seems to be, and what to do with it; None where nothing better is known."""
+    """The apparent kind of a file, and how to read it; ``way_out`` is None if there is no advice."""
 
     words: str
     way_out: str | None = None
@@ -216,7 +220,7 @@ _DUMP = FileKind("a dump", "dump:///FILE?root=/ledgers reads it")
 
 
 def kind_of_bytes(head: bytes) -> FileKind:
-    r"""What something that begins with ``head`` seems to be.
+    r"""Return the apparent kind of a file that begins with ``head``.
 
     >>> kind_of_bytes(b"PAR1...").words, kind_of_bytes(b"").words, kind_of_bytes(b"\x80\xff\x00").words
     ('a Parquet file', 'empty', 'binary data of a kind that this program does not know')
@@ -238,12 +242,12 @@ def kind_of_bytes(head: bytes) -> FileKind:
 
 
 def is_binary(kind: FileKind) -> bool:
-    """Whether a magic says that it is a file of some other format."""
+    """Return whether the first bytes identified another known format."""
     return kind in _KNOWN_BINARY
 
 
 def file_kind(path: Path) -> FileKind:
-    """What the file at ``path`` seems to be; what a packed one holds. Raises OSError."""
+    """Return the apparent kind of the file at ``path``; for a packed file, of its content. Raises OSError."""
     if path.is_dir():
         inner = path / "version-2"
         if any((inner if inner.is_dir() else path).glob("snapshot.*")):
@@ -264,7 +268,7 @@ def file_kind(path: Path) -> FileKind:
 
 
 def not_a(what: str, path: Path, instead: str) -> str:
-    """To tell who named a file that is not ``what``; ``instead`` is the way out if its kind has none."""
+    """Return the message for a file that is not ``what``; ``instead`` is the advice if its kind has none."""
     try:
         kind = file_kind(path)
     except OSError as error:
@@ -273,14 +277,14 @@ def not_a(what: str, path: Path, instead: str) -> str:
 
 
 Content = TypeVar("Content")
-"""What a store keeps of its files on the driver."""
+"""Type of the data that a store keeps of its files on the driver."""
 
 
 class SavedStore(ABC, Generic[Content]):
-    """Metadata in files: the part of `auditor.sources.metadata.store.MetadataStore` that follows from it.
+    """Base class of stores that read metadata from files.
 
-    ``_path`` is the file or directory. What `_read_files` makes of it is read when it is asked for first, and
-    kept until `close`.
+    ``_path`` is the file or directory. The store calls `_read_files` at the first use and keeps its
+    result until `close`.
     """
 
     live = False
@@ -296,11 +300,11 @@ class SavedStore(ABC, Generic[Content]):
         """Read the files, on the driver."""
 
     def moment_lost(self) -> bool:
-        """Never: what is saved stays."""
+        """Return False: files do not change."""
         return False
 
     def close(self) -> None:
-        """Forget what was read; the store may be used again."""
+        """Drop the data read so far. The store may be used again."""
         self._content = None
 
     def _load(self) -> Content:

@@ -1,6 +1,6 @@
-"""A TOML file that may have secrets in it: each key is asked for by name, and the rest is refused.
+"""A TOML file that may contain secrets. Callers read keys by name, and unread keys are errors.
 
-Errors name the file and the key, never a value.
+Error messages name the file and the key, never a value.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from auditor.sources.regular_file import MAX_TOML_BYTES, open_regular, parse_tom
 
 
 class SecretFile:
-    """A TOML file and whether a secret is written in it.
+    """A TOML file. ``holds_secrets`` is true once a caller read a secret that is written in it.
 
     Raises:
-        UsageError: no such file, or not TOML.
+        UsageError: there is no such file, or it is not TOML.
     """
 
     def __init__(self, path: Path) -> None:
@@ -37,10 +37,10 @@ class SecretFile:
         self.top = Section(self, "", values)
 
     def end(self) -> None:
-        """Refuse what nothing asked for, and a file with a secret in it that others may read, as ssh does.
+        """Refuse unread keys, and a file with a secret in it that others may read, as ssh does.
 
         Raises:
-            UsageError: it is such a file.
+            UsageError: the file has such a key, or such permissions.
         """
         for section in self.sections:
             section.end()
@@ -56,7 +56,7 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file; what is taken out of it is known, and the rest is refused by `end`."""
+    """One table of the file. Callers read its keys; `end` refuses the keys that nobody read."""
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file
@@ -66,11 +66,11 @@ class Section:
         file.sections.append(self)
 
     def has(self, key: str) -> bool:
-        """Whether the key is given, as itself or as ``<key>_env``."""
+        """Return whether the key is present, as itself or as ``<key>_env``."""
         return key in self._values or f"{key}_env" in self._values
 
     def section(self, key: str) -> Section | None:
-        """The section of that name inside this one; None if there is none."""
+        """Return the section of that name inside this one; None if there is none."""
         self._known_keys.append(key)
         values = self._values.get(key)
         if values is None:
@@ -80,7 +80,7 @@ class Section:
         return Section(self._file, self._place(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
-        """Text, as it stands there or from the variable that ``<key>_env`` names; None: not given."""
+        """Return the text of a key, or of the variable that ``<key>_env`` names; None without either."""
         self._known_keys += [key, f"{key}_env"]
         value, variable = self._values.get(key), self._values.get(f"{key}_env")
         for name, setting in ((key, value), (f"{key}_env", variable)):
@@ -97,14 +97,14 @@ class Section:
         return value
 
     def require(self, key: str, secret: bool = False) -> str:
-        """Text that must be given."""
+        """Return the text of a key that must be present."""
         value = self.text(key, secret)
         if value is None:
             self.wrong(key, "it is needed here")
         return value
 
     def flag(self, key: str, default: bool = True) -> bool:
-        """true or false; ``default`` if it is not given."""
+        """Return a boolean; ``default`` if the key is absent."""
         self._known_keys.append(key)
         value = self._values.get(key, default)
         if not isinstance(value, bool):
@@ -112,7 +112,7 @@ class Section:
         return value
 
     def file(self, key: str) -> str | None:
-        """The path of a file that exists, from the directory of the TOML file on."""
+        """Return the path of an existing file, relative to the directory of the TOML file; None if absent."""
         value = self.text(key)
         if value is None:
             return None
@@ -122,7 +122,7 @@ class Section:
         return str(path)
 
     def end(self) -> None:
-        """Refuse what nothing asked for."""
+        """Refuse keys that nobody read."""
         for key in self._values:
             if key not in self._known_keys:
                 shown = [name for name in self._known_keys if not name.endswith("_env")]

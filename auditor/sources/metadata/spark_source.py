@@ -1,4 +1,4 @@
-"""The ledgers, and the marks, of a metadata store as Spark tables by name."""
+"""Spark data sources of a metadata store's ledgers and marks."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
     "revision": (int, 1),
     "revision_time": (int, 0),
 }
-"""The options that are numbers: which kind, and the least."""
+"""Type and smallest value of each numeric option."""
 
 _READING = ("credentials", *_NUMBERS)
 
 
 class ReadingOptions(NamedTuple):
-    """How a store is read: its bounds, in about how many parts, and how many tasks run side by side.
+    """Options for reading a store: its limits, the number of parts, and the number of concurrent tasks.
 
-    ``at_once`` is None if nothing bounds it: then all parts may be read at the same time.
+    ``at_once`` is None if nothing limits the tasks; then all parts may be read at the same time.
     """
 
     store: StoreOptions
@@ -47,16 +47,21 @@ class ReadingOptions(NamedTuple):
     at_once: int | None
 
     def share(self, part_count: int) -> StoreOptions:
-        """The bounds of each task: the rate is for the store, and tasks that run side by side share it."""
+        """Return the limits of each task. Concurrent tasks share the rate of the store."""
         readers = part_count if self.at_once is None else min(self.at_once, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
 def reading_options(source: str, settings: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
-    """The options of a source that say how a store is read; ``names`` are those that it takes besides.
+    """Parse the options of a source that concern the reading of a store.
+
+    Args:
+        source: name of the source, for messages.
+        settings: all options of the source.
+        names: further options that the source accepts.
 
     Raises:
-        UsageError: an unknown option, or a value that is invalid.
+        UsageError: an unknown option, or an invalid value.
     """
     option_names = (*names, *_READING)
     for option in settings:
@@ -71,40 +76,43 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
 
 
 class NamedSource(DataSource):
-    """A source of one table, by a name."""
+    """A data source of one table, with a name."""
 
     columns: pa.Schema
     format_name: str
 
     @classmethod
     def name(cls) -> str:
-        """The name that Spark, or a message, knows it by."""
+        """Return the name of the source, for Spark and for messages."""
         return cls.format_name
 
     def schema(self) -> StructType:
-        """The columns, each with its meaning as the comment."""
+        """Return the columns, each with its meaning as the comment."""
         return spark_schema(self.columns)
 
 
 class StoreSource(NamedSource):
-    """What the tables share: where the store is, and how politely it is read.
+    """Base class of the sources that read a metadata store.
 
-    Options: ``metadata`` (required), a metadata URI; ``layout``, one of `LayoutKind`'s values, where it is
-    known already (the store's own LAYOUT decides otherwise); ``credentials``, a file that every worker can
-    read; ``parts``, about how many tasks read it (default 8); ``rate_limit``, znodes a second over all tasks
-    together; ``at_once``, how many tasks share it (default: all of them); ``in_flight``, ``batch``,
-    ``timeout_s``, and etcd's ``revision`` and ``revision_time``, as in `StoreOptions`; ``earlier``, what an
-    earlier run read of a running etcd's ledgers (`EarlierLedgers.to_json`): of these only what has changed is
-    read.
+    Options:
+        metadata: a metadata URI; required.
+        layout: one of `LayoutKind`'s values, if known already; else the store's own LAYOUT decides.
+        credentials: a file that every worker can read.
+        parts: about how many tasks read the store; default 8.
+        rate_limit: znodes per second of all tasks together.
+        at_once: number of tasks that share the rate; default: all of them.
+        in_flight, batch, timeout_s, revision, revision_time: see `StoreOptions`.
+        earlier: an earlier run's ledgers of a running etcd (`EarlierLedgers.to_json`). The source then
+            reads only changes.
     """
 
     tree: Tree
 
     def reader(self, schema: StructType) -> StoreReader:
-        """A reader of what the options say.
+        """Return a reader for the options.
 
         Raises:
-            UsageError: no ``metadata``, an unknown option, or a value that is invalid.
+            UsageError: no ``metadata``, an unknown option, or an invalid value.
         """
         name, settings = self.name(), dict(self.options)
         reading = reading_options(name, settings, ("metadata", "layout", "earlier"))
@@ -126,16 +134,17 @@ def _number(source: str, option: str, text: str) -> int | float:
     except ValueError:
         what = "whole number" if kind is int else "number"
         raise UsageError(f"{source}: {option}: {text!r} is not a {what}") from None
-    # Written so that NaN, which compares with nothing, is out of bounds as well.
+    # Not `value < least`, so that NaN is refused too.
     if not value >= least:
         raise UsageError(f"{source}: {option}: {text} is below {least:g}")
     return value
 
 
 class LedgerSource(StoreSource):
-    """Every ledger of a store, decoded, and what each bookie should hold of it.
+    """Every ledger of a store, decoded, with the entries that each bookie should hold of it.
 
-    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options: `StoreSource`.
+    Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options:
+    `StoreSource`.
     """
 
     tree = Tree.LEDGERS
@@ -144,10 +153,11 @@ class LedgerSource(StoreSource):
 
 
 class LedgerAgainSource(StoreSource):
-    """The same ledgers for who has read them already: which there are now, and at which version.
+    """The ledgers of a second scan: which exist now, and at which version.
 
-    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`, whose rows it
-    has with a few of their columns. Spark does not tell a source what it wants: so this one has a name.
+    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`. Its rows
+    are those of `LedgerSource` with fewer columns. Spark does not tell a source which columns it needs,
+    so this is a source of its own.
     """
 
     tree = Tree.LEDGERS
@@ -156,9 +166,9 @@ class LedgerAgainSource(StoreSource):
 
 
 class LedgerValueSource(StoreSource):
-    """The same ledgers with the bytes that each is kept as, for a comparison of two stores.
+    """The ledgers with their stored bytes, for a comparison of two stores.
 
-    It is not registered: the bytes have ledgers' passwords in them, and no table keeps those.
+    It is not registered: the bytes contain ledgers' passwords, and no table keeps those.
     """
 
     tree = Tree.LEDGERS
@@ -179,7 +189,7 @@ class MarkSource(StoreSource):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """The part that one task reads, the layout of its tree, and the task's share of the bounds."""
+    """The part that one task reads, the layout of its tree, and the task's share of the limits."""
 
     part: Part
     layout: LayoutKind
@@ -188,7 +198,7 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """Travels to the workers, so it holds plain values; connections open in the tasks."""
+    """A reader of one tree. Spark pickles it, so it holds plain values; tasks open the connections."""
 
     uri: str
     layout: LayoutKind | None
@@ -198,12 +208,15 @@ class StoreReader(DataSourceReader):
     earlier: EarlierLedgers | None = None
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each part that the store offers."""
+        """Return one partition for each part of the store."""
         with closing(open_store(self.uri, self.reading.store)) as store:
             return self.partitions_of(store)
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
-        """The same of a store that is open: a large file has been passed over already."""
+        """Return the partitions of a store that is already open.
+
+        This saves another pass over a large file.
+        """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:
             parts = store.parts(self.tree, layout, self.reading.parts)
@@ -213,14 +226,14 @@ class StoreReader(DataSourceReader):
         return self.shares(parts, layout)
 
     def shares(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
-        """One for each of these parts, all of which share the bounds."""
+        """Return one partition for each of these parts. All of them share the limits."""
         bounds = self.reading.share(len(parts))
         return [StorePartition(part, layout, bounds) for part in parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read and decode one part, batch by batch."""
         if not isinstance(partition, StorePartition):
-            return  # where there is no part, Spark asks for a partition of its own, which is empty
+            return  # without parts Spark passes an empty partition of its own
         with closing(open_store(self.uri, partition.bounds)) as store:
             if self.earlier is not None:
                 assert isinstance(store, ComparableStore)

@@ -1,9 +1,9 @@
-"""What a metadata store is: the types that all of them share.
+"""The common interface and types of all metadata stores.
 
-All of them are one thing to the rest of the house: a tree of znodes, of which the small part is read on the
-driver (`MetadataStore.cluster`) and the large parts, ledgers and under-replication marks, are cut into parts
-that tasks read on their own (`MetadataStore.parts`, `MetadataStore.read`). A running one tells about itself
-too: its servers, and about how many ledgers it has.
+For the rest of the program a store is a tree of znodes. The driver reads its small part
+(`MetadataStore.cluster`). The large parts, ledgers and under-replication marks, are cut into parts
+that tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store also
+reports its servers, and roughly how many ledgers it has.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from auditor.keys.ledger_tree import LayoutKind
 from auditor.sources.metadata.uri import MetadataUri
 
 BATCH_ZNODES = 20_000
-"""No batch of a store holds more znodes than this: about 10 MB of ledger metadata."""
+"""Largest number of znodes in a batch: about 10 MB of ledger metadata."""
 
 CLUSTER_CHILDREN = (
     "LAYOUT",
@@ -38,33 +38,40 @@ CLUSTER_CHILDREN = (
 """Children of the root that hold no ledgers (AbstractZkLedgerManager.isSpecialZnode and two more)."""
 
 NO_TIME = -1
-"""The ctime and mtime of what a store keeps without times (etcd); null in tables."""
+"""ctime and mtime in a store without times (etcd); null in tables."""
 
 UNCOUNTED = -1
-"""`Znode.made` and `Znode.children` where the source does not tell."""
+"""`Znode.made` and `Znode.children` if the source does not report them."""
 
 OWNER_UNKNOWN = -1
-"""`Znode.ephemeral_owner` where a dump does not say it: no session and no lease has this number."""
+"""`Znode.ephemeral_owner` if a dump does not contain it. No session and no lease has this number."""
 
 MAX_INT64 = 2**63 - 1
 
 RESTARTS = 3
-"""How often a scan begins anew at a newer moment, because its own was lost (`MetadataStore.moment_lost`)."""
+"""Number of times that a scan restarts at a newer moment after `MetadataStore.moment_lost`."""
 
 MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
 
 
 class Znode(NamedTuple):
-    """One znode or etcd key: absolute path, bytes, and the part of its stat that an audit uses; times in ms.
+    """One znode, etcd key or Oxia record. Times are in ms.
 
-    Of an etcd key: ``czxid`` and ``mzxid`` are the revisions of its creation and last change, ``version`` is
-    the latter too (what a ledger's version is there), ``ephemeral_owner`` the lease; etcd keeps no times:
-    `NO_TIME`. An ``ephemeral_owner`` of 0 is that of a persistent znode, so that a session of Oxia is
-    one more than its id (`owner_of_session`); `OWNER_UNKNOWN` where a dump leaves
-    it out. ``made`` is how many children were ever made below a znode, or how often an etcd key was
-    written: what id generators count by. It may be too high, and is `UNCOUNTED` where a source does not tell.
-    ``children`` is how many a znode had when it was read, or `UNCOUNTED`. ``modifications`` is how often it
-    was changed where the store counts that apart from its versions (Oxia), else `UNCOUNTED`.
+    Attributes:
+        path: absolute path.
+        data: its bytes.
+        czxid: zxid of its creation; in etcd the create revision.
+        mzxid: zxid of its last change; in etcd the mod revision.
+        ctime: time of its creation; `NO_TIME` in etcd.
+        mtime: time of its last change; `NO_TIME` in etcd.
+        version: version of the data. In etcd the mod revision, which is a ledger's version there.
+        ephemeral_owner: session that owns it, or lease in etcd; 0 if persistent. For Oxia, whose session ids
+            begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
+        made: number of children ever made below it, or of writes of an etcd key. Id generators count by
+            it. It may be too high. `UNCOUNTED` if unknown.
+        children: number of children when it was read; `UNCOUNTED` if unknown.
+        modifications: number of changes, in a store that counts them apart from versions (Oxia); else
+            `UNCOUNTED`.
     """
 
     path: str
@@ -81,9 +88,9 @@ class Znode(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """How often its data were changed since it was created; `UNCOUNTED` where the source does not tell.
+        """Return how often the data changed since creation; `UNCOUNTED` if the source does not report it.
 
-        ZooKeeper's version counts changes. etcd counts writes of a key, and its creation is one of them.
+        ZooKeeper's version counts changes. etcd counts writes of a key, including its creation.
 
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
@@ -96,7 +103,7 @@ class Znode(NamedTuple):
 
 
 def owner_of_session(session: int | None) -> int:
-    """Return the `Znode.ephemeral_owner` of a session: 0 is that of a record without one.
+    """Return the `Znode.ephemeral_owner` of an Oxia session: its id plus one, or 0 without a session.
 
     >>> owner_of_session(None), owner_of_session(0)
     (0, 1)
@@ -106,7 +113,7 @@ def owner_of_session(session: int | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ZnodeBatch:
-    """Up to `BATCH_ZNODES` znodes, column by column, and what could not be read beside them.
+    """Up to `BATCH_ZNODES` znodes as columns, and the gaps among them.
 
     ``gaps`` are (absolute path, reason): at or below that path znodes may exist that no batch shows.
     """
@@ -119,8 +126,8 @@ class ZnodeBatch:
     version: NDArray[np.int64]
     ephemeral_owner: NDArray[np.int64]
     gaps: list[tuple[str, str]] = field(default_factory=list)
-    children: NDArray[np.int64] | None = None  # of each znode, or `UNCOUNTED`; None: of all of them
-    changes: NDArray[np.int64] | None = None  # of each znode as `Znode.changes`; None: the versions
+    children: NDArray[np.int64] | None = None  # number of children, or `UNCOUNTED`; None: all are `UNCOUNTED`
+    changes: NDArray[np.int64] | None = None  # as `Znode.changes`; None: the same as ``version``
 
     @classmethod
     def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
@@ -137,7 +144,7 @@ class ZnodeBatch:
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
-    """Znodes, and gaps between them, in batches of `BATCH_ZNODES` of both together.
+    """Group znodes and gaps into batches of up to `BATCH_ZNODES` of both together.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
@@ -149,27 +156,30 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
 
 
 class Tree(StrEnum):
-    """The two parts of the metadata that grow with the number of ledgers; and another tree's all."""
+    """The two trees of metadata that grow with the number of ledgers, and the whole of any other tree."""
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks
-    WHOLE = "whole"  # everything below the root, whatever its name: of a root that is not BookKeeper's
+    WHOLE = "whole"  # everything below the root, for a root that is not BookKeeper's
 
 
 @dataclass(frozen=True)
 class Part:
-    """What one task reads; each store has its own. Frozen, and small to pickle."""
+    """The work of one task. Each store has its own subclass. Frozen, and small to pickle."""
 
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """Everything below the root that is neither ledger tree nor mark nor lock.
+    """Everything below the root that is neither a ledger nor a mark nor a lock.
 
-    ``nodes`` is keyed by the path below the root ("LAYOUT", "cookies/bk1:3181"). ``scan_time`` is in ms.
-    ``position`` is the zxid of the last transaction seen, in hex as ZooKeeper's own logs write it.
-    ``notes`` say what a reader of the report should know about the source, such as a damaged snapshot that
-    was passed over for an older one. ``proves_absence`` is false of a source that could be cut without a
-    trace; ``cut`` is why more may be missing everywhere than the gaps name, None where nothing says so.
+    Attributes:
+        nodes: znodes by their path below the root ("LAYOUT", "cookies/bk1:3181").
+        scan_time: time of the scan, in ms.
+        position: zxid of the last transaction seen, in hex as in ZooKeeper's own logs.
+        gaps: (absolute path, reason) of unreadable places.
+        notes: facts about the source for the report, such as a damaged snapshot that was skipped.
+        proves_absence: False if the source could be cut off without a trace.
+        cut: reason why more than the gaps may be missing; None if there is none.
     """
 
     nodes: Mapping[str, Znode]
@@ -179,36 +189,39 @@ class ClusterNodes:
     notes: tuple[str, ...] = ()
     proves_absence: bool = True
     cut: str | None = None
-    revision: int | None = None  # etcd's, at which all of this was read: one moment; others have none
+    revision: int | None = None  # etcd revision of the read; None for other stores
 
     def cut_below(self, root: str) -> str | None:
-        """Why any part of what lies below ``root`` may be missing; None where nothing says so."""
+        """Return the reason why anything below ``root`` may be missing; None if there is none."""
         return self.cut or next((reason for path, reason in self.gaps if path == root), None)
 
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """How hard a live store may be read; saved ones have nothing to spare.
+    """Limits for reading a live store. Saved stores ignore them.
 
-    Every connection keeps to these bounds by itself: who runs n tasks at a time gives each
+    Every connection keeps these limits by itself. A caller that runs n tasks at a time gives each
     ``replace(options, rate_limit=options.rate_limit / n)``.
     """
 
     rate_limit: float = 20_000.0  # znodes read or listed per second; 0: no limit
-    in_flight: int = 4  # requests not yet answered
-    timeout_s: float = 10.0  # to connect, and to wait for one answer
+    in_flight: int = 4  # largest number of requests without an answer
+    timeout_s: float = 10.0  # seconds to wait for a connection, and for one answer
     batch: int = 200  # paths in one request
-    credentials: str | None = None  # a file: `auditor.sources.metadata.credentials`; never what is in it
-    revision: int | None = None  # of etcd: read at this one (`ClusterNodes.revision`); None: the newest
+    credentials: str | None = None  # path of a credentials file, never its content
+    revision: int | None = None  # etcd: revision to read at (`ClusterNodes.revision`); None: the newest
     revision_time: int | None = None  # when it was pinned, in ms (`ClusterNodes.scan_time`)
 
 
 class History(NamedTuple):
-    """Which history of a store one looks at, so that a later look can tell whether it is the same.
+    """The identity of a store's history, to find out later whether the store still has the same one.
 
-    ``cluster`` is etcd's own id of the cluster, ``revision`` the one that is read. ``ahead`` is by how much
-    its log was longer than its revision: at least and at most. In one history that never falls, for every
-    revision takes an entry of the log; but whoever restores a snapshot keeps the revision, and begins a log.
+    Attributes:
+        cluster: etcd's own id of the cluster.
+        revision: the revision that is read.
+        ahead: smallest and largest possible difference between the log's length and the revision. Within one
+            history it never falls, because every revision takes an entry of the log. A restored snapshot
+            keeps the revision but begins a new log.
 
     >>> monday = History(7, revision=5_000, ahead=(210, 214))
     >>> tuesday, restored = History(7, 6_000, (250, 250)), History(7, 6_000, (-4_990, -4_990))
@@ -221,15 +234,15 @@ class History(NamedTuple):
     ahead: tuple[int, int]
 
     def continues(self, earlier: History) -> bool:
-        """Whether ``earlier`` was a look at the same history, at the same revision or before."""
+        """Return whether ``earlier`` is of the same history, at this revision or an earlier one."""
         same = self.cluster == earlier.cluster and self.revision >= earlier.revision
         return same and self.ahead[1] >= earlier.ahead[0]
 
 
 class LedgerMoves(NamedTuple):
-    """Paths of the ledger tree that were made, changed or deleted since some moment: all of them, in order.
+    """All paths of the ledger tree that were made, changed or deleted since some moment, in order.
 
-    ``unknown`` is why nobody can say which ones; None: these.
+    ``unknown`` is the reason why the paths are not known; None if ``paths`` is complete.
     """
 
     paths: tuple[str, ...] = ()
@@ -237,76 +250,79 @@ class LedgerMoves(NamedTuple):
 
 
 class MetadataStore(Protocol):
-    """Anything that holds a cluster's metadata. It is only read."""
+    """A read-only store of a cluster's metadata."""
 
     uri: MetadataUri
     root: str
     live: bool
     keeps_marks: bool
-    """Whether under-replication marks and locks are kept at all."""
+    """True if the store keeps under-replication marks and locks."""
     keeps_times: bool
-    """Whether it keeps when something was made and changed."""
+    """True if the store keeps times of creation and change."""
 
     def cluster(self) -> ClusterNodes:
-        """Read, on the driver, what is bounded by the number of bookies.
+        """Read, on the driver, all nodes except ledgers, marks and locks.
 
         Raises:
             StoreError: the store cannot be reached or opened, or has no such root.
         """
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Cut a tree into about ``part_count`` parts; together they cover it exactly once."""
+        """Cut a tree into about ``part_count`` parts. Together they cover it exactly once."""
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """Read one part, in any process."""
+        """Read one part. Any process may call this."""
 
     def moment_lost(self) -> bool:
-        """Whether what `cluster` saw can no longer be read, so that a scan which failed must start afresh.
+        """Return whether the moment that `cluster` read is lost, so that a failed scan must restart.
 
-        Only where all is read at one moment (etcd at a revision, which may be compacted); others say False.
+        Only a store that reads everything at one moment can lose it (etcd, by a compaction). Others return
+        False.
         """
 
     def operations(self) -> dict[str, int]:
-        """What this object asked its source for, by kind."""
+        """Return the number of requests that this object sent, by kind."""
 
     def close(self) -> None:
-        """Let go of connections; the store may be used again."""
+        """Close the connections. The store may be used again."""
 
 
 @runtime_checkable
 class OnePathStore(Protocol):
-    """A store that can be asked for one path alone, as running ones can."""
+    """A store that can read one path alone. Running stores can."""
 
     def part_of(self, path: str) -> Part:
-        """The part that reads the znode or key at an absolute path and nothing else; after `cluster`."""
+        """Return the part with only the znode or key at an absolute path. Call `cluster` first."""
 
 
 @runtime_checkable
 class NeighbourStore(Protocol):
-    """A store that can tell which other trees it holds, beside BookKeeper's own."""
+    """A store that knows which trees lie beside BookKeeper's root, that is, below the same parent."""
 
     def has_beside(self, name: str) -> bool:
-        """Whether a znode of this name lies beside the root; after `cluster`.
+        """Return whether a znode of this name exists beside the root. Call `cluster` first.
 
         Raises:
-            StoreError: the store did not say.
+            StoreError: the store did not answer.
         """
 
 
 @runtime_checkable
 class NeighbourValueStore(Protocol):
-    """A saved store that can tell the values beside the root; a running one is a `OnePathStore`."""
+    """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
 
     def value_beside(self, name: str) -> bytes | None:
-        """The value of the znode or key of this name beside the root; None: there is none; after `cluster`.
+        """Return the value of the znode or key of this name beside the root; None without one.
+
+        Call `cluster` first.
 
         Raises:
-            StoreError: it is there, and could not be read.
+            StoreError: the znode exists and could not be read.
         """
 
 
 def value_beside(store: MetadataStore, name: str) -> bytes | None:
-    """The value of the znode or key of this name beside the root of any store; None: there is none.
+    """Return the value of the znode or key of this name beside the root of any store; None without one.
 
     Raises:
         StoreError: it could not be read.
@@ -325,20 +341,20 @@ def value_beside(store: MetadataStore, name: str) -> bytes | None:
 
 @runtime_checkable
 class WatchableStore(Protocol):
-    """A store that says by itself what changes while it is read."""
+    """A store that reports its own changes while it is read."""
 
     def watch_ledgers(self) -> None:
-        """From here on keep which ledgers move; whoever reads them begins after this."""
+        """Record from now on which ledgers change. Begin to read them after this call."""
 
     def ledgers_moved(self) -> LedgerMoves:
-        """Which paths moved since, at least up to now; that ends the watch."""
+        """Return the paths that changed since, at least up to now, and end the watch."""
 
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Parts that read these paths, without what is below them."""
+        """Return parts with these paths, without anything below them."""
 
 
 def tree_of(below_root: str) -> Tree | None:
-    """The tree that a path below the root belongs to; None for the cluster's own nodes.
+    """Return the tree that a path below the root belongs to; None for the cluster's own nodes.
 
     >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
     (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
@@ -346,7 +362,7 @@ def tree_of(below_root: str) -> Tree | None:
     first = below_root.partition("/")[0]
     if first == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
         return Tree.MARKS
-    # ID-...: the flat id generator's short-lived nodes lie among the ledgers.
+    # ID-...: short-lived nodes of the flat id generator, which are siblings of the ledgers.
     if first in CLUSTER_CHILDREN or first.startswith("ID-"):
         return None
     return Tree.LEDGERS
@@ -354,7 +370,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """So many ledgers of scope 0 (etcd: of all); ``exact`` where nothing stands for another."""
+    """A number of ledgers of scope 0 (in etcd: of all scopes). ``exact`` is False for an estimate."""
 
     ledgers: int
     exact: bool
@@ -362,9 +378,9 @@ class LedgerCount:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of the URI: whether it answers, in how many ms, its version and mode.
+    """A server of the URI: whether it answers, its latency in ms, its version and its mode.
 
-    ``trouble`` says why it does not answer, or why it does not tell its version, which is None then.
+    ``trouble`` is the reason why it does not answer, or does not report its version. None: no trouble.
     """
 
     host: str

@@ -1,10 +1,10 @@
-"""All metadata stores, one row each: how one is opened and asked, and what a running one tells about itself.
+"""The list of all metadata stores: how to open, recognise and probe each, and count its ledgers.
 
-A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that keeps to
-`auditor.sources.metadata.store.MetadataStore`, and a row here. Modules are named and not imported, so that
-reading a dump needs neither kazoo nor grpc.
+A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that implements
+`auditor.sources.metadata.store.MetadataStore`, and a row here. Rows name modules instead of importing
+them, so reading a dump needs neither kazoo nor grpc.
 
-Which layout the ledgers have, the store decides, and a URI may only agree (`choose_layout`).
+The store decides the layout of its ledgers; the URI must agree (`choose_layout`).
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """Where the code of one kind of store is, each as ``module:function`` of this package.
+    """The functions of one kind of store, each as ``module:function`` of this package.
 
-    ``opener`` takes the URI and its parts, of a running store also `StoreOptions`, and connects to nothing
-    yet. ``recogniser`` takes the URI's parts, and raises `StoreError` where what is saved there is nothing of
-    this kind. ``counter`` takes the URI's parts, layout and options; it lies beside ``probe``, which takes
-    one host and options. A running store has these two, a saved one the other.
+    Attributes:
+        opener: takes the parsed URI, for a running store also `StoreOptions`, and connects to nothing yet.
+        recogniser: takes the parsed URI of a saved store, and raises `StoreError` if the file is of another
+            kind. None for a running store.
+        counter: takes parsed URI, layout and options, and counts the ledgers of a running store. Its module
+            also has ``probe``, which takes one host and options. None for a saved store.
     """
 
     opener: str
@@ -46,7 +48,7 @@ class StoreKind:
 
     @property
     def live(self) -> bool:
-        """Whether it runs, and changes while it is read."""
+        """Return whether the store is a running one, which changes while it is read."""
         return self.counter is not None
 
 
@@ -60,23 +62,23 @@ STORES = {
     OXIA: StoreKind("oxia.live:OxiaStore", counter="oxia.live:count_ledgers"),
     "dump": StoreKind("dump.store:open_dump", "dump.records:recognise"),
 }
-"""By the scheme of `MetadataUri`."""
+"""Kinds of stores by the scheme of `MetadataUri`."""
 
 KNOCK_S = 1.0
-"""How long a server may take to accept a connection before it is left to the client, which waits longer."""
+"""Seconds that `check_reachable` waits for a connection. After that the client decides; it waits longer."""
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Environment variables of proxies that gRPC goes through; those find hosts that this machine may not."""
+"""Environment variables of gRPC proxies. A proxy may resolve hosts that this machine cannot."""
 
 
 def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> MetadataStore:
-    """Choose a store by its URI. Connects to nothing yet.
+    """Return the store of a URI. It connects to nothing yet.
 
     >>> open_store("dump:///audit/metadata.jsonl").root
     '/ledgers'
 
     Raises:
-        UsageError: a URI that is invalid.
+        UsageError: the URI is invalid.
     """
     parsed = parse_metadata_uri(uri)
     kind = STORES[parsed.scheme]
@@ -86,23 +88,23 @@ def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> M
 
 
 def is_live(uri: str | MetadataUri) -> bool:
-    """Whether a metadata URI names a running store, which changes while it is read.
+    """Return whether a metadata URI names a running store, which changes while it is read.
 
     >>> is_live("zk://h1:2181/ledgers"), is_live("dump:///audit/metadata.jsonl")
     (True, False)
 
     Raises:
-        UsageError: a URI that is invalid.
+        UsageError: the URI is invalid.
     """
     return STORES[parse_metadata_uri(uri).scheme].live
 
 
 def recognise(uri: str | MetadataUri) -> None:
-    """Look at the first bytes of a saved store, long before it is read: is it what its URI says?
+    """Check by the first bytes that a saved store is of the kind that its URI names.
 
     Raises:
-        UsageError: a URI that is invalid.
-        StoreError: it is nothing of the kind, and what it seems to be; or it is not there.
+        UsageError: the URI is invalid.
+        StoreError: the file is of another kind, which the message names; or it is missing.
     """
     parsed = parse_metadata_uri(uri)
     recogniser = STORES[parsed.scheme].recogniser
@@ -111,14 +113,15 @@ def recognise(uri: str | MetadataUri) -> None:
 
 
 def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None) -> None:
-    """Say at once where no server of a running store can be had: no host resolves, or all refuse.
+    """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
-    For the beginning of a command: a client tries for the whole time-out what may be a server that starts
-    again, and amid a scan that is right. One that accepts, or is only slow, is left to it.
+    Commands call this first. A client would retry for the whole time-out, because the server may be
+    restarting; that is right only during a scan. A server that accepts, or is only slow, is left to the
+    client.
 
     Raises:
-        UsageError: a URI or a credentials file of the invalid options.
-        StoreError: there is no server; the message says of each host why.
+        UsageError: the URI is invalid, or the credentials file of the options is.
+        StoreError: no server can be reached; the message gives the reason for each host.
     """
     parsed = parse_metadata_uri(uri)
     if not parsed.hosts:
@@ -149,8 +152,8 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     """Count or estimate the ledgers of a running store, within ``options``.
 
     Raises:
-        StoreError: it cannot be reached.
-        UsageError: the store is a saved one, whose ledgers can only be counted by reading all of it.
+        StoreError: the store cannot be reached.
+        UsageError: the store is a saved one. Its ledgers can only be counted by reading all of it.
     """
     parsed = parse_metadata_uri(uri)
     counter = STORES[parsed.scheme].counter
@@ -161,7 +164,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
 
 
 def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
-    """Ask each server of a running store once, in the order of the URI; a saved store has none.
+    """Probe each server of a running store once, in the order of the URI. Return [] for a saved store.
 
     >>> probe_servers("dump:///saved/metadata.jsonl", StoreOptions())
     []
@@ -183,7 +186,7 @@ def _load(name: str) -> Callable[..., Any]:
 
 
 def store_options(options: AuditOptions) -> StoreOptions:
-    """The limits and credentials with which an audit, and whatever looks before it, reads the metadata.
+    """Return the limits and credentials with which an audit, or a command before it, reads the metadata.
 
     >>> from auditor.model.options import AuditOptions
     >>> store_options(AuditOptions(rate_limit=50)).rate_limit
@@ -207,11 +210,16 @@ def source_options(
     named_options: Mapping[str, Any],
     moment: ClusterNodes | None = None,
 ) -> dict[str, str]:
-    """The options of a Spark source that reads a store: ``named_options``, as politely as the audit says.
+    """Return the options of a Spark source that reads a store within the audit's limits.
 
-    All tasks share the limits. ``moment`` is the moment to read at, where the store can do that; what is
-    None is left out. Where more executors may come at any moment, there are no more parts than slots now,
-    and each has its share of the rate, whatever comes.
+    All tasks share the limits. If Spark may add executors at any moment, there are no more parts
+    than slots now. Each part then has its share of the rate.
+
+    Args:
+        spark: the session that will read.
+        options: the audit's options.
+        named_options: further options of the source; those that are None are omitted.
+        moment: the moment to read at, in a store that has one.
     """
     slots = most_slots(spark)
     # Executors of a session that was just started may not be there yet.
@@ -229,14 +237,15 @@ def source_options(
 
 
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    """The layout, and a sentence for the report that says where it comes from.
+    """Return the layout, and a sentence for the report that says where it comes from.
 
-    At ZooKeeper's paths LAYOUT decides. BookKeeper's etcd driver has one layout, and LAYOUT may only agree.
+    In a store with ZooKeeper's paths LAYOUT decides. BookKeeper's etcd driver has one layout, and LAYOUT
+    must agree.
 
     Raises:
-        UsageError: the URI says another layout than the LAYOUT znode; the message names both.
-        StoreError: the LAYOUT znode cannot be read or understood, so that no path means anything; or LAYOUT
-            names the ledger manager of another kind of store.
+        UsageError: the URI names another layout than the LAYOUT znode; the message names both.
+        StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or it names
+            the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # at ZooKeeper's paths, in whatever store
         return _by_paths(store, cluster)

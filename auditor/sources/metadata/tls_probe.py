@@ -1,7 +1,8 @@
-"""Why a TLS connection to a store over gRPC fails: gRPC only says that it does, so one is opened by hand.
+"""Diagnosis of failed TLS connections to a store over gRPC.
 
-Nothing is sent but the handshake. A server of TLS 1.3 refuses a client after the handshake, with an alert in
-the place of its first HTTP/2 frame. One of TLS 1.2 does so within the handshake.
+gRPC only reports that a connection failed. So this module opens one by hand, and sends nothing but
+the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the place of
+its first HTTP/2 frame. A TLS 1.2 server does so within the handshake.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE
 
 
 def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
-    """Return what is wrong with TLS between this client and a server, and what to do.
+    """Return the TLS problem between this client and a server, and its remedy.
 
-    Returns None if TLS works, or if there is no evidence that it is the problem.
+    Return None if TLS works, or if nothing indicates that TLS is the problem.
 
     Args:
         address: HOST:PORT of the server.
-        tls: what the credentials file has for it; None is a plain connection.
-        section: the name of that section of the credentials file, such as etcd.tls.
+        tls: the server's TLS files in the credentials file; None for a plain connection.
+        section: name of that section of the credentials file, such as etcd.tls.
     """
     place = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")

@@ -4,18 +4,19 @@
     zk+flat://h1:2181;h2:2181/ledgers         the suffix is a layout that LAYOUT must confirm
     zk-snapshot:///dir/version-2?root=/ledgers     a server's own snapshots and transaction logs
     etcd://h1:2379,h2:2379/scope              the path is the scope, in front of every key
-    etcd-snapshot:///dir/file.db?scope=/scope      what ``etcdctl snapshot save`` wrote
+    etcd-snapshot:///dir/file.db?scope=/scope      a file of ``etcdctl snapshot save``
     dump:///dir/metadata.jsonl?root=/ledgers       one JSON object per znode, or per key of etcd
     metadata-store:etcd://h1:2379,h2:2379/ledgers  ZooKeeper's paths as keys of etcd: Pulsar's own driver
     metadata-store:etcd-snapshot:///dir/file.db?root=/ledgers    the same, saved
-    metadata-store:etcd:http://h1:2379, metadata-store:zk:h1:2181/chroot    as bookie and broker have them
+    metadata-store:etcd:http://h1:2379, metadata-store:zk:h1:2181/chroot    as in bookie and broker settings
     metadata-store:oxia://h1:6648/bookkeeper       the path is the namespace, and the root always /ledgers
 
-Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are those of
-BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``); the layout of old
-clusters, legacy hierarchical, has no suffix there and is known from the LAYOUT node only. etcd has one layout
-and no suffix. A scope is taken as it is written, as BookKeeper does: a slash at its end is part of every key.
-Users and passwords have no place in a URI, which logs and reports repeat: a credentials file holds them.
+Hosts are separated by ``;`` (BookKeeper's way) or ``,`` (ZooKeeper's). The forms of live stores are
+those of BookKeeper's ``metadataServiceUri`` (``ZKMetadataDriverBase``, ``EtcdMetadataDriverBase``).
+The layout of old clusters, legacy hierarchical, has no suffix; only the LAYOUT node reveals it. etcd
+has one layout and no suffix. A scope is used as it is written, as BookKeeper does: a slash at its end
+is part of every key. URIs take no users and passwords, because logs and reports repeat URIs. A
+credentials file holds them.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ _LAYOUTS = {
     "zk+longlonghierarchical": LayoutKind.LONG_HIERARCHICAL,  # BP-35
 }
 METADATA_STORE = "metadata-store:"
-"""Before the URIs of Pulsar's own drivers."""
+"""Prefix of the URIs of Pulsar's own drivers."""
 PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
 OXIA = f"{METADATA_STORE}oxia"
 OXIA_PORT = 6648
 DEFAULT_NAMESPACE = "default"
-"""The namespace of an Oxia where a URI names none, as Pulsar's driver has it."""
+"""Namespace of Oxia if the URI names none, as in Pulsar's driver."""
 _RUNNING = {
     "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
     "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
     PATHS_ETCD: (2379, "its root is the path"),
 }
-"""The forms of running stores: their port, and where a URI says below what everything is kept."""
+"""Default port of each running store, and advice on the place of its root in the URI."""
 SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
-"""The forms of saved metadata, and the parameter that says below what everything is kept.
+"""Schemes of saved metadata, and the query parameter for the root of each.
 
-A dump may be of etcd, where that is a scope: it takes ``scope`` too.
+A dump may be of etcd, which has a scope. So it also accepts ``scope``.
 """
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
@@ -71,12 +72,17 @@ _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
 
 @dataclass(frozen=True, slots=True)
 class MetadataUri:
-    """A metadata URI, taken apart; ``text`` is what was written.
+    """The components of a metadata URI.
 
-    ``scheme`` is a key of `auditor.sources.metadata.stores.STORES`, without a layout suffix; ``hosts`` are
-    ``host:port`` (none for saved metadata), ``path`` the file or directory of saved metadata (empty for live
-    ones), ``root`` the absolute path or scope below which BookKeeper keeps everything, ``layout`` what a
-    suffix asked for, or the only one there is. ``namespace`` is Oxia's, empty elsewhere.
+    Attributes:
+        scheme: key of `auditor.sources.metadata.stores.STORES`, without a layout suffix.
+        hosts: ``host:port`` of each server; empty for saved metadata.
+        path: file or directory of saved metadata; empty for a live store.
+        root: absolute path or scope below which BookKeeper keeps everything.
+        layout: layout of the suffix, or the only layout of the store; None if the store decides.
+        text: the URI as written.
+        query: query parameters of saved metadata.
+        namespace: namespace of Oxia; empty elsewhere.
     """
 
     scheme: str
@@ -89,12 +95,12 @@ class MetadataUri:
     namespace: str = ""
 
     def __str__(self) -> str:
-        """What was written: messages name a store so."""
+        """Return the URI as written. Messages use it."""
         return self.text
 
 
 def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
-    """Take a metadata URI apart, or say which forms there are; one that was taken apart already stays.
+    """Parse a metadata URI. Return a `MetadataUri` unchanged.
 
     >>> parse_metadata_uri("zk+hierarchical://h1:2181;h2/ledgers").hosts
     ('h1:2181', 'h2:2181')
@@ -104,8 +110,8 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     '/bk/cluster1'
 
     Raises:
-        UsageError: no text in UTF-8, a user in it, an unknown scheme or suffix, no hosts, no root, a query
-            that means nothing.
+        UsageError: the URI is not UTF-8, has a user, an unknown scheme or suffix, no hosts, no root, or an
+            unknown query. The message lists the known forms.
     """
     if isinstance(uri, MetadataUri):
         return uri
@@ -138,13 +144,13 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
 
 
 def require_utf8(uri: str) -> None:
-    """Refuse a URI of other bytes, which Python keeps as half pairs of surrogates. Raises UsageError."""
+    """Raise `UsageError` if a URI is not UTF-8. Python keeps such bytes as lone surrogates."""
     if re.search("[\ud800-\udfff]", uri):
         raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
 
 
 def redact(uri: str) -> str:
-    """A URI as a message may repeat it: without what stands before an @, which could be a password.
+    """Return a URI for messages, without the text before an @, which could be a password.
 
     >>> redact("zk://me:secret@h1:2181/ledgers")
     'zk://***@h1:2181/ledgers'
@@ -167,7 +173,7 @@ def _refuse_user(uri: str, authority: str) -> None:
 
 
 def _metadata_store(uri: str) -> MetadataUri:
-    """A URI of Pulsar's own drivers: in this program's form, or as bookies and brokers have it."""
+    """Parse a URI of Pulsar's own drivers: in this program's form, or in that of bookies and brokers."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # below its chroot Pulsar has no other root
         authority, _, chroot = location.removeprefix("//").partition("/")
@@ -193,7 +199,7 @@ def _metadata_store(uri: str) -> MetadataUri:
 
 
 def _oxia(uri: str, location: str) -> MetadataUri:
-    """A URI of Oxia as bookies have it; owners lie at another root, which only this program's URIs name."""
+    """Parse a URI of Oxia as bookies have it. ``root`` in the query is this program's, for owners."""
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")
     _refuse_user(uri, authority)

@@ -1,1 +1,1 @@
-"""Who refers to ledgers: what applications keep of them, in the metadata's own store or in another one."""
+"""Owners of ledgers: references that applications keep, in the metadata's own store or in another one."""

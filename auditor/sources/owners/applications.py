@@ -1,4 +1,4 @@
-"""The applications that refer to ledgers: where each keeps its references, and its znodes as rows of owners.
+"""Applications that refer to ledgers: the URIs of their references, and rows of the table owners.
 
     pulsar:zk://h1:2181,h2:2181            Pulsar's znodes at the top of a running ZooKeeper
     pulsar:zk://h1:2181/chroot             below a chroot
@@ -7,9 +7,9 @@
     pulsar:etcd://h1:2379                  a running etcd whose keys are paths, as Pulsar has them
     pulsar:etcd-snapshot:///dir/file.db    the same, saved; ?root=/chroot
 
-A new one needs a module with a function of the kind that `Application.reader` names, and a row of
-`APPLICATIONS`. Modules are named and not imported, so that an audit without owners loads none of it. In the
-table owners damage is a column.
+A new application needs a module with a `Reader` function, and a row of `APPLICATIONS`. Rows name
+modules instead of importing them, so an audit without owners loads none of them. In the table owners
+damage is a column.
 """
 
 from __future__ import annotations
@@ -39,42 +39,52 @@ from auditor.sources.metadata.uri import (
 
 
 class OwnerKind(StrEnum):
-    """What a ledger is to the application that refers to it. Stable words: tables and findings have them."""
+    """The purpose of a ledger for the application that refers to it.
+
+    Tables and findings contain these words. They must not change.
+    """
 
     DATA = "data"
-    """A topic's messages."""
+    """Messages of a topic."""
     CURSOR = "cursor"
     """Positions of a subscription."""
     SCHEMA = "schema"
-    """A version of a topic's schema."""
+    """One version of a topic's schema."""
     COMPACTED = "compacted"
-    """A topic's messages, the newest of each key."""
+    """The newest message of each key of a topic."""
     DELAYED_BUCKET = "delayed-bucket"
-    """The index of messages that are to be delivered later."""
+    """Index of messages to deliver later."""
     LOG_SEGMENT = "log-segment"
     """A segment of a DistributedLog."""
     LOG_ALLOCATION = "log-allocation"
-    """A ledger that a DistributedLog made in advance."""
+    """A ledger that a DistributedLog created in advance."""
 
 
 class OffloadState(StrEnum):
-    """How far the copy of a ledger in an object store is."""
+    """The state of a ledger's copy in an object store."""
 
     INCOMPLETE = "incomplete"
-    """Begun and not whole: objects may be left over."""
+    """The copy was begun and is not complete; it may have left objects behind."""
     COMPLETE = "complete"
-    """Whole, and the ledger is kept besides."""
+    """The copy is complete, and the ledger is kept too."""
     DELETED = "deleted"
-    """Whole, and the ledger was given up for it."""
+    """The copy is complete, and Pulsar deleted the ledger."""
 
 
 class Reference(NamedTuple):
-    """A ledger that an owner refers to; a tuple, for a cluster has millions of them.
+    """A ledger that an owner refers to. It is a tuple, because a cluster has millions of them.
 
-    ``place`` is where it stands in a list of ``list_size`` ledgers, from 0. ``entries``, ``size`` (bytes) and
-    ``timestamp`` (ms) are what the owner knows of a closed ledger. ``borrowed``: another owner has it too,
-    and rightly. ``stale``: newer references may stand where they were not looked for. ``detail`` is the
-    version of a schema, or the name of a bucket.
+    Attributes:
+        kind: purpose of the ledger.
+        ledger_id: the ledger; None for an owner without one.
+        place: position in the owner's list of ``list_size`` ledgers, from 0.
+        entries: number of entries of a closed ledger, as the owner has it.
+        size: size of a closed ledger in bytes, as the owner has it.
+        timestamp: time when the ledger was closed, in ms, as the owner has it.
+        offload: state of its copy in an object store; None without one.
+        borrowed: True if the ledger belongs to another owner too, as for a shadow topic.
+        stale: True if a newer reference may exist in a place that is not read.
+        detail: version of a schema, or name of a bucket.
     """
 
     kind: OwnerKind
@@ -93,7 +103,7 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """Who it is that refers to ledgers; None where the application has no such level."""
+    """The names of an owner. A name is None if the application has no such level."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -103,10 +113,10 @@ class OwnerNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One znode's worth: the owner, its references, and of a cursor how far it has read.
+    """The content of one znode: the owner, its references, and for a cursor its mark-delete position.
 
-    An owner without a ledger has one reference with the id None: that it is there matters too.
-    ``compression`` is how its value was packed, None where its kind never is.
+    An owner without a ledger has one reference with the id None, because its existence matters too.
+    ``compression`` is that of the value; None if its kind is never compressed.
     """
 
     names: OwnerNames
@@ -116,9 +126,10 @@ class Owner:
 
 
 Reader = Callable[[str, bytes], Owner | None]
-"""From a path below the application's root, and the value there, to an owner; None where nothing is kept.
+"""Function that turns a path below the application's root, and its value, into an owner.
 
-Raises DecodeError of a damaged value, and ValueError of a path that the application does not have.
+It returns None for a path that holds no reference. It raises DecodeError for a damaged value, and
+ValueError for a path that the application does not have.
 """
 
 
@@ -126,15 +137,15 @@ Raises DecodeError of a damaged value, and ValueError of a path that the applica
 class Application:
     """An application that keeps references to ledgers in znodes, or in keys that are paths.
 
-    ``trees`` are where, below its root; the first is there wherever the application is used. ``reader`` is
-    ``module:function``, a `Reader`.
+    ``trees`` are the places of the references below its root. The first tree exists wherever the
+    application is used. ``reader`` is ``module:function``, a `Reader`.
     """
 
     trees: tuple[str, ...]
     reader: str
 
     def load(self) -> Reader:
-        """The function, from its module."""
+        """Import the reader's module and return the function."""
         module, _, function = self.reader.partition(":")
         reader: Reader = getattr(importlib.import_module(module), function)
         return reader
@@ -145,14 +156,15 @@ APPLICATIONS = {
         ("managed-ledgers", "schemas", "pulsar/functions"), "auditor.sources.owners.pulsar:read_owner"
     )
 }
-"""By the name that ``--owners`` takes, and that ledgers have in their custom metadata as ``application``."""
+"""Applications by the name in ``--owners``, which is also ``application`` in ledgers' custom metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnersUri:
-    """Where an application keeps its references; ``chroot`` is the path above its trees, "" at the top.
+    """The place of an application's references.
 
-    ``store`` is a metadata URI without its root.
+    ``store`` is a metadata URI without its root. ``chroot`` is the path above the application's trees, ""
+    if they are at the top.
     """
 
     application: str
@@ -161,13 +173,13 @@ class OwnersUri:
 
     @property
     def text(self) -> str:
-        """The URI as ``--owners`` takes it."""
+        """Return the URI as ``--owners`` takes it."""
         if not self.chroot:
             return f"{self.application}:{self.store}"
         return f"{self.application}:{_with_root(self.store, self.chroot)}"
 
     def tree(self, name: str) -> str:
-        """The metadata URI of one of the application's trees.
+        """Return the metadata URI of one of the application's trees.
 
         >>> OwnersUri("pulsar", "zk://h1:2181", "/east").tree("schemas")
         'zk://h1:2181/east/schemas'
@@ -180,13 +192,13 @@ class OwnersUri:
 
 
 def parse_owners_uri(text: str) -> OwnersUri:
-    """Take the value of ``--owners`` apart.
+    """Parse the value of ``--owners``.
 
     >>> parse_owners_uri("pulsar:zk://h1:2181/")
     OwnersUri(application='pulsar', store='zk://h1:2181', chroot='')
 
     Raises:
-        UsageError: an unknown application, or a URI that is invalid.
+        UsageError: the application is unknown, or the URI is invalid.
     """
     require_utf8(text)
     application, _, uri = text.partition(":")
@@ -219,30 +231,32 @@ def parse_owners_uri(text: str) -> OwnersUri:
 
 
 OWNERS_SEPARATOR = "\n"
-"""Between the URIs of several stores in one text; paths of saved stores may have spaces."""
+"""Separator between the URIs of several stores in one text. Paths of saved stores may contain spaces."""
 
 
 def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:
-    """Parse several values of ``--owners``; a store that is named twice is returned once.
+    """Parse several values of ``--owners``. A store that is named twice is returned once.
 
     >>> [owners.chroot for owners in parse_owners_uris("pulsar:zk://h1\\npulsar:zk://h1/east")]
     ['', '/east']
 
     Raises:
-        UsageError: as `parse_owners_uri`.
+        UsageError: see `parse_owners_uri`.
     """
     return tuple(dict.fromkeys(parse_owners_uri(uri) for uri in text.split(OWNERS_SEPARATOR) if uri))
 
 
 NOBODY = "none"
-"""The value of ``--owners`` that looks for none."""
+"""Value of ``--owners`` that skips the search for owners."""
 
 
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
-    """Return the stores that ``--owners`` names, each once; empty for NOBODY, None if it was not given.
+    """Return the stores that ``--owners`` names, each once.
+
+    The result is empty for NOBODY, and None if the option was not given.
 
     Raises:
-        UsageError: one names no application, its URI is invalid, or NOBODY stands beside a store.
+        UsageError: a value names no application, its URI is invalid, or NOBODY stands beside a store.
     """
     texts = parse_texts(options.owners)
     if not texts:
@@ -260,13 +274,13 @@ def declared_stores(options: AuditOptions) -> tuple[str, ...]:
     """Return the stores that ``--owners-complete`` names, as `OwnersUri.text`.
 
     Raises:
-        UsageError: one names no application, its URI is invalid, or NOBODY stands beside a store.
+        UsageError: a value names no application, or its URI is invalid.
     """
     return tuple(dict.fromkeys(parse_owners_uri(text).text for text in parse_texts(options.owners_complete)))
 
 
 def beside(application: str, metadata: MetadataUri) -> OwnersUri:
-    """Where an application would keep its references in the metadata's own store, beside BookKeeper's root.
+    """Return the default place of an application's references: beside BookKeeper's root in the same store.
 
     >>> metadata = parse_metadata_uri("zk+hierarchical://h1:2181;h2/east/ledgers")
     >>> beside("pulsar", metadata).tree("schemas")

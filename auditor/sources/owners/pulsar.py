@@ -1,10 +1,10 @@
 """Pulsar's owners: topics, subscriptions, schemas, and the logs of its function packages.
 
-data             every ledger of a topic's list; of a shadow topic borrowed
-cursor           the ledger of a subscription, one row where it has none as well
+data             every ledger of a topic's list; borrowed if the topic is a shadow topic
+cursor           the ledger of a subscription; one row without a ledger if it has none
 delayed-bucket   named by properties of a subscription
-compacted        named by the position of the subscription ``__compaction``: in its znode as of the last
-                 time that this was written; where the cursor has a ledger, its last entry is newer
+compacted        named by the position of the subscription ``__compaction``. The znode has the
+                 position of its last write; the last entry of the cursor's ledger is newer
 schema           every version of a schema
 log-segment, log-allocation   DistributedLog
 """
@@ -20,15 +20,18 @@ COMPACTION = "__compaction"
 
 
 def read_owner(path: str, data: bytes) -> Owner | None:
-    """One znode of Pulsar by its path below Pulsar's root.
+    """Decode one znode of Pulsar by its path below Pulsar's root.
 
     >>> owner = read_owner("managed-ledgers/shop/orders/persistent/a/sub", bytes.fromhex("08071005"))
     >>> owner.names.cursor, owner.references[0].ledger_id
     ('sub', 7)
 
+    Returns:
+        The owner; None for a znode that holds no reference.
+
     Raises:
-        DecodeError: a damaged value.
-        ValueError: a path of no layout that is known.
+        DecodeError: the value is damaged.
+        ValueError: the path fits no known layout.
     """
     names = names_of(path)
     if names.kind is NodeKind.INNER:
@@ -76,7 +79,7 @@ def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, borrowed:
 def _state(offload: Offload) -> OffloadState | None:
     if offload.complete:
         return OffloadState.DELETED if offload.bookkeeper_deleted else OffloadState.COMPLETE
-    # Segments of a streaming offload alone say nothing: no broker gives a ledger up for them.
+    # Segments of a streaming offload alone do not count: no broker deletes a ledger because of them.
     return OffloadState.INCOMPLETE if offload.uid else None
 
 

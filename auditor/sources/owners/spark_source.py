@@ -1,6 +1,6 @@
-"""Who refers to ledgers, as a Spark table by name; and the values themselves, undecoded.
+"""Spark data sources of owners: their references to ledgers, and their undecoded values.
 
-The values are what a comparison of two stores reads.
+A comparison of two stores reads the values.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from auditor.sources.owners.applications import (
 class OwnerSource(NamedSource):
     """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
 
-    Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. Several
-    stores are lines of this option. Options besides ``owners``: those of `StoreSource` that say how politely
-    a store is read.
+    Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. The
+    option takes several stores, one per line. Further options are those of `StoreSource` that limit the
+    reading.
     """
 
     format_name = "bookkeeper_owners"
@@ -42,10 +42,10 @@ class OwnerSource(NamedSource):
     decoded = True
 
     def reader(self, schema: StructType) -> OwnerReader:
-        """A reader of what the options say.
+        """Return a reader for the options.
 
         Raises:
-            UsageError: no ``owners``, an unknown option, or a value that is invalid.
+            UsageError: no ``owners``, an unknown option, or an invalid value.
         """
         settings = dict(self.options)
         reading = reading_options(self.name(), settings, ("owners",))
@@ -56,9 +56,9 @@ class OwnerSource(NamedSource):
 
 @dataclass(frozen=True)
 class OwnerPartition(InputPartition):
-    """The part of one tree that one task reads; ``owners`` is the store that has the tree.
+    """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``bounds`` are the task's share, once it is known how many parts there are.
+    ``bounds`` are the limits of the task: its share, once the number of parts is known.
     """
 
     owners: OwnersUri
@@ -69,9 +69,9 @@ class OwnerPartition(InputPartition):
 
 @dataclass(frozen=True)
 class OwnerReader(DataSourceReader):
-    """Travels to the workers, so it holds plain values; connections open in the tasks.
+    """A reader of owners. Spark pickles it, so it holds plain values; tasks open the connections.
 
-    Rows of `OWNERS`; of `OWNER_VALUES` where nothing is ``decoded``.
+    It yields rows of `OWNERS`, or of `OWNER_VALUES` if ``decoded`` is False.
     """
 
     owners: tuple[OwnersUri, ...]
@@ -79,10 +79,10 @@ class OwnerReader(DataSourceReader):
     decoded: bool = True
 
     def partitions(self) -> Sequence[InputPartition]:
-        """One for each part of each tree that is there.
+        """Return one partition for each part of each tree that exists.
 
         Raises:
-            StoreError: a store cannot be read, or the application's first tree is not in it.
+            StoreError: a store cannot be read, or lacks the application's first tree.
         """
         parts = [partition for owners in self.owners for partition in self._store_partitions(owners)]
         bounds = self.reading.share(len(parts))
@@ -91,7 +91,7 @@ class OwnerReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one part, batch by batch."""
         if not isinstance(partition, OwnerPartition):
-            return  # where there is no part, Spark asks for a partition of its own, which is empty
+            return  # without parts Spark passes an empty partition of its own
         owners = partition.owners
         reader = APPLICATIONS[owners.application].load()
         with closing(open_store(partition.uri, partition.bounds)) as store:
@@ -111,14 +111,14 @@ class OwnerReader(DataSourceReader):
     def _tree_partitions(self, owners: OwnersUri, tree: str) -> list[OwnerPartition]:
         uri = owners.tree(tree)
         with closing(open_store(uri, self.reading.store)) as store:
-            # The layout is that of BookKeeper's own tree, and means nothing here.
+            # The layout is ignored: it concerns BookKeeper's own tree.
             parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, self.reading.parts)
         return [OwnerPartition(owners, uri, part, self.reading.store) for part in parts]
 
 
 OWNER_VALUES = pa.schema(
     [
-        ("path", pa.string()),  # below the chroot, so that two stores have the same
+        ("path", pa.string()),  # below the chroot, to be comparable between two stores
         ("version", pa.int64()),
         ("status", pa.string()),  # ok, or gap: at or below this path there may be more
         ("damage", pa.string()),
@@ -128,7 +128,7 @@ OWNER_VALUES = pa.schema(
 
 
 class OwnerValueSource(OwnerSource):
-    """Every value below the trees of an application, not registered. Options: those of `OwnerSource`."""
+    """Every value below the trees of an application. It is not registered. Options: `OwnerSource`."""
 
     format_name = "bookkeeper_owner_values"
     columns = OWNER_VALUES
@@ -136,9 +136,9 @@ class OwnerValueSource(OwnerSource):
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
-    """Rows of `OWNER_VALUES`; a path without a value stands for nothing, and leaves none.
+    """Return rows of `OWNER_VALUES`. A path without a value refers to nothing and gives no row.
 
-    Nor does the top of a tree, which some stores count as of the tree, and some do not.
+    The top of a tree gives no row either: some stores count it as part of the tree, others do not.
     """
     tops = {f"{owners.chroot}/{tree}" for tree in APPLICATIONS[owners.application].trees}
     has_value = [

@@ -1,1 +1,1 @@
-"""Collections: what stood in bookies' directories, as Parquet."""
+"""Collections: the tables of bookies' directories at one time, as Parquet."""

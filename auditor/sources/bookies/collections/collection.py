@@ -1,22 +1,21 @@
-"""A collection: what stood in some bookies' directories at one time, as Parquet, to be read elsewhere.
+"""A collection: the state of some bookies' directories at one time, as Parquet, for an audit elsewhere.
 
-    DIR/places/          where bookies' directories lay
+    DIR/places/          the places of bookies' directories
     DIR/directories/     each directory, with its VERSION and lastMark
-    DIR/cookies/         the VERSIONs, decoded
+    DIR/cookies/         the decoded VERSIONs
     DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
     DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), likewise
     DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
                          --entry-logs one per ledger in it
-    DIR/locations/       with --entry-logs: where the indexes point, with the piece of each row
-    DIR/disks/           with --entry-logs: sizes of all else, and free bytes
+    DIR/locations/       with --entry-logs: the entry logs that the indexes point to, with pieces
+    DIR/disks/           with --entry-logs: the size of all other files, and free bytes
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
-Only files that collection.json lists count, and only if all of them are there with the bytes and rows that
-it says: a collection is read to its end or not at all. What is shorter than it should be would look like lost
-entries.
+Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
+rows, the collection is not read at all. A truncated table would look like lost entries.
 
-`auditor.sources.bookies.owners` decides whose data a directory holds when the cluster's ids are known, so a
-collection keeps all that it asks: where each directory lay, the bytes of its VERSION, its lastMark.
+`auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. So a
+collection keeps what that needs: the path of each directory, the bytes of its VERSION, its lastMark.
 """
 
 from __future__ import annotations
@@ -43,22 +42,24 @@ MANIFEST = "collection.json"
 SCHEMA = "bookkeeper-auditor/collection/1"
 TABLES = ("places", "directories", "cookies", "availability", "entry_logs")
 LATER_TABLES = ("journal_tails", "locations", "disks")
-"""Those that older collections do not have, or that were not asked for."""
+"""Tables that older collections lack, or that the user did not ask for."""
 
 
 MAX_MANIFEST_BYTES = 64 << 20
 MOST_GROUP_ROWS, MOST_ROWS = 1 << 23, 500_000
-"""Rows of a row group, which is read at once, and of a table that is kept in memory: a few bytes of Parquet
-can stand for billions."""
+"""Largest numbers of rows in a row group, and in a table that is kept in memory.
+
+A few bytes of Parquet can stand for billions of rows.
+"""
 
 _ROWS_AT_ONCE = 64
 _READERS = 8
-"""Files whose footer is looked at at once: on an object store each is a request or two."""
+"""Number of footers that are read at once. On an object store each takes one or two requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedFile:
-    """A Parquet file of a collection: its path from the collection on, and what must be in it."""
+    """A Parquet file of a collection: its path below the collection, and its numbers of rows and bytes."""
 
     path: str
     rows: int
@@ -67,9 +68,14 @@ class CollectedFile:
 
 @dataclass(frozen=True, slots=True)
 class CollectionManifest:
-    """What collection.json says; times in ms since 1970, ``made`` when the first directory was looked at.
+    """The contents of collection.json. Times are in ms since 1970.
 
-    ``sources`` are the ``--bookies`` as they were given, ``version`` is that of the program.
+    Attributes:
+        version: The version of the program.
+        made: When the program looked at the first directory.
+        finished: When the collection was complete.
+        sources: The values of ``--bookies`` as given.
+        tables: The files of each table.
     """
 
     id: str
@@ -80,7 +86,7 @@ class CollectionManifest:
     tables: Mapping[str, tuple[CollectedFile, ...]]
 
     def rows(self, table: str) -> int:
-        """How many rows a table has.
+        """Return the number of rows of a table.
 
         >>> files = (CollectedFile("cookies/0.parquet", rows=3, bytes=900),)
         >>> CollectionManifest("c1", "0.1", 0, 0, ("/mnt/bookies",), {"cookies": files}).rows("cookies")
@@ -90,14 +96,14 @@ class CollectionManifest:
 
 
 class Collection:
-    """A place for a collection: a local path, or a URI of a file system that pyarrow knows."""
+    """The location of a collection: a local path, or a URI of a file system that pyarrow knows."""
 
     def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
         self.files, self.base = run_files(path)
 
     def manifest(self) -> CollectionManifest:
-        """Read collection.json. Raises `UnreadError` where there is none, or none that can be understood."""
+        """Read collection.json. Raises `UnreadError` if it is missing or damaged."""
         try:
             require_file(self.files, f"{self.base}/{MANIFEST}")
             with self.files.open_input_stream(f"{self.base}/{MANIFEST}") as stream:
@@ -112,7 +118,7 @@ class Collection:
             raise UnreadError(self.path, f"{MANIFEST} is damaged: {error or type(error).__name__}") from error
 
     def write_manifest(self, manifest: CollectionManifest) -> None:
-        """Write collection.json; on a local file system it is there whole or not at all."""
+        """Write collection.json. On a local file system this is atomic."""
         tables = {
             name: {"rows": manifest.rows(name), "files": [asdict(file) for file in files]}
             for name, files in manifest.tables.items()
@@ -123,9 +129,10 @@ class Collection:
         self.files.move(f"{self.base}/{MANIFEST}.part", f"{self.base}/{MANIFEST}")
 
     def verify(self, manifest: CollectionManifest) -> None:
-        """Hold every file to its bytes, and its footer to its rows; their data is not read.
+        """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
 
-        Raises `UnreadError` for the first, in the manifest's order, that is not there or not whole.
+        Raises:
+            UnreadError: a file is missing or truncated; it is the first one in the manifest's order.
         """
         listed = [file for files in manifest.tables.values() for file in files]
         infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
@@ -140,7 +147,7 @@ class Collection:
                     raise UnreadError(self.path, f"{file.path} has {rows} of {file.rows} rows")
 
     def rows_of(self, file: CollectedFile) -> int:
-        """How many rows a file's footer says it has. Raises `UnreadError`."""
+        """Return the number of rows in a file's footer. Raises `UnreadError`."""
         try:
             require_file(self.files, f"{self.base}/{file.path}")
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
@@ -154,7 +161,7 @@ class Collection:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
 
     def manifest_files(self, table: str) -> tuple[CollectedFile, ...]:
-        """The Parquet files of a table as they lie there, for a manifest that is to be written."""
+        """Return the Parquet files of a table that exist, with their rows and bytes, for a new manifest."""
         parquet_files = [
             CollectedFile(f"{table}/{info.base_name}", 0, info.size)
             for info in self.files.get_file_info(fs.FileSelector(f"{self.base}/{table}"))
@@ -166,7 +173,8 @@ class Collection:
         )
 
     def read_rows(self, table: str, manifest: CollectionManifest | None) -> Iterator[dict[str, Any]]:
-        """Rows of a small table; without a manifest (an unfinished collection), of what is there.
+        """Yield the rows of a small table. Without a manifest (an unfinished collection) read the files that
+        exist.
 
         Raises `UnreadError`.
         """
@@ -185,7 +193,11 @@ class Collection:
 
 
 def _manifest(value: Any) -> CollectionManifest:
-    """Raises ValueError, KeyError or TypeError for what `Collection.write_manifest` does not write."""
+    """Parse collection.json.
+
+    Raises:
+        ValueError, KeyError, TypeError: `Collection.write_manifest` did not write this value.
+    """
     schema = value["schema"]
     if schema != SCHEMA:
         raise ValueError(f"schema {schema!r} where this version reads {SCHEMA!r}")
@@ -285,7 +297,7 @@ _OF_DIRECTORY = (*_ALWAYS, *_LATER)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
-    """Rows of `PLACES`, numbered in their order."""
+    """Return rows of `PLACES` for the places, numbered in their order."""
     return [
         {
             "place": number,
@@ -301,7 +313,13 @@ def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
 def directory_rows(
     number: int, place: PlaceFound, pieces: dict[tuple[int, str], str]
 ) -> list[dict[str, Any]]:
-    """Rows of `DIRECTORIES` of one place; ``pieces`` by place and path."""
+    """Return rows of `DIRECTORIES` for one place.
+
+    Args:
+        number: The number of the place in the collection.
+        place: The place with its directories.
+        pieces: The id of the piece of each directory, by place number and path.
+    """
     rows = []
     for directory in place.directories:
         mark = max((mark for _, mark in directory.marks), default=None)
@@ -322,9 +340,10 @@ def directory_rows(
 
 
 def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, Any]]) -> list[PlaceFound]:
-    """The places that `place_rows` and `directory_rows` were made of.
+    """Return the places from rows of `place_rows` and `directory_rows`.
 
-    Raises KeyError, TypeError for rows that they did not make.
+    Raises:
+        KeyError, TypeError: those functions did not make these rows.
     """
     directories_by_place: dict[int, list[DirectoryFound]] = {}
     for row in directories:
@@ -351,7 +370,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 
 def _marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
-    """The marks of a directory; older collections have the greatest, which is the only one of one journal."""
+    """Return the marks of a directory. Older collections have only the greatest, named as for one journal."""
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)
     if row.get("mark_file_id") is None:

@@ -1,7 +1,7 @@
-"""The table ``availability`` of collections, read by tasks: each row under the bookie that its piece is of.
+"""The table ``availability`` of collections, read by tasks. Each row gets the bookie that owns its piece.
 
-A collection lies where every task sees it as the driver does, at a path or in an object store. Columns with
-few values stay the codes that they are in the file, from it to the table that is written.
+A collection lies at a path or in an object store that every task sees as the driver does. Columns with few
+distinct values stay dictionary-encoded from the collection's file to the table that is written.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SHARE_BYTES = 64 << 20
 
 
 class Share(NamedTuple):
-    """Every ``share_count``-th row group of a file, on a file system, from number ``number`` on."""
+    """Every ``share_count``-th row group of a file on a file system, from row group ``number`` on."""
 
     system: fs.FileSystem
     path: str
@@ -38,7 +38,7 @@ class Share(NamedTuple):
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
-    """Bytes of all files of which rows are copied."""
+    """Return the bytes of all files with rows to copy."""
     return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
 
 
@@ -47,7 +47,7 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
 ) -> list[tuple[Share, ...]]:
-    """What is to be read, in about ``group_count`` lots of as many bytes; large files are cut."""
+    """Divide the files of owned pieces into about ``group_count`` groups of equal bytes; split large ones."""
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     sized_shares = []
     for collection, manifest in collections:
@@ -74,12 +74,16 @@ def shares(
 
 @dataclass(frozen=True)
 class CopiedRows:
-    """Reads lots of `shares` as rows of ``availability``; it travels to the tasks."""
+    """A reader that tasks use to read groups of `shares` as rows of ``availability``."""
 
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, group: Sequence[Share]) -> Iterator[pa.RecordBatch]:
-        """The rows of directories that count; OSError for a page that was changed since it was written."""
+        """Yield the rows of directories that count.
+
+        Raises:
+            OSError: a page changed since it was written.
+        """
         for share in group:
             require_file(share.system, share.path)
             names = pq.read_schema(share.path, filesystem=share.system).names
@@ -101,7 +105,7 @@ class CopiedRows:
         names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
             "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~is_owned), names),
-            # A stamp is of a file on the host that collected it: here it says nothing.
+            # A stamp is valid only on the host of its file.
             "stamp": pa.nulls(batch.num_rows, pa.int64()),
             "reused": pa.repeat(False, batch.num_rows),
         }
@@ -124,7 +128,7 @@ def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
 
 
 def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Which paths are one of the directories, or below one."""
+    """Return which paths are one of the directories, or below one."""
     is_below = np.zeros(len(paths), bool)
     for root in roots:
         matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))

@@ -1,12 +1,13 @@
-"""Collections read back: the places and directories in them, ready to be attributed as those on disk are.
+"""The places and directories in collections, ready to be attributed as those on disk are.
 
-A directory of a collection goes under ``<collection>#<path>``: hosts have the same paths. Of a bookie that
-was collected again only the newer collection counts, entirely; one that is not whole gives way to one that
-is. So it is even where the older one has directories that the newer one lacks: a disk that was lost since
-must not count as read. A bookie was collected again if both collections have a directory that is the same
-path in VERSIONs with the same id and instance; where its disks lie apart and were collected one by one, it
-was not, and what they hold is united. Directories whose VERSION cannot be read were collected again if their
-place was.
+A directory of a collection gets the path ``<collection>#<path>``, because different hosts have equal paths.
+If a bookie was collected again, only the newer collection counts, and all of the older one is left out. A
+complete collection replaces an incomplete one. This holds even if the newer collection lacks directories that
+the older one has: a disk that was lost since must not count as read.
+
+A bookie was collected again if both collections have a directory with the same id, instance and path in its
+VERSION. If a bookie's disks were collected one by one, no path is in both, and their contents are united.
+Directories whose VERSION cannot be read were collected again if their place was.
 """
 
 from __future__ import annotations
@@ -23,23 +24,24 @@ from auditor.sources.bookies.places import PlaceFound
 
 
 class NewestCollection:
-    """What the collections have that were added, newest first."""
+    """The directories and places of the collections that were added, newest first."""
 
     def __init__(self) -> None:
         self._directories: dict[tuple[str | None, str | None, str], str] = {}
         self._places: dict[tuple[str, str], str] = {}
 
     def add(self, collection: str, places: Sequence[PlaceFound]) -> None:
-        """The next older collection, and its places."""
+        """Add the next older collection with its places."""
         for place in places:
             self._places.setdefault((place.name, place.path), collection)
             for key in _logical(place):
                 self._directories.setdefault(key, collection)
 
     def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
-        """An older place less the bookies that a newer collection has; None if nothing of it is left.
+        """Remove from an older place the bookies that a newer collection has. Returns None if nothing is
+        left.
 
-        ``newer_collections`` gets them, each with the newer collection.
+        ``newer_collections`` receives each removed bookie with the newer collection.
         """
         newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
         if (again := self._places.get((place.name, place.path))) is not None:
@@ -60,7 +62,7 @@ class NewestCollection:
 
 
 def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
-    """Which directories a place has, by what their VERSION says: (id, instance, path on the bookie)."""
+    """Yield (id, instance, path on the bookie) for each directory of a place, by its VERSION."""
     owned: dict[str, list[OwnedDirectory]] = {}
     for found_directory in place.directories:
         if (cookie := found_directory.cookie[0]) is not None:
@@ -79,14 +81,17 @@ def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
 
 
 IN_COLLECTION = "#"
-"""What stands between a collection's path and that of a directory in it."""
+"""The separator between a collection's path and the path of a directory in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectedDirectory:
-    """A directory in a collection: its path where it was collected, and the piece that its index is in.
+    """A directory in a collection.
 
-    ``piece`` is None where no index of it was read. ``trouble`` says why the collection cannot be used.
+    Attributes:
+        path: Its path on the host that collected it.
+        piece: The id of the piece with its index. None if no index of it was read.
+        trouble: Why the collection cannot be used. None if it can.
     """
 
     collection: str
@@ -97,11 +102,13 @@ class CollectedDirectory:
 
 @dataclass(frozen=True, slots=True)
 class CollectedPlaces:
-    """All that some collections say of where data is.
+    """The places and directories of some collections.
 
-    ``directories`` are by the path that they have in ``places``. ``whole`` are the collections that can be
-    read, with their manifests; ``broken`` are (path, reason) of the others. ``notes`` say which collections
-    gave way to a newer one.
+    Attributes:
+        directories: The collected directories, by their path in ``places``.
+        whole: The collections that can be read, with their manifests.
+        broken: (path, reason) of the others.
+        notes: Which newer collection replaced which older one.
     """
 
     places: tuple[PlaceFound, ...]
@@ -113,7 +120,7 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """Whose a piece is, and which of its directories count, by their paths where they were collected."""
+    """The bookie that a piece belongs to, and the paths of its directories that count, as collected."""
 
     bookie_id: str
     roots: tuple[str, ...]
@@ -121,10 +128,10 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class SettledPlaces:
-    """An attribution whose index directories all lie on disk, and whose the collected pieces are instead.
+    """An attribution with index directories on disk only, and the owner of each collected piece.
 
-    ``overlapping`` are bookies whose index comes in several pieces, or in one and on disk: they may have a
-    ledger in more than one of them.
+    ``overlapping`` are bookies whose index comes in several pieces, or in a piece and on disk. They may have
+    a ledger in more than one of these.
     """
 
     attribution: Attribution
@@ -134,7 +141,7 @@ class SettledPlaces:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection, its places, and the piece of each directory by its path there."""
+    """A collection, its places, and the piece of each directory, by place number and path."""
 
     path: str
     id: str
@@ -147,9 +154,9 @@ class _OpenCollection:
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
-    """Open collections and hold each to what its manifest says; their availability is not read.
+    """Open collections and compare their files with their manifests. Do not read their availability.
 
-    Raises nothing for a collection that is damaged: it is among ``broken``, and so are its directories.
+    A damaged collection raises no error. It goes to ``broken``, and its directories get its ``trouble``.
     """
     opened: dict[str, _OpenCollection] = {}
     for collection in map(_open, paths):
@@ -205,7 +212,10 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
 
 def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
-    """The same with some collections, by path, among the broken ones: damage that showed late."""
+    """Return the places with some collections moved to ``broken``, because damage appeared later.
+
+    ``reasons`` are the reasons by the collection's path.
+    """
     return replace(
         collected,
         directories={
@@ -218,10 +228,15 @@ def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) 
 
 
 def settle_places(attribution: Attribution, collected: CollectedPlaces) -> SettledPlaces:
-    """Take the collected index directories out of an attribution, and say whose each piece is instead.
+    """Remove the collected index directories from an attribution, and return the owner of each piece instead.
 
-    ``attribution`` is of the places on disk and the collected ones together. A bookie with an index directory
-    in a collection that cannot be read is not read completely, and its reason says which.
+    Args:
+        attribution: The attribution of the places on disk and the collected ones together.
+        collected: The collected places.
+
+    Returns:
+        The attribution and the owners. If an index directory is in a collection that cannot be read, its
+        bookie is not read completely, and its reason names the collection.
     """
     owners: dict[str, PieceOwner] = {}
     overlapping: list[str] = []
@@ -286,7 +301,7 @@ def _name(collection: str, path: str) -> str:
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
-    """The place with paths that no other collection has; what is matched of them is their ends."""
+    """Prefix all paths of a place with its collection. Directories are matched by the ends of their paths."""
     return replace(
         place,
         path=_name(collection, place.path),

@@ -1,13 +1,13 @@
-"""The tables of a collection: how they are written, piece by piece, and read back under their owners.
+"""The tables of a collection, written piece by piece and read back for the bookies that own the pieces.
 
-Nobody knows yet whose an index is. A directory belongs to the bookie that its VERSION names, if the cluster
-knows that id, else to the one in whose place it lies. So all directories that lie in one place and name one
-id have one owner, whoever that will be: they are a piece. Those of a place whose VERSION cannot be read are
-a piece of their own. The index directories of a piece are read together, in configured order, as they are
-when a bookie's disks are audited.
+The owner of an index is not known at collection time. A directory belongs to the bookie in its VERSION if the
+cluster knows that id. Otherwise it belongs to the bookie in whose place it lies. So all directories that lie
+in one place and name one id will have the same owner: they form a piece. The directories of a place whose
+VERSION cannot be read form a piece of their own. A task reads the index directories of a piece together, in
+configured order, as an audit of a bookie's disks does.
 
-In a collection rows of a directory have the path that it has on its host, and the collection's id. In an
-audit they go under ``<collection>#<path>``, as the directory itself does.
+In a collection a row has its directory's path on the host, and the collection's id. In an audit the path is
+``<collection>#<path>``, as for the directory itself.
 """
 
 from __future__ import annotations
@@ -44,11 +44,14 @@ from auditor.spark.types import DataFrame, SparkSession
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The index directories of the place numbered ``place`` that name ``bookie_id``, in configured order.
+    """The index directories of one place that name one bookie id, in configured order.
 
-    ``id`` is unique among all collections; ``bookie_id`` is None where no VERSION says. ``journals`` are
-    those of that id in the same place, and so are ``ledger_directories``, in configured order, "" for one
-    that was not found.
+    Attributes:
+        id: An id that is unique among all collections.
+        place: The number of the place.
+        bookie_id: The id in their VERSION. None without a VERSION that can be read.
+        journals: The journals of that id in the same place.
+        ledger_directories: Its ledger directories there in configured order, "" for each that was not found.
     """
 
     id: str
@@ -60,15 +63,15 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """What is to be read of its journals, under its own id."""
+        """The journals to read after their marks, under the piece's id."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
 def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
-    """Cut the index directories of ``places`` into pieces; each directory is in one at most.
+    """Divide the index directories of ``places`` into pieces. Each directory is in at most one.
 
-    A directory whose VERSION cannot be read is matched with the paths that its neighbours' VERSIONs name;
-    where no VERSION of a place can be read, nothing says which directories are an index.
+    A directory whose VERSION cannot be read is matched with the paths in the VERSIONs beside it. If no
+    VERSION of a place can be read, the place has no pieces.
     """
     pieces: list[Piece] = []
     assigned_paths: set[str] = set()
@@ -83,7 +86,7 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
 
 
 class _OfId(NamedTuple):
-    """What names one id in a place; ``homes`` are its ledger directories."""
+    """The directories and journals of one bookie id in a place; ``homes`` are its ledger directories."""
 
     bookie_id: str | None
     directories: list[IndexDirectory]
@@ -119,10 +122,10 @@ AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
 
 TAILS = pa.schema([*JOURNAL_TAILS, PIECE])
-"""The table ``journal_tails`` of a collection, likewise."""
+"""The table ``journal_tails`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
 
 LOCATIONS = pa.schema([*LOCATION_ROWS, PIECE])
-"""The table ``locations`` of a collection, likewise."""
+"""The table ``locations`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
 
 _ROWS = 65_536
 
@@ -130,7 +133,7 @@ _ROWS = 65_536
 def write_table(
     collection: Collection, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> tuple[CollectedFile, ...]:
-    """Write the batches as they come; returns the files for the manifest. Raises `UsageError`."""
+    """Write the batches as they arrive, and return the files for the manifest. Raises `UsageError`."""
     path = f"{table}/part-00000.parquet"
     rows = 0
     try:
@@ -150,7 +153,7 @@ def write_table(
 
 
 def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows as record batches.
+    """Yield the rows as record batches.
 
     >>> [batch.num_rows for batch in batches_of([{"n": 1}, {"n": 2}], pa.schema([("n", pa.int64())]))]
     [2]
@@ -161,14 +164,14 @@ def batches_of(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa
 
 
 def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of ``schema``, which ends with `PIECE`, from those that reading a part of the piece gave."""
+    """Return the rows of a batch in the columns of ``schema``, with the piece's id and bookie id."""
     columns = {name: batch.column(name) for name in batch.schema.names}
     owner_columns = {"bookie_id": piece.bookie_id, PIECE.name: piece.id}
     return rows_of_columns(schema, batch.num_rows, columns | owner_columns)
 
 
 ROOTS = "roots"
-"""The column with the directories of a row's piece that belong to its bookie."""
+"""The name of the column with the piece's directories that belong to its bookie."""
 
 
 def collected_rows(
@@ -178,10 +181,20 @@ def collected_rows(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame | None:
-    """A table's rows from collections in the columns of ``schema``, with ``bookie_id`` and `ROOTS` besides.
+    """Return a table's rows from collections, with ``bookie_id`` and `ROOTS` added.
 
-    Rows of pieces that nobody owns are left out; None where no collection has a file of the table. Only files
-    that a manifest lists are read; a page of them that was changed since fails the job by its checksum.
+    Only files that a manifest lists are read. A page that changed since it was written fails the job by its
+    checksum.
+
+    Args:
+        spark: The session.
+        table: The table's name.
+        schema: Its columns.
+        collections: The collections to read.
+        owner_of_piece: The owner of each piece. Rows of other pieces are left out.
+
+    Returns:
+        None if no collection has a file of the table.
     """
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     paths = [
@@ -207,7 +220,7 @@ def _read(spark: SparkSession, schema: pa.Schema, files: Sequence[str]) -> DataF
 
 
 def literal_path(path: str) -> str:
-    r"""A path as Spark takes it where it would take a pattern.
+    r"""Escape a path, because Spark reads it as a pattern.
 
     >>> print(literal_path("/data/[a]"))
     /data/\[a\]
@@ -220,7 +233,7 @@ def collected_tails(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owner_of_piece: Mapping[str, PieceOwner],
 ) -> DataFrame:
-    """Rows of ``journal_tails`` from collections that have them, each under the bookie of its piece."""
+    """Return the rows of ``journal_tails`` from collections, each with the bookie that owns its piece."""
     rows = collected_rows(spark, "journal_tails", TAILS, collections, owner_of_piece)
     if rows is None:
         return spark.createDataFrame([], spark_types(JOURNAL_TAILS))
@@ -239,9 +252,14 @@ SPACE_TABLES = ("locations", "disks")
 
 
 class DirectoryOwner(NamedTuple):
-    """A directory of the collection with that id, by its ``path`` there, and its ``name`` in the audit.
+    """A directory of a collection and its owner.
 
-    ``bookie_id`` is whose data it holds, None where nobody's; ``logger`` whose numbering its logs have.
+    Attributes:
+        collection: The collection's id.
+        path: The directory's path on its host.
+        name: Its path in the audit.
+        bookie_id: The bookie that it belongs to. None if there is none.
+        logger: The number of the entry logger that named its logs. None if it is not known.
     """
 
     collection: str
@@ -258,8 +276,10 @@ def rows_of_directories(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owners: Iterable[DirectoryOwner],
 ) -> DataFrame:
-    """The rows of ``owners``' directories, with ``bookie_id``, ``logger`` and renamed paths; others are left
-    out."""
+    """Return the rows of ``owners``' directories, with ``bookie_id``, ``logger`` and the audit's paths.
+
+    Rows of other directories are left out.
+    """
     files = [
         literal_path(f"{collection.path}/{file.path}")
         for collection, manifest in collections

@@ -1,1 +1,1 @@
-"""Bookies' entry logs: what each holds of which ledger, and where the indexes point into it."""
+"""Entry logs: the bytes that each holds of each ledger, and the entries to which the indexes point."""

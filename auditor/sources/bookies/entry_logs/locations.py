@@ -1,17 +1,18 @@
-"""Where a bookie's index says that entries lie: added up, by ledger and log; and one entry, found through it.
+"""The locations of entries in a bookie's index, added up by ledger and entry log, and reads of single
+entries.
 
     RocksDB locations   ledger id, entry id: i64, i64, big-endian -> location: i64
     .idx file           slot e, at byte 1024 + 8 e: location: i64
-    location            entry log's id << 32 | where the entry begins; its size, i32, stands before it
+    location            entry log's id << 32 | offset of the entry; its size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-An entry that the index has elsewhere is no longer read from a log that still holds it. So the ledgers that an
-index has in a log are those for which the log is needed. Of each, one entry can be looked up: whether it
-lies where the index says (`probe`). That costs one small read, and `PROBES` of them are made of a batch of
-rows, evenly; that a log is not there, or ends before, is known of all.
+A log may still hold an entry for which the index has a newer location. No reader uses that copy. So a log is
+needed for the ledgers that the index has in it. The program can look up one entry per ledger and log, and
+check that it lies where the index says (`probe`). Each lookup costs one small read. So it looks up about
+`PROBES` entries per batch of rows, evenly spread. A missing or truncated log is found for all rows.
 
-Bodies of entries are read of what applications keep for their own bookkeeping (`read_body`), never of what
-their users wrote. An HMAC needs a password, and is not checked.
+The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
+never of user data. It does not check an HMAC, which needs a password.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 from auditor.sources.regular_file import open_regular
 
 PROBES = 256
-"""Entries of a batch of locations that are looked up in their logs, one a ledger and log."""
+"""Number of entries per batch of locations that are looked up in their logs, one per ledger and log."""
 
 LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -66,14 +67,14 @@ LOCATIONS = schema_of(
     ("gone", pa.binary(), "the entries that are in a log which is not there, or past its end; null: none"),
     ("reason", pa.string(), "why the index could not be read"),
 )
-"""The table ``locations``; several rows of one ledger and log add up."""
+"""The table ``locations``. Several rows of one ledger and log add up."""
 
 _BATCH = 65_536
 _OFFSET_BITS = 32
 
 
 class EntryLocations(NamedTuple):
-    """Entries and where they lie: columns of one length."""
+    """Entries and their locations, as columns of equal length."""
 
     scope_ids: Longs
     ledger_ids: Longs
@@ -84,11 +85,13 @@ class EntryLocations(NamedTuple):
 def read_locations(
     ledger_directories: Mapping[str, Sequence[str]], part: IndexPart
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `LOCATIONS` of one part of a bookie's index. Needs no Spark.
+    """Yield rows of `LOCATIONS` for one part of a bookie's index. It needs no Spark.
 
-    ``ledger_directories`` are each bookie's in configured order, "" for one that was not found: on
-    DbLedgerStorage the logs of an index lie in the one of its position, else in any. Where one is lacking,
-    nothing is looked up. What cannot be read is a row that says so.
+    Args:
+        ledger_directories: Each bookie's ledger directories in configured order, "" for one that was not
+            found. With DbLedgerStorage the logs of an index lie in the directory at the same position, else
+            in any of them. If one is missing, no entry is looked up.
+        part: The part to read. If it cannot be read, a row gives the reason.
     """
     logger, homes = homes_of(part, ledger_directories.get(part.bookie_id, ()))
     try:
@@ -104,8 +107,10 @@ def read_locations(
 
 
 def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
-    """The numbering that the logs of a part have, and the directories that they lie in; none where one is not
-    known."""
+    """Return the number of the entry logger of a part, and the directories that hold its logs.
+
+    There are no directories if one of them is not known.
+    """
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
     position = part.directories[0].position
@@ -115,7 +120,7 @@ def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, S
 
 
 def located_batches(part: IndexPart) -> Iterator[EntryLocations]:
-    """The entries of a part's index and where they lie, some at a time.
+    """Yield the entries of a part's index with their locations, in batches.
 
     Raises:
         OSError, UnreadError: the index cannot be read.
@@ -131,7 +136,7 @@ def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _sound_rows(rows: Rows) -> EntryLocations:
-    """The sound rows; others are told by the table availability."""
+    """Return the valid rows. The table availability reports the others."""
     row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
     pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
@@ -142,7 +147,7 @@ def _sound_rows(rows: Rows) -> EntryLocations:
 
 
 def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
-    """Slots of index files, some files at a time."""
+    """Yield the used slots of index files, in batches of several files."""
     waiting: list[EntryLocations] = []
     count = 0
     for files in list_part(part):
@@ -168,7 +173,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The slots of an index file that are no holes, some at a time, after the entry that the first is of.
+    """Yield runs of slots outside the holes of an index file, each with the entry id of its first slot.
 
     A file that ends before its first slot has none. Raises OSError.
     """
@@ -190,7 +195,7 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
 
 
 def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
-    """One row a ledger and log."""
+    """Return one row per ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
     scopes, ledgers, log_ids = (column[order] for column in (located.scope_ids, located.ledger_ids, log_ids))
@@ -220,7 +225,7 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
 def _gone_groups(
     entries: Longs, is_gone: NDArray[np.bool_], firsts: Longs, ends: Longs
 ) -> list[bytes | None]:
-    """For each row the entries that are gone, as groups; None where none is."""
+    """Return for each row its entries that are gone, as groups. None if there are none."""
     sets: list[bytes | None] = [None] * len(firsts)
     for row in np.flatnonzero(np.add.reduceat(is_gone, firsts)).tolist():
         part = slice(int(firsts[row]), int(ends[row]))
@@ -229,7 +234,7 @@ def _gone_groups(
 
 
 def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
-    """Hold the index to the logs: every row to the logs' sizes, some by a read."""
+    """Compare the index with the logs: every row with the logs' sizes, some rows with a read."""
     if not logs.has_directories:
         return {}
     log_ids, ledgers, scopes, low, high = (
@@ -270,7 +275,7 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
 def _probe(
     logs: LogSizes, log_id: int, offset: int, end: int, expected: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """What was found, and the ledger and entry that lie there instead, where those can be some."""
+    """Look up one entry. Return the result, and the (ledger, entry) that lies there instead, or None."""
     try:
         record = logs.record(log_id, offset)
     except FileNotFoundError:
@@ -286,16 +291,20 @@ def _probe(
 
 WHAT = "entry"
 MAX_ENTRY_BYTES = 16 << 20
-"""Larger ones are refused: a bookie takes 5 MB by default."""
+"""Largest size of an entry, in bytes. A bookie accepts 5 MB by default."""
 
 _HEADER = 32
 _LOCATION, _SIZE, _KEY = struct.Struct(">q"), struct.Struct(">i"), struct.Struct(">qq")
 
 
 def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> int | None:
-    """Where an index says that an entry lies; None where it says nowhere.
+    """Return the location of an entry in an index. None if the index has none.
 
-    ``index`` is the path of a database of locations, or of the ledger's index file.
+    Args:
+        index: The path of a RocksDB database of locations, or of the ledger's index file.
+        storage: The kind of index.
+        ledger_id: The ledger.
+        entry_id: The entry.
 
     Raises:
         UnreadError, DamagedError: the index cannot be read.
@@ -313,11 +322,11 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
 def read_body(
     directories: Sequence[str], location: int, ledger_id: int, entry_id: int, digest_type: str
 ) -> bytes:
-    """The body of the entry at a location, which lies in one of some ledger directories.
+    """Return the body of the entry at a location in one of the given ledger directories.
 
     Raises:
         DecodeError: another entry is there, or one that does not match its digest.
-        UnreadError: there is no such entry log, or it cannot be read.
+        UnreadError: the entry log does not exist or cannot be read.
     """
     name = f"{location >> _OFFSET_BITS:x}.log"
     logs = [path for directory in directories if (path := Path(directory, "current", name)).exists()]

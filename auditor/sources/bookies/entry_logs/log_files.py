@@ -1,4 +1,4 @@
-"""The entry logs of some directories by their id, with their sizes: where a location of an index leads."""
+"""The entry logs of some ledger directories, by id, with their sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECORD = struct.Struct(">iqq")
 
 
 class LogPaths:
-    """The logs of some directories by id; not ``has_directories`` where there is none. Raises OSError."""
+    """The paths of the logs in some directories, by log id. Raises OSError."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         self.has_directories = bool(directories)
@@ -35,12 +35,12 @@ class LogPaths:
         return paths
 
     def path(self, log_id: int) -> str | None:
-        """Where a log lies; None where there is none."""
+        """Return the path of a log. None if it does not exist."""
         return self._paths.get(log_id)
 
 
 class LogSizes(LogPaths):
-    """Logs with their sizes: ``ids`` ascending, ``sizes`` of the same length."""
+    """Logs with their sizes in bytes: ``ids`` in ascending order, ``sizes`` of the same length."""
 
     def __init__(self, directories: Sequence[str]) -> None:
         super().__init__(directories)
@@ -59,7 +59,7 @@ class LogSizes(LogPaths):
         self._measure()
 
     def list_unknown(self, log_ids: Longs) -> None:
-        """List the directories again where a log is asked for that was not there so far. Raises OSError."""
+        """List the directories again if one of the logs was in no listing so far. Raises OSError."""
         if not self.has_directories:
             return
         new_ids = set(np.unique(log_ids).tolist()) - set(self.ids.tolist()) - self._absent
@@ -68,16 +68,17 @@ class LogSizes(LogPaths):
             self._absent |= new_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """The id under which a log is found that was named after the decimal digits of its id; None: none is.
+        """Return the id of the log file that is named after the decimal digits of ``log_id``. None if none
+        is.
 
-        A start that finishes a transactional compaction gives such names (bookkeeper #4804): log 12 is then
-        in 12.log, which is the name of log 18. The bookie looks for c.log.
+        When a bookie finishes a transactional compaction at its start, it creates such names (bookkeeper
+        #4804). Log 12 is then in 12.log, which is the name of log 18. The bookie looks for c.log.
         """
         decimal_id = int(str(log_id), 16)
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None
 
     def lacking(self, log_ids: Longs, offsets: Longs) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which places are in a log that is not there, and which are past the end of theirs."""
+        """Return which locations are in a log that does not exist, and which are past their log's end."""
         if not len(self.ids):
             return np.ones(len(log_ids), np.bool_), np.zeros(len(log_ids), np.bool_)
         positions = np.minimum(np.searchsorted(self.ids, log_ids), len(self.ids) - 1)
@@ -85,7 +86,7 @@ class LogSizes(LogPaths):
         return ~is_present, is_present & (offsets + RECORD_IDS > self.sizes[positions])
 
     def record(self, log_id: int, offset: int) -> tuple[int, int, int] | None:
-        """Size, ledger and entry of a record, by where its entry is; None where the log ends before."""
+        """Return the size, ledger and entry of the record whose entry is at ``offset``. None past the end."""
         with open_regular(self._paths[log_id]) as file:
             data = os.pread(file.fileno(), _RECORD.size, max(0, offset - 4))
         if len(data) < _RECORD.size:
@@ -95,7 +96,7 @@ class LogSizes(LogPaths):
 
 
 def _size(path: str) -> int | None:
-    """None where a running bookie has deleted it since it was listed."""
+    """Return a log's size. None if a running bookie deleted it since it was listed."""
     try:
         return Path(path).stat().st_size
     except FileNotFoundError:

@@ -1,12 +1,13 @@
-"""The entry logs of a cluster as tasks read them: each reads some logs of one ledger directory.
+"""The division of entry logs into tasks: each task reads some logs of one ledger directory.
 
-The driver lists nothing: a task lists its directory and takes every ``slice_count``-th log, so that a
-directory of thousands of logs is read by several.
+The driver lists nothing. A task lists its directory and takes every ``slice_count``-th log, so that several
+tasks read a directory of thousands of logs.
 
-A collector with gcEntryLogMetadataCacheEnabled reads a log's map once, keeps it in the database
-``metadata-cache`` (`auditor.codecs.bookie.entry_log`), and goes by that from then on. It is held to
-the logs: ledgers that the collector has dropped are no longer in it; all that is in it must be what the log
-has. A log that is not in it says nothing: the collector did not meet it yet.
+A garbage collector with gcEntryLogMetadataCacheEnabled reads a log's ledgers map once. It keeps the map in
+the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses that copy from then on. This
+module compares the copy with the log. Ledgers that the collector dropped are no longer in the cache. All that
+is in the cache must agree with the log. A log that is not in the cache proves nothing: the collector has not
+read it yet.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """What the cache has of one log; ``ledgers`` are bytes by id, None where the log is not in it."""
+    """The cache's record of one log. ``ledgers`` are bytes by ledger id, None if the log is not cached."""
 
     state: CacheState | None
     reason: str | None = None
@@ -54,7 +55,7 @@ NOT_CACHED = CachedLog(None)
 
 
 class MetadataCache:
-    """The cache of one directory; one that cannot be opened says so of every log."""
+    """The metadata cache of one directory. If it cannot be opened, every log in it is ``unreadable``."""
 
     def __init__(self, path: str, database: PyRocksDB | None, trouble: str | None = None) -> None:
         self._path = path
@@ -62,7 +63,7 @@ class MetadataCache:
         self._trouble = trouble
 
     def of(self, log_id: int, contents: LogContents) -> CachedLog:
-        """What the cache has of a log, held to what was ``contents`` in it."""
+        """Return the cache's record of a log, compared with the ``contents`` of the log."""
         if self._trouble is not None:
             return CachedLog(CacheState.UNREADABLE, self._trouble)
         if self._database is None:
@@ -85,7 +86,7 @@ class MetadataCache:
 
 @contextmanager
 def open_cache(directory: str) -> Iterator[MetadataCache]:
-    """The cache that lies in a ledger directory, or one without a log where none does."""
+    """Open the metadata cache in a ledger directory. Yields an empty cache if there is none."""
     path = Path(directory, "current", NAME)
     if not path.is_dir():
         yield MetadataCache(str(path), None)
@@ -101,9 +102,9 @@ def open_cache(directory: str) -> Iterator[MetadataCache]:
 def contradiction(
     log_id: int, cached: EntryLogMetadata, ledgers: Mapping[int, int], contents: LogContents
 ) -> str | None:
-    """What a log's cached metadata says and the log does not; None where they agree.
+    """Return the first contradiction between a log and its cached metadata. None if they agree.
 
-    That a ledger of the log is lacking is no contradiction: the collector may have dropped it.
+    A ledger of the log may be missing in the cache: the collector may have dropped it.
     """
     if cached.log_id != log_id:
         return f"{NAME} has log {cached.log_id} under this log's id"
@@ -123,10 +124,10 @@ def contradiction(
 
 
 VERIFIED = 64
-"""Of so many logs with a map one is read by its entries too, unless all are."""
+"""One in so many logs with a map has its entries read too, unless all have."""
 
 VERIFIED_BYTES = 4 << 30
-"""Bytes of such logs that one part reads at most, about: 100,000 logs of a gigabyte are not to take hours."""
+"""About the most bytes of such logs that one part reads. 100,000 logs of 1 GB would take hours."""
 
 OWNER_COLUMNS = (
     column("bookie_id", pa.string(), "the bookie whose data it is; null: nobody's"),
@@ -143,10 +144,14 @@ ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """Every ``slice_count``-th log of a directory, from number ``number`` on.
+    """Every ``slice_count``-th log of a ledger directory, from number ``number`` on.
 
-    ``version_sha256`` is as the driver saw it. ``verify``: maps are held to the entries of all logs, not only
-    of one in `VERIFIED`. ``cache`` is the directory with the collector's metadata cache; None: this one.
+    Attributes:
+        bookie_id: The bookie that the directory belongs to. None if there is none.
+        logger: The number of the entry logger that named the logs. None if it is not known.
+        version_sha256: The SHA-256 of VERSION as the driver read it.
+        verify: Whether to compare the maps of all logs with their entries, and not only one in `VERIFIED`.
+        cache: The directory with the collector's metadata cache. None for this directory.
     """
 
     bookie_id: str | None
@@ -160,7 +165,7 @@ class LogPart:
 
 
 def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
-    """Cut parts, one a directory, into about ``part_count``.
+    """Divide parts of one directory each into about ``part_count`` parts.
 
     >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
@@ -174,7 +179,10 @@ def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
-    """Rows of `ENTRY_LOGS` of one part: of each log its own row, then its ledgers'. Needs no Spark."""
+    """Yield rows of `ENTRY_LOGS` for one part: for each log its own row, then those of its ledgers.
+
+    It needs no Spark.
+    """
     directory = IndexDirectory(part.directory, part.version_sha256)
     try:
         logs = list_logs(part.directory)

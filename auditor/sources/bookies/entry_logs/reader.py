@@ -1,13 +1,13 @@
-"""One entry log: how many of its bytes are whose, from its ledgers map, or by a scan of its entry headers.
+"""One entry log: its bytes per ledger, from its ledgers map or from a scan of its entry headers.
 
-All bytes of a file are accounted for:
+Every byte of a file belongs to one of four areas:
 
     header    records of ledgers, padding between them    map, and what the direct logger adds    tail
-    1024      as the map adds them up, or as a scan does  records that are not entries             the rest
+    1024      by the sums in the map, or by a scan        records that are not entries             the rest
 
-A closed log has a map: header and map are read, and nothing of the entries. What the map adds up to must be
-what lies between the two, but for the padding of the direct logger; where it is not, or where there is no
-map, the headers of all entries are read instead, as the server does, and payloads are skipped.
+A closed log has a ledgers map. Then the reader reads only header and map, and no entries. The sum of the map
+must equal the bytes between header and map, except for the padding of the direct logger. If it does not, or
+if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from auditor.model.states import CollectorScan
 from auditor.sources.regular_file import open_regular
 
 MAP, SCAN = "map", "scan"
-"""By what bytes per ledger are known."""
+"""The two sources of the bytes per ledger."""
 
 MAX_ENTRY_BYTES = 16 << 20
-"""No record of more bytes is an entry: a bookie takes 5 MB by default (nettyMaxFrameSizeBytes)."""
+"""Largest size of an entry's record, in bytes. A bookie accepts 5 MB by default (nettyMaxFrameSizeBytes)."""
 
 
 def _none() -> Longs:
@@ -51,17 +51,24 @@ def _none() -> Longs:
 
 @dataclass
 class LogContents:
-    """What one log holds; ``size`` is the sum of all bytes that it names, however damaged the file is.
+    """The contents of one log. Its byte counts add up to ``size``, even if the file is damaged.
 
-    Ledgers are columns of one length: ``entries`` is empty where only the map was read. ``counted`` is `MAP`,
-    `SCAN`, or None where nothing says whose the entries are; then all that is not header is ``tail_bytes``.
-    ``damage`` is what is wrong with a record, ``map_damage`` with the map: it contradicts the entries, or,
-    with ``map_unreadable``, is none. ``astray``: a header that no server can have written leads a collector
-    with a large read buffer astray. ``cut``: the file ends inside a record.
+    ``scope_ids``, ``ledger_ids``, ``bytes`` and ``entries`` have one item per ledger.
 
-    ``collector_scan`` is None where nothing hides a record from a server that reads the entries. Else
-    ``collected`` are the bytes of each ledger that the collector counts, by the map if it believes that, or
-    by the entries: ledgers too that are none, and none where the scan fails.
+    Attributes:
+        entries: Number of entries of each ledger. Empty if only the map was read.
+        counted: `MAP` or `SCAN`. None if neither shows the ledgers; then ``tail_bytes`` is all after the
+            header.
+        cut: Whether the file ends inside a record.
+        damage: What is wrong with a record. None if nothing is.
+        map_damage: What is wrong with the map: it contradicts the entries, or cannot be read. None if nothing
+            is.
+        map_unreadable: Whether the map cannot be read.
+        astray: Whether the header, which no server can have written, misleads a collector with a large read
+            buffer.
+        collector_scan: The result of a collector that reads the entries. None if no record is hidden from it.
+        collected: Bytes of each ledger as that collector counts them: by the map if it accepts the map, else
+            by the entries. It may have ledgers that do not exist. Empty if the scan fails without a map.
     """
 
     size: int = 0
@@ -87,15 +94,23 @@ class LogContents:
 
     @property
     def entry_bytes(self) -> int:
-        """Bytes of all entries, each with its four bytes of size."""
+        """Bytes of all entries, each with the four bytes of its size."""
         return int(self.bytes.sum())
 
 
 def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogContents:
-    """Read a log: by its map where that can be believed, else by its entries' headers unless ``scan`` is off.
+    """Read a log by its map if the map is plausible, else by the headers of its entries.
 
-    ``verify`` reads both, and says in ``map_damage`` where they disagree. Raises OSError; damage is in the
-    result.
+    Args:
+        path: The log.
+        scan: Whether to read the entries where the map cannot be used.
+        verify: Whether to read both, and report a contradiction in ``map_damage``.
+
+    Returns:
+        The contents. Damage is reported in them.
+
+    Raises:
+        OSError: the file cannot be read.
     """
     with open_log(path) as (read_at, status):
         contents = contents_of(read_at, status.st_size, scan, verify)
@@ -105,14 +120,14 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
 
 @contextmanager
 def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
-    """How to read the bytes of a log, and what the file system says of it. Raises OSError."""
+    """Open a log. Yields a function that reads its bytes, and its file status. Raises OSError."""
     with open_regular(path) as file:
         descriptor = file.fileno()
         yield lambda offset, length: _part(descriptor, offset, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
-    """Read a log of ``size`` bytes, as `read_contents` does. Damage is in the result.
+    """Read a log of ``size`` bytes, as `read_contents` does. Damage is reported in the result.
 
     >>> str(contents_of(lambda offset, length: b"", 0).damage)
     'entry log: 0 of 1024 header bytes (at byte 0)'
@@ -121,7 +136,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
 
 
 def _part(descriptor: int, offset: int, length: int) -> bytes:
-    """So many bytes, or fewer where the file ends; one read may give less than is there."""
+    """Read ``length`` bytes, or fewer at the end of the file. One ``pread`` may return fewer than exist."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
         chunk = os.pread(descriptor, length - len(data), offset + len(data))
@@ -231,13 +246,13 @@ class _Log:
             self._scan_as_collector()
 
     def _hold_cut_record(self, start: int) -> None:
-        """A record that no file could hold is damaged; any other may not have been written to its end."""
+        """Record damage if a truncated record is too large for an entry. A smaller one may be unfinished."""
         length = int.from_bytes(self._part(start, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
             self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Say what a server counts that reads the entries, where that may be less than the log has."""
+        """Set the bytes that a collector counts by reading the entries, if the log may have more."""
         contents = self._contents
         assert contents.header is not None
         by_map = extract_ledgers(self._part, contents.size, contents.header, contents.direct)
@@ -253,7 +268,7 @@ class _Log:
             contents.collected = sums if by_map is None else by_map
 
     def _compare(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
-        """Hold the map to the entries, which are what counts."""
+        """Compare the map with the entries, which decide."""
         contents = self._contents
         assert contents.header is not None
         log_bytes = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
@@ -273,7 +288,7 @@ class _Log:
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _hold_collector(self, header: EntryLogHeader) -> None:
-        """Hold to the entries what a collector makes of a header or a map that no server can have written."""
+        """Compare a collector's view of a header or map that no server can have written with the entries."""
         contents = self._contents
         collected_ledgers = extract_ledgers(self._part, contents.size, header, contents.direct)
         lacking = (
@@ -300,7 +315,7 @@ class _Log:
 def _sum_per_ledger(
     scope_ids: Longs, ledger_ids: Longs, sizes: Longs, counts: Longs
 ) -> tuple[Longs, Longs, Longs, Longs]:
-    """Scopes, ledgers, bytes and entries, each ledger once, ids ascending."""
+    """Return scopes, ledgers, bytes and entries with one item per ledger, in ascending order of ids."""
     if not len(ledger_ids):
         return scope_ids, ledger_ids, sizes, counts
     order = np.lexsort((ledger_ids, scope_ids)) if scope_ids.any() else np.argsort(ledger_ids, kind="stable")
@@ -317,10 +332,12 @@ def _sum_per_ledger(
 
 
 class LedgerEntries(NamedTuple):
-    """Entries of some ledgers in one log, in its order: int64 arrays of one length.
+    """Entries of some ledgers in one log, in the log's order: int64 arrays of equal length.
 
-    ``sizes`` are whole records with the four bytes of their length, as a ledgers map counts them.
-    ``log_bytes`` is the length of the log. ``damage`` says why it was not read to its end; None: it was.
+    Attributes:
+        sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
+        log_bytes: The length of the log.
+        damage: Why the log was not read to its end. None if it was.
     """
 
     scope_ids: Longs

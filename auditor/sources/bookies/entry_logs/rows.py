@@ -1,19 +1,18 @@
-"""A bookie's directories as rows: its entry logs, the ledgers in each, and the sizes of all else in them.
+"""A bookie's directories as rows: its entry logs, the ledgers in each, and the sizes of all other files.
 
     current/<hex>.log*                          entry logs
     current/<hex>.txn                           journals
     current/**/<hex>.idx                        indexes of Interleaved and Sorted storage
     current/locations, ledgers, metadata-cache  databases of DbLedgerStorage
-    anything else                               VERSION, lastMark, lastId, and what is none of a bookie's
+    anything else                               VERSION, lastMark, lastId, and files that no bookie writes
 
-Logs are opened for reading: the header and the ledgers map, or the headers of all entries where there is no
-map that can be believed (`auditor.sources.bookies.entry_logs.reader`). Payloads are not looked at. Compaction
-that was broken off leaves ``<hex>.log.compacting``, which is not a log yet, and
-``<new>.log.<old>.compacted``, a second name of a log: they have rows of their own, so that no byte is
-forgotten and none counts twice.
+From a log the program reads the header and the ledgers map. If it cannot use a map, it reads the headers of
+all entries (`auditor.sources.bookies.entry_logs.reader`). It reads no payloads. An interrupted compaction
+leaves ``<hex>.log.compacting``, which is not a log yet, and ``<new>.log.<old>.compacted``, a second name of a
+log. They have rows of their own, so that every byte counts exactly once.
 
-Free bytes are those that a bookie may still write, as its own disk checker counts them. They are of the file
-system that the directory lies on now: of a copy, that of the copy.
+Free bytes are those that a bookie may still write, as its own disk checker counts them. They belong to the
+file system that holds the directory now: for a copy, the file system of the copy.
 """
 
 from __future__ import annotations
@@ -82,14 +81,14 @@ SCHEMA = schema_of(
     ("collected_bytes", pa.int64(), "in a ledger's row: its bytes as such a collector counts them"),
     ("cached_bytes", pa.int64(), "in a ledger's row: its bytes in that cache; 0: the cache lacks the ledger"),
 )
-"""The table ``entry_logs``: of a file, header, map, padding, tail and entry_bytes add up to its length."""
+"""The table ``entry_logs``. A file's header, map, padding, tail and entry_bytes add up to its length."""
 
 _NAME = re.compile(r"([0-9a-f]{1,8})\.log(?:(\.compacting)|(\.[0-9a-f]{1,8}\.compacted))?")
 _LARGEST_ID = 2**31 - 1
 
 
 class LogFile(NamedTuple):
-    """An entry log in a directory, or what a compaction left of one."""
+    """An entry log in a directory, or a file that a compaction left of one."""
 
     log_id: int
     name: str
@@ -97,9 +96,9 @@ class LogFile(NamedTuple):
 
 
 def is_log(name: str) -> bool:
-    """Whether a file of that name is an entry log, or what a compaction left of one.
+    """Return whether a file of that name is an entry log, or a file that a compaction left of one.
 
-    The server opens a log by the lower-case hexadecimal digits of its id, and by no other spelling of them.
+    The server opens a log by the lower-case hexadecimal digits of its id, in no other spelling.
 
     >>> is_log("1f.log"), is_log("1f.log.compacting"), is_log("lastId"), is_log("00001f.log")
     (True, True, False, False)
@@ -112,7 +111,7 @@ def is_log(name: str) -> bool:
 
 
 def list_logs(directory: str) -> list[LogFile]:
-    """The entry logs of a ledger directory, by id. Raises OSError."""
+    """Return the entry logs of a ledger directory, by id. Raises OSError."""
     logs = []
     for name in os.listdir(f"{directory}/current"):  # noqa: PTH208 -- names only
         parts = _NAME.fullmatch(name)
@@ -128,7 +127,7 @@ def _kind(parts: re.Match[str]) -> LogFileKind:
 
 
 def read_logs(directory: str) -> Iterator[dict[str, Any]]:
-    """Rows of `SCHEMA` for the entry logs of one ledger directory, by id, as their maps say; no ledgers.
+    """Yield a row of `SCHEMA` for each entry log of one ledger directory, by id, from headers and maps only.
 
     >>> [str(row["state"]) for row in read_logs("/no/such/directory")]
     ['unreadable']
@@ -145,14 +144,14 @@ def read_logs(directory: str) -> Iterator[dict[str, Any]]:
 
 
 def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
-    """The row of a directory that could not be listed."""
+    """Return the row of a directory that could not be listed."""
     return _row(directory, f"{directory}/current", None) | _unreadable(error)
 
 
 def read_log(
     directory: str, path: str, log: LogFile, scan: bool = True, verify: bool = False
 ) -> tuple[dict[str, Any], LogContents]:
-    """The row of one file, and what it holds; arguments as of `read_contents`. Damage is in the row."""
+    """Return the row of one file and its contents, with damage. For the options see `read_contents`."""
     row = _row(directory, path, log.log_id) | {"kind": log.kind}
     try:
         contents = read_contents(path, scan, verify)
@@ -182,8 +181,16 @@ def read_log(
 def ledger_batches(
     row: dict[str, Any], contents: LogContents, cached: Mapping[int, int] | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """One row of `SCHEMA` for each ledger of a log whose own row is ``row``; ``cached`` is what the collector
-    remembers of them. Ledgers that only a collector's scan of damaged records counts have no bytes."""
+    """Yield one row of `SCHEMA` for each ledger of a log.
+
+    Args:
+        row: The row of the log itself.
+        contents: The contents of the log.
+        cached: Bytes by ledger id in the collector's metadata cache. None if the log is not in it.
+
+    Yields:
+        The rows in batches. A ledger that only a collector's scan of damaged records counts has 0 bytes.
+    """
     only_collected = sorted(contents.collected.keys() - set(contents.ledger_ids.tolist()))
     names = ("directory", "path", "log_id", "mtime", "state", "kind", "counted", "collector_scan")
     for start in range(0, len(contents.ledger_ids), ROWS):
@@ -212,7 +219,7 @@ def ledger_batches(
 
 
 def state_of(contents: LogContents) -> str:
-    """The state of a log by what was read of it."""
+    """Return the state of a log from its contents."""
     if contents.header is None or (contents.map_unreadable and contents.counted is None):
         return EntryLogState.UNREADABLE
     if contents.astray:
@@ -245,11 +252,11 @@ SIZES = schema_of(
     ("reason", pa.string(), "why not all of it could be read; what is there is counted"),
 )
 DISKS = pa.schema([column("bookie_id", pa.string(), "the bookie whose data it is; null: nobody's"), *SIZES])
-"""The table ``disks``, one row a directory."""
+"""The table ``disks``, with one row per directory."""
 
 
 def sizes_of(directory: str) -> dict[str, Any]:
-    """The row of `SIZES` of one directory, by a walk that opens no file.
+    """Return the row of `SIZES` for one directory. It lists files and opens none.
 
     >>> sizes_of("/no/such/directory")["reason"]
     'No such file or directory'
@@ -273,12 +280,12 @@ def sizes_of(directory: str) -> dict[str, Any]:
 
 
 def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
-    """`sizes_of` as a row of `SIZES`; of a directory that a task cannot see, one that says so."""
+    """Yield the row of `sizes_of`. If the task cannot see the directory, the row has a reason."""
     yield pa.RecordBatch.from_pylist([sizes_of(directory)], schema=SIZES)
 
 
 def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
-    """The column and size of each file; what went away since it was listed is not there."""
+    """Yield the column and size of each file. Skip files that vanished since they were listed."""
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -294,7 +301,7 @@ def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, in
 
 
 def _column(below: str, name: str) -> str | None:
-    """The column of a file, by its name and the directories that it is below; None: an entry log."""
+    """Return the column of a file, by its name and the directories above it. None for an entry log."""
     if is_database(below.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):

@@ -1,12 +1,12 @@
-"""Entries that are looked at whole: whether each is what its digest says, and a checksum of its payload.
+"""A sample of whole entries: whether each matches its digest, and a checksum of its payload.
 
-Of every ledger the first `EntrySample.first` entries, of all others `EntrySample.percent` of a hundred, by
-a hash of scope, ledger and entry: the same on every bookie, so that copies of one entry can be compared.
+The sample has the first `EntrySample.first` entries of every ledger. Of all other entries it has
+`EntrySample.percent` percent, chosen by a hash of scope, ledger and entry. The hash chooses the same entries
+on every bookie, so that copies of one entry can be compared.
 
-One row an entry, with what holds under each type of digest, for which of them a ledger has only its metadata
-says; and rows without an entry that count those which were in the sample and were not read, with the reason.
-The bytes themselves go no further. Beside each stands what can be said of its ledger's master key without
-telling it.
+An entry has one row, with the result under each type of digest. Only a ledger's metadata says which type it
+uses. Rows without an entry count sampled entries that were not read, by reason. The bytes of entries go no
+further. Each row also has a tag of its ledger's master key that does not disclose the key.
 """
 
 from __future__ import annotations
@@ -61,14 +61,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """How many entries are looked at, and how many ``bytes`` of them one part of an index may read."""
+    """The size of the sample, and how many ``bytes`` of entries one part of an index may read."""
 
     first: int
     percent: float
     bytes: int
 
     def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
-        """Which of these entries are in the sample, but for its budget; arrays of one length.
+        """Return which of these entries are in the sample, regardless of its byte limit. Arrays of equal
+        length.
 
         >>> one = np.zeros(4, np.int64)
         >>> EntrySample(2, 0, 0).chosen(one, one, np.arange(4)).tolist()
@@ -107,23 +108,23 @@ WHOLE_ENTRIES = schema_of(
     ("key_tag", pa.int64(), "alike where the ledger's master keys in indexes are; null: none is known"),
     ("key_right", pa.bool_(), "that key is the password's; null: no password was given, or no key is known"),
 )
-"""What `read_whole_entries` gives."""
+"""The columns of the rows that `read_whole_entries` yields."""
 
 _BLOCK = 1 << 18
 _NEAR = 1 << 16  # entries so close to each other are read with what lies between
 _KEYS = 1 << 16
-"""Master keys of so many ledgers are remembered, as tags."""
+"""Number of ledgers whose master key tags are cached."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The ledgers' password, None: not known; and a key under which the tags of one reading are made."""
+    """The ledgers' password (None if it is not known), and a random key for the tags of one run."""
 
     password: bytes | None
     tag_key: bytes
 
     def of_master_key(self, key: bytes) -> dict[str, Any]:
-        """``key_tag`` and ``key_right``. A key of zeros is none to the server."""
+        """Return ``key_tag`` and ``key_right`` for a master key. To the server a key of zeros is no key."""
         if not any(key):
             return {}
         tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
@@ -132,10 +133,10 @@ class Secrets:
 
 
 class WholeEntryReader:
-    """`read_whole_entries` of parts of indexes, in tasks: it holds values, never open files or passwords.
+    """A reader that tasks use to call `read_whole_entries`. It holds values, never open files or passwords.
 
-    ``sample``'s bytes are those of a bookie, which its parts share; of the credentials it has the path alone.
-    Tags of master keys are made under a key that is new for each reader: nobody else can make or compare one.
+    The parts of a bookie share the bytes of ``sample``. The reader has only the path of the credentials file.
+    It tags master keys with a random key of its own, so that nobody else can make or compare a tag.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class WholeEntryReader:
         self._credentials = credentials
 
     def __call__(self, part: IndexPart) -> Iterator[pa.RecordBatch]:
-        """The rows of one part."""
+        """Yield the rows of one part."""
         password = read_credentials(self._credentials).ledgers.password
         secrets = Secrets(None if password is None else password.encode(), self._tag_key)
         share = replace(self._sample, bytes=-(-self._sample.bytes // self._parts_of[part.bookie_id]))
@@ -162,10 +163,14 @@ class WholeEntryReader:
 def read_whole_entries(
     part: IndexPart, ledger_directories: Sequence[str], sample: EntrySample, secrets: Secrets
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `WHOLE_ENTRIES` of one part of a bookie's index. Needs no Spark.
+    """Yield rows of `WHOLE_ENTRIES` for one part of a bookie's index. It needs no Spark.
 
-    ``ledger_directories`` are the bookie's in configured order, "" for one that was not found. What cannot be
-    read of the index is no row here: the table locations has it.
+    Args:
+        part: The part. If its index cannot be read, this yields no row; the table locations has the reason.
+        ledger_directories: The bookie's ledger directories in configured order, "" for one that was not
+            found.
+        sample: The entries to read.
+        secrets: The ledgers' password and the key of the tags.
     """
     key = None if secrets.password is None else mac_key(secrets.password)
     logger, homes = homes_of(part, ledger_directories)
@@ -190,9 +195,9 @@ def read_whole_entries(
 
 @contextmanager
 def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
-    """How to ask a part's index for the master key of a ledger; empty where it has none.
+    """Yield a function that returns a ledger's master key from a part's index, empty if it has none.
 
-    What is yielded raises OSError, UnreadError, DecodeError.
+    The function raises OSError, UnreadError and DecodeError.
     """
     if part.storage != ROCKSDB:
         yield partial(_in_file, part)
@@ -229,7 +234,7 @@ def _rows(
     key: bytes | None,
     of_ledger: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Rows of some entries, read in the order in which they lie; and the bytes left of the budget."""
+    """Return the rows of some entries, read in the order of their locations, and the bytes left to read."""
     rows: list[dict[str, Any]] = []
     missed: Counter[NotChecked] = Counter()
     reader = _Reader(logs)
@@ -255,7 +260,7 @@ def _rows(
 
 
 def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dict[str, Any]:
-    """What the bytes at an entry's location are."""
+    """Return the row of one entry from the bytes at its location."""
     entry_columns = {"scope_id": ledger.scope, "ledger_id": ledger.id, "entry_id": entry_id, "entries": 1}
     try:
         header = decode_header(data)
@@ -279,7 +284,7 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
 
 
 class _Reader:
-    """Entries of logs, to be asked for in the order in which they lie; neighbours are read together."""
+    """A reader of entries in logs. Callers ask in the order of locations; it reads neighbours together."""
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
@@ -288,9 +293,10 @@ class _Reader:
         self._start, self._block = 0, b""
 
     def entry(self, log_id: int, offset: int) -> bytes:
-        """An entry by where it begins, or nothing where none can be.
+        """Return the entry at an offset. Empty if no entry can begin there.
 
-        Raises OSError: its log cannot be read.
+        Raises:
+            OSError: its log cannot be read.
         """
         if log_id != self._log:
             self._open(log_id)
@@ -304,7 +310,7 @@ class _Reader:
         return data if len(data) == size else b""
 
     def close(self) -> None:
-        """Close the log that is open."""
+        """Close the open log."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor = self._log = None

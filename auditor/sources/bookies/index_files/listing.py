@@ -1,13 +1,13 @@
-"""Which files of a bookie are the index of which ledger (IndexPersistenceMgr).
+"""The index files (``.idx``) of a bookie and their ledgers (IndexPersistenceMgr).
 
-A ledger's index may lie in any index directory; the server opens the first, in configured order, that has
-it. ``<hex>.idx.rloc`` is a relocation that was not finished: if the ``.idx`` exists anywhere it is garbage,
-else it is the index (the server renames it when it starts). The server's scan takes every ``.idx`` two
-directories down for a ledger it has, but opens it by its path: one that lies elsewhere is listed and cannot
-be read.
+A ledger's index may lie in any index directory. The server opens the first, in configured order, that has it.
+``<hex>.idx.rloc`` is a relocation that was not finished. If the ``.idx`` exists anywhere the ``.rloc`` is
+garbage. Otherwise it is the index, and the server renames it when it starts. The server's scan counts every
+``.idx`` two directories down as a ledger. But the server opens a ledger's index by its path. So it lists an
+``.idx`` in the wrong directory and cannot read it.
 
-Ledgers of scopes other than 0 (BP-35) lie beside, four directories down, where that scan sees none of them.
-Without their padding the first two of these may be directories of scope 0 as well.
+Ledgers of scopes other than 0 (BP-35) lie beside these, four directories down, where that scan sees none of
+them. Without zero padding, the first two of these directories may be directories of scope 0 as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from auditor.sources.regular_file import open_regular
 
 RLOC = ".rloc"
 PIECE_FILES = 1024
-"""Files listed at once, or a few more: enough to read all their names in one go."""
+"""Number of files in one piece of a listing, or a few more. Their names are parsed together."""
 
 NOT_OURS = "is not one of the bookie's files"
 _LISTED = ": the server lists it, and cannot open it"
@@ -40,9 +40,10 @@ _LISTED = ": the server lists it, and cannot open it"
 
 @dataclass(frozen=True, slots=True)
 class SkippedPath:
-    """What is not read: ``state`` is unreadable (with the ledger), stray, gap or damaged (without).
+    """A path that is not read, with its ``state`` and ``reason``.
 
-    ``reason`` says why; ``offset`` is the byte of the file at fault, where it is known.
+    ``ledger_id`` is None except in states unreadable and misplaced. ``offset`` is the byte of the file at
+    fault, None if not known.
     """
 
     ledger_id: int | None
@@ -54,13 +55,13 @@ class SkippedPath:
 
 
 class _Keys(NamedTuple):
-    """How the files of one scope are named, and where they lie."""
+    """The names and paths of the index files of one scope."""
 
     scope_id: int
     from_name: Callable[[str], int | None]
     to_path: Callable[[int], str]
     places: Callable[[int], Iterable[str]]
-    """Every path that a ledger's file may have, `to_path` among them."""
+    """Returns every path that a ledger's file may have, with `to_path` among them."""
 
 
 _STOCK = _Keys(
@@ -71,10 +72,9 @@ _STOCK = _Keys(
 def list_part(
     part: IndexPart, skips: Callable[[bytes], bool] | None = None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List what one part covers, names in order. Opens nothing but directories.
+    """List the index files of one part, in the order of names. Opens only directories.
 
-    ``skips`` is asked of each directory of the second level that no other index directory has, whether its
-    files are known already.
+    ``skips`` returns whether the files of a second-level directory need no listing.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
@@ -105,7 +105,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """A gap for each directory whose VERSION is not the one that the driver saw: another disk, or none."""
+    """Yield a gap for each directory whose VERSION changed since the driver read it: another or no disk."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -129,13 +129,13 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
 _Steps = tuple[int, ...]
 
 _Leaf = bytes | list[bytes]
-"""The path of a directory below one of the index directories, or below several."""
+"""The path of a second-level directory that exists in one index directory, or its paths in several."""
 
 
 def _first_level(
     directories: Sequence[str], first: str, leaves: _Leaves, skips: Callable[[bytes], bool] | None
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """Everything below one first-level name, leaf by leaf, all index directories together."""
+    """List everything below one first-level name, in all index directories together."""
     holders: dict[bytes, _Leaf] = {}
     for directory in directories:
         path = f"{directory}/current/{first}"
@@ -162,16 +162,16 @@ def _first_level(
 
 
 class _Leaves:
-    """Directories that hold nothing but indexes in their place, as almost every one does.
+    """A buffer of second-level directories that hold only index files in their place, as almost all do.
 
-    The names of their files are read together. A directory that has any other, or cannot be listed, is listed
-    again by `_leaf`, which says what else there is.
+    It parses the names of their files together. If a directory has any other file, or cannot be listed,
+    `_leaf` lists it again and reports what it finds.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = directories
         self.inner: dict[_Steps, list[str]] = {}
-        """What may lead to ledgers of other scopes: third steps by what they stand for."""
+        """Third-level directories that may lead to ledgers of other scopes, by the numbers in their path."""
         self._clear()
 
     def _clear(self) -> None:
@@ -181,7 +181,7 @@ class _Leaves:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _Leaf, low: int) -> None:
-        """List a directory of ledgers with the two lowest bytes ``low``, below 0 where none belongs."""
+        """List a directory whose ledgers have the two lowest bytes ``low``; below 0 if none belongs there."""
         # Hot: one per file at worst. What outlives the call is no container, or the collector takes its time.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -199,7 +199,7 @@ class _Leaves:
         self._low_bytes.append(low)
 
     def take(self) -> Iterator[IndexFiles | SkippedPath]:
-        """All files so far; then it is empty."""
+        """Yield all files in the buffer, and empty it."""
         paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
@@ -233,9 +233,9 @@ _BYTES = {b"%x" % value: value for value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """Everything below some steps to ledgers of other scopes, all index directories together.
+    """List all index files of other scopes below some path steps, in all index directories together.
 
-    ``tops`` are first steps elsewhere, whose files come first.
+    ``tops`` are first-level directories in other parts, whose files win.
     """
     # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
     keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
@@ -272,9 +272,9 @@ def _list_scoped(
 def _list_unpadded(
     directories: Sequence[str], inner: Mapping[_Steps, Sequence[str]]
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """Ledgers of other scopes below first steps without their padding; ``inner`` are third steps.
+    """List ledgers of other scopes below first steps without zero padding; ``inner`` are their third steps.
 
-    Another part may list the padded first step. A ledger that has an index there has it there.
+    Another part may list the padded first step. A ledger that has an index there is opened there.
     """
     for steps in sorted(inner):
         top = f"{steps[0]:08x}"
@@ -283,7 +283,7 @@ def _list_unpadded(
 
 
 def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
-    """Index files by name that lie below padded first steps, whatever padding the other three have."""
+    """Return the index files below padded first steps by name, with any padding of the other three steps."""
     padded_files: dict[str, str] = {}
     for top, below in product(tops, index_path.spellings(steps[1:])):
         folder = f"{top}/{below}"
@@ -313,10 +313,10 @@ def _leaf(
     files_by_name: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """The files of one directory of indexes, all index directories together.
+    """List the files of one directory of indexes, whose ``paths`` are in several index directories.
 
-    ``files_by_name`` are names whose file lies elsewhere. ``inner`` takes the directories that are third
-    steps to ledgers of other scopes.
+    ``files_by_name`` are files in other directories that win over those of the same name here. ``inner``
+    receives third-level directories that may lead to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = keys
     files_by_name = dict(files_by_name or {})
@@ -361,7 +361,7 @@ def _leaf(
 def _relocation(
     directories: Sequence[str], name: str, path: str, place: str, files_by_name: dict[str, str], keys: _Keys
 ) -> int | SkippedPath:
-    """The ledger whose index it is, if no directory has one."""
+    """Return the ledger of a relocation file if no directory has its ``.idx``, else a stray."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
@@ -377,7 +377,7 @@ def _relocation(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> SkippedPath:
-    """A file that does not lie where its name says: an index that cannot be opened, or a stray."""
+    """Return a file outside the place of its name: an index that the server cannot open, or a stray."""
     ledger = keys.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, NOT_OURS)

@@ -1,13 +1,13 @@
-"""Reads ledger index files in batches: a few system calls a file, one pass of arithmetic a batch.
+"""A reader of ledger index files in batches: a few system calls per file, one pass of arithmetic per batch.
 
     byte  0        1024
-          header   slot 0   slot 1   ...      a slot is an int64: where entry e lies, 0 when it is not there
+          header   slot 0   slot 1   ...      slot e is an int64: the location of entry e, 0 without one
 
-One ``preadv`` puts a whole file behind the one before it, at the next 1024 bytes. Once the headers have been
-checked they are overwritten with zeros, so that no run of entries goes on from file to file, and `fold_slots`
-folds all of the batch at once. Byte order does not matter: a slot is 0 or not. No file is asked for its size:
-one that fills the room offered to it is large, and is read on its own in chunks, so that memory stays
-bounded; its holes are skipped.
+One ``preadv`` puts a whole file into the buffer, at the next multiple of 1024 bytes after the previous file.
+After the headers have been checked, zeros replace them, so that no run of entries goes on from file to file.
+Then `fold_slots` folds all files of the batch at once. Byte order does not matter, because a slot only counts
+as 0 or not 0. The reader does not ask for the size of a file. A file that fills its room in the buffer is
+large, and is read separately in chunks, so that memory is bounded. Holes in large files are skipped.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ from auditor.sources.bookies.availability import FileFault, IndexBatch, IndexFil
 from auditor.sources.regular_file import open_descriptor
 
 BATCH_UNITS = 4096
-"""What one pass of arithmetic takes on, in KiB: what caches hold. A file takes one KiB or more."""
+"""Size of a batch in KiB, about as much as CPU caches hold. A file takes one KiB or more."""
 
 UNIT = HEADER_BYTES
 
 ROOM = (1 << 20) + UNIT
-"""What is offered to the slots of one file in a batch: no whole number of pages, so a full read shows."""
+"""Room for the slots of one file in a batch, in bytes. It is not a multiple of a page: a full read shows."""
 
 AHEAD_BYTES = 128 << 10
-"""What is asked for of each file ahead; of longer ones the system fetches more by itself as they are read."""
+"""Number of bytes of each file that are fetched ahead. The system itself fetches the rest of longer files."""
 
 CHUNK_BYTES = 4 << 20
-"""What is read of a large file at once."""
+"""Number of bytes of a large file that are read at once."""
 
 SLOT = 8
 PAGE = 8192
-"""A page of slots, as a bookie writes them unless it is told otherwise."""
+"""Default size of a page of slots, in bytes."""
 
 
 class IndexReader:
-    """Buffers of about 5 MiB, used again for every batch; one reader a thread.
+    """A reader with buffers of about 5 MiB, which it reuses for every batch. Each thread needs its own.
 
-    ``ahead`` is for files that are not in the page cache: the system is asked for all files of a piece before
-    the first is read, and fetches many at a time.
+    ``ahead`` is for files that are not in the page cache. Before it reads the first file of a piece, the
+    reader asks the system to fetch all of them. The system fetches many at a time.
     """
 
     def __init__(self, ahead: bool = False) -> None:
@@ -60,14 +60,14 @@ class IndexReader:
         self._octets = self._slots.view(np.uint8)
         self._units = self._octets.reshape(-1, UNIT)
         self._bytes = self._slots.data.cast("B")
-        # Made once, as a list each, the way that preadv takes them.
+        # The buffers for preadv, one list for each unit, made only once.
         self._rooms = [
             [self._bytes[offset : offset + HEADER_BYTES + ROOM]]
             for offset in range(0, BATCH_UNITS * UNIT, UNIT)
         ]
 
     def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
-        """Read files in order. One that cannot be read is a row that says so, never an error."""
+        """Read files in order. A file that cannot be read becomes a fault in its batch, never an error."""
         batch = _Filling()
         for files in pieces:
             if self._ahead:
@@ -91,8 +91,8 @@ class IndexReader:
             yield self._finish(batch)
 
     def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
-        """Read files until there are no more, the batch is full, or one is large: true only then."""
-        # Hot: this runs once per file, so little is called in it but the system.
+        """Read files until none is left, the batch is full, or one is large. Return whether one is large."""
+        # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, rooms = os.preadv, os.close, self._rooms
         units, lengths, states, unit = batch.units, batch.lengths, batch.states, batch.end
         is_large = False
@@ -101,13 +101,13 @@ class IndexReader:
                 break
             got = 0
             try:
-                # The state before it is read: what changes later has another stamp.
+                # Status before reading: a later change gives another stamp.
                 descriptor, state = open_descriptor(path)
                 try:
                     got = preadv(descriptor, rooms[unit], 0)
-                    # A read error can show as a short read first; only an empty one is the end. That is not
-                    # asked for where whole pages came: they end 1024 bytes behind any block, where reads
-                    # break off.
+                    # A read error can first show as a short read; only an empty read is the end of a file.
+                    # After whole pages no second read is needed: they end 1024 bytes after a block
+                    # boundary, and a failing read ends at one.
                     if got % PAGE != HEADER_BYTES and os.pread(descriptor, 1, got):
                         is_large = True
                         break
@@ -149,7 +149,7 @@ class IndexReader:
         )
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
-        """Read one file in chunks; the buffers hold nothing else meanwhile."""
+        """Read one file in chunks. It overwrites the buffers of a batch."""
         groups, length, start_ns = _NOTHING, 0, time.time_ns()
         state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}
@@ -185,7 +185,7 @@ class IndexReader:
         )
 
     def _chunks(self, descriptor: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        """The slots of a large file that are no holes, chunk by chunk, each with its byte offset."""
+        """Yield the slots of a large file outside its holes, in chunks, each with its byte offset."""
         offset = HEADER_BYTES
         while (offset := next_data(descriptor, offset)) >= 0:
             got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
@@ -197,7 +197,7 @@ class IndexReader:
 
 
 class _Filling:
-    """The files of a batch that is being read: at which unit each starts, and how many bytes it has."""
+    """The files of an unfinished batch, with the first unit and the length of each in the buffer."""
 
     def __init__(self) -> None:
         self.began = time.time_ns()
@@ -212,7 +212,7 @@ class _Filling:
         self.counts: list[int] = []
 
     def add(self, files: IndexFiles, start: int, stop: int) -> None:
-        """Take over whose files were read."""
+        """Add the ledgers and paths of the files that were read."""
         self.paths += files.paths[start:stop]
         self.ledger_ids.append(files.ledger_ids[start:stop])
         self.scope_ids.append(files.scope_id)
@@ -224,12 +224,12 @@ _FIRST = np.zeros(1, np.int64)
 
 
 def _reason(error: OSError) -> str:
-    """Why a file could not be read."""
+    """Return why a file could not be read."""
     return VANISHED if isinstance(error, FileNotFoundError) else error.strerror or str(error)
 
 
 def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
-    """The entries of a chunk of a large file that begins at byte ``offset``."""
+    """Return the entries of a chunk of a large file that begins at byte ``offset``."""
     piece = fold_slots(slots, np.array([0, len(slots)], np.int64))
     base = (offset - HEADER_BYTES) // SLOT
     return GroupBatch(piece.first + base, piece.last + base, piece.size, piece.period, piece.offsets)
@@ -238,7 +238,7 @@ def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
 def _faults(
     octets: NDArray[np.uint8], starts: Longs, lengths: Longs, failures: dict[int, tuple[str, int]]
 ) -> dict[int, FileFault]:
-    """What is wrong with files, by their header, their length and what the system said, the last first."""
+    """Return the faults of files: a read error before a damaged header, and that before a cut last slot."""
     cut = {
         row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
         for row in np.flatnonzero(lengths % SLOT).tolist()
@@ -253,7 +253,7 @@ def _faults(
 
 
 def _ask_for(path: bytes) -> None:
-    """Have the system fetch the start of a file, and do not wait for it."""
+    """Ask the system to fetch the start of a file, without waiting for it."""
     try:
         descriptor, _ = open_descriptor(path)
         try:
@@ -261,11 +261,11 @@ def _ask_for(path: bytes) -> None:
         finally:
             os.close(descriptor)
     except OSError:
-        return  # what is wrong with it is told when it is read
+        return  # reading the file reports its error
 
 
 def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
-    """Read until the buffer is full or the file ends; a read may give less than is there."""
+    """Read until the buffer is full or the file ends. One ``preadv`` may return fewer bytes than exist."""
     total = 0
     while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], offset + total)):
         total += got
@@ -273,13 +273,13 @@ def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
 
 
 def next_data(descriptor: int, offset: int) -> int:
-    """Where data goes on at or after ``offset``, at the start of a slot; -1 if there is none."""
+    """Return where data begins at or after ``offset``, rounded down to a slot. -1 if there is none."""
     try:
         data_offset = os.lseek(descriptor, offset, os.SEEK_DATA)
     except OSError as error:
         if error.errno == errno.ENXIO:
             return -1
         if error.errno == errno.EINVAL:
-            return offset  # a file system that knows no holes
+            return offset  # the file system does not support holes
         raise
     return data_offset - data_offset % SLOT

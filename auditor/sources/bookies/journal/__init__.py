@@ -1,1 +1,1 @@
-"""Journals: what a bookie holds that need not be in its index yet."""
+"""Journals: entries of a bookie that may not be in its index yet."""

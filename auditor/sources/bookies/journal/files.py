@@ -1,6 +1,6 @@
-"""A bookie's journals: where each lies, from where it would be replayed, and the entries from there.
+"""A bookie's journals: their files, the position from which it would replay them, and the entries after it.
 
-Where to begin follows from the marks that were read when the directories were found, before any index.
+The position follows from the lastMark files. They are read when the directories are found, before any index.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SUFFIX = ".txn"
 MAX_KEPT_BYTES = 1 << 30
 ENTRY_BYTES = 3 * 8  # its scope, ledger and entry id
 MOST_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
-"""Entries of one journal after its mark: no more are kept."""
+"""Largest number of entries of one journal after its mark that are kept in memory."""
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
 
@@ -35,10 +35,10 @@ _COMPACTED = 4 << 20  # entries after which those that came twice are dropped
 
 
 class JournalFile(NamedTuple):
-    """A journal file: its id, in hex its name.
+    """A journal file: its id, which is its name in hexadecimal, and its path.
 
-    The first file of a journal has the clock's milliseconds for an id, each later one the id before it plus
-    one (``Journal.run``): an id says the order of files, and no time.
+    The first file of a journal has the clock's milliseconds as its id. Each later id is the one before it
+    plus one (``Journal.run``). So an id gives the order of files, and no time.
     """
 
     id: int
@@ -46,11 +46,13 @@ class JournalFile(NamedTuple):
 
 
 class JournalEntries(NamedTuple):
-    """The entries of a journal file, in no order, and how it ended.
+    """The entries of a journal file, in no order, and how the file ended.
 
-    ``master_keys`` counts the records that say a ledger's key. ``cut``: it ends inside a record. ``damage``
-    is what no server can have written, after everything that is here; None in a sound file. ``replay_error``
-    is how a server's replay ends there.
+    Attributes:
+        master_keys: Number of records with a ledger's master key.
+        cut: Whether the file ends inside a record.
+        damage: Bytes after these entries that no server can have written. None in a sound file.
+        replay_error: How a server's replay ends at the damage. None if it goes on.
     """
 
     scope_ids: Longs
@@ -63,11 +65,11 @@ class JournalEntries(NamedTuple):
 
 
 def list_journals(directory: str) -> list[JournalFile]:
-    """The files of a journal directory, oldest first.
+    """Return the files of a journal directory, oldest first.
 
     Raises:
-        OSError: it cannot be listed.
-        ValueError: a name that the server does not understand either: it would not start.
+        OSError: the directory cannot be listed.
+        ValueError: a file has a name that the server cannot parse either: it would not start.
 
     >>> list_journals("/no/such/directory")
     Traceback (most recent call last):
@@ -91,10 +93,13 @@ def _file_id(name: str) -> int:
 
 
 def read_entries(path: str, start: int) -> JournalEntries:
-    """Read the records of a journal file from byte ``start`` on, 0 being its first record.
+    """Read the records of a journal file from byte ``start`` on. Byte 0 stands for the first record.
 
-    Memory follows the entries, `ENTRY_BYTES` each and a third more at the end. Raises OSError; `DecodeError`
-    where the file is shorter than ``start`` or has more than `MOST_ENTRIES` entries.
+    Memory grows with the entries: `ENTRY_BYTES` each, and a third more at the end.
+
+    Raises:
+        OSError: the file cannot be read.
+        DecodeError: the file is shorter than ``start``, or has more than `MOST_ENTRIES` entries.
     """
     scopes: list[Longs] = []
     ledgers: list[Longs] = []
@@ -135,16 +140,18 @@ def read_entries(path: str, start: int) -> JournalEntries:
 
 
 def _take_column(pieces: list[Longs]) -> Longs:
-    """One array of the pieces, which go at once: columns are put together one by one."""
+    """Concatenate the pieces into one array and clear their list, which bounds memory."""
     column = np.concatenate([np.empty(0, np.int64), *pieces])
     pieces.clear()
     return column
 
 
 def first_records(path: str) -> str | None:
-    """What a journal has: `ENTRIES` as soon as there is one, else `MASTER_KEYS`, None where it has neither.
+    """Return `ENTRIES` if a journal file has an entry, else `MASTER_KEYS` if it has one. None without either.
 
-    Raises OSError; `DecodeError` for a damaged file in which there is no entry.
+    Raises:
+        OSError: the file cannot be read.
+        DecodeError: the file is damaged and has no entry before the damage.
     """
     record_kind = None
     with open_regular(path) as file:
@@ -161,7 +168,7 @@ def first_records(path: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class JournalDirectory:
-    """One journal of a bookie, the SHA-256 of the VERSION seen in it, and from where it is replayed."""
+    """One journal of a bookie, the SHA-256 of its VERSION, and the position from which it is replayed."""
 
     path: str
     version_sha256: str
@@ -171,15 +178,19 @@ class JournalDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Journals:
-    """The journals of a bookie in configured order, and what its lastMark files say of time, in ms.
+    """The journals of a bookie in configured order, and the times of its marks, in ms.
 
-    ``trouble`` says why what they hold cannot be known whole, None where it can. ``dated`` is a moment from
-    which on entries may be in the journals only, and what that rests on. ``stopped`` is when the bookie wrote
-    the last of its marks before it went down cleanly, with all it had in its index; None where it did not.
-    ``marked`` is when the newest mark was written, ``index_written`` when RocksDB last wrote to the oldest of
-    its index directories; None where nothing says. ``unmarked`` are the ledger directories whose lastMark
-    cannot be read, or is none: the bookie replays its journals from where another one says, or from their
-    beginning.
+    Attributes:
+        trouble: Why their entries cannot be known completely. None if they can.
+        dated: A time that the index is not older than, with its evidence. Later entries may be in the
+            journals only. None if nothing dates the marks.
+        stopped: When the bookie wrote the last mark before it stopped cleanly, with all entries in its index.
+            None if it did not.
+        marked: When the newest mark was written. None if it is not known.
+        index_written: When RocksDB last wrote to the index directory that it left first. None if it is not
+            known.
+        unmarked: Ledger directories with a lastMark that cannot be read or decoded. The bookie replays its
+            journals from another directory's mark, or from their beginning.
     """
 
     directories: tuple[JournalDirectory, ...] = ()
@@ -192,11 +203,11 @@ class Journals:
 
     @property
     def index_time(self) -> int | None:
-        """The time of ``dated``, ms."""
+        """The time of ``dated``, in ms."""
         return None if self.dated is None else self.dated.at
 
     def bound(self, date: DatedIndex | None) -> DatedIndex | None:
-        """``date``, or an earlier one where the files of the index are older than the newest mark."""
+        """Return ``date``, or an earlier time if the files of the index are older than the newest mark."""
         return bound_by_index(date, self.index_written, self.marked)
 
 
@@ -204,7 +215,13 @@ NO_JOURNALS = Journals()
 
 
 def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> Journals:
-    """The journals of a bookie whose directories are matched; ``instance_id`` is the cluster's, if known."""
+    """Return the journals of a bookie from its matched directories.
+
+    Args:
+        bookie_id: The bookie.
+        paths: Its configured paths and their directories.
+        instance_id: The instance id of the cluster. None if it is not known.
+    """
     ledger_directories = [paths.found.get(path) for path in paths.ledger]
     marks = [dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories]
     written = [
@@ -245,13 +262,13 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
 
 
 def index_written(paths: BookiePaths) -> int | None:
-    """When RocksDB last wrote to that of a bookie's index directories which it left first, ms."""
+    """Return when RocksDB last wrote to the index directory with the oldest last write, in ms."""
     found = [paths.found[path].found for path in paths.index if path in paths.found]
     return min((each.index_written_ms for each in found if each.index_written_ms is not None), default=None)
 
 
 def _journal_times(paths: BookiePaths) -> list[tuple[str, tuple[JournalTime, ...]]]:
-    """Of each journal the name of its mark file, and its files with their times."""
+    """Return for each journal the name of its mark file, and its files with their times."""
     journals = [paths.found.get(path) for path in paths.journal]
     return [
         (mark_name(number, len(journals)), () if journal is None else journal.found.journal_times)

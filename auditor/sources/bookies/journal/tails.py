@@ -1,14 +1,15 @@
-"""What a bookie holds that need not be in its index yet: the entries in its journals from their marks on.
+"""The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
-A bookie replays its journals from the greatest mark of its ledger directories, so what stands there is held,
-and what stands before proves nothing: it was in the index once, and may be what was lost of it. The tail is
-known whole only if nothing of it can be lacking: every journal directory is the bookie's, the file that a
-mark names is still there, and no file is damaged. A file that ends inside a record ends where a restart
-would end.
+A bookie replays its journals from the greatest mark of its ledger directories. So it holds the entries after
+the mark. Entries before the mark prove nothing: they were in the index once, and may have been lost there.
+The tail is complete only if three conditions hold: every journal directory is the bookie's, the file that the
+mark names still exists, and no file is damaged. A file that ends inside a record is sound: a restart would
+end there too.
 
-A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal and never an entry. So the
-tail speaks for what it does not show only if there are entries in it, or, where it has no record at all, in
-what is left of the journal before the mark; a tail of keys alone, or a journal without records, does not.
+A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. So a
+tail proves that an entry is not in the journal only if it has entries. A tail without records also does so if
+the journal before the mark has entries. A tail with master keys alone, or a journal without records, does
+not.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ SCHEMA = schema_of(
 
 @dataclass(frozen=True, slots=True)
 class TailPart:
-    """What one task reads: the journals of a bookie; or why that would be in vain."""
+    """The work of one task: the journals of a bookie, or the reason (``trouble``) not to read them."""
 
     bookie_id: str
     directories: tuple[JournalDirectory, ...]
@@ -93,9 +94,9 @@ class TailPart:
 
 @dataclass(slots=True)
 class _Read:
-    """One journal as it was read.
+    """The result of reading one journal.
 
-    ``reason``, ``path``, ``offset`` and ``replay_error`` are of what was wrong with it first.
+    ``reason``, ``path``, ``offset`` and ``replay_error`` describe its first fault.
     """
 
     directory: JournalDirectory | None
@@ -126,7 +127,7 @@ class _Read:
 
 
 def to_json(parts: Sequence[TailPart]) -> str:
-    """Write parts as one option of a data source.
+    """Return parts as one option of a data source.
 
     >>> from_json(to_json([TailPart("bk1", (JournalDirectory("/j", "ab", 5, 9),))]))[0].directories[0].path
     '/j'
@@ -135,7 +136,7 @@ def to_json(parts: Sequence[TailPart]) -> str:
 
 
 def from_json(text: str) -> list[TailPart]:
-    """Read back what `to_json` wrote."""
+    """Return the parts in the text that `to_json` wrote."""
     return [
         TailPart(
             part["bookie_id"],
@@ -147,7 +148,10 @@ def from_json(text: str) -> list[TailPart]:
 
 
 def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
-    """Rows of `SCHEMA` of one bookie: a row per ledger, then one per journal directory. Needs no Spark."""
+    """Yield rows of `SCHEMA` for one bookie: one per ledger, then one per journal directory.
+
+    It needs no Spark.
+    """
     began = now_ms()
     if part.trouble is not None:
         yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
@@ -206,7 +210,7 @@ def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
 
 
 def _data_doubt(journals: Sequence[_Read]) -> str | None:
-    """Why a tail without entries does not say that there were none; None where it does, or has some."""
+    """Return why a tail without entries does not prove that there were none. None if it does or has some."""
     if any(journal.entries for journal in journals):
         return None
     if any(piece.master_keys for journal in journals for piece in journal.pieces):
@@ -230,7 +234,7 @@ def _error_text(error: OSError) -> str:
 
 
 def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[pa.RecordBatch]:
-    """A row per ledger, whichever of the journals it is in."""
+    """Yield one row per ledger, from all journals together."""
     if not pieces:
         return
     scopes, ledgers, entries = (np.concatenate(column) for column in list(zip(*pieces, strict=True))[:3])

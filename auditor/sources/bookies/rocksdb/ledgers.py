@@ -1,16 +1,16 @@
-"""The ledgers of a bookie on DbLedgerStorage: which it knows, and the entries of each (EntryLocationIndex).
+"""The ledgers of a bookie on DbLedgerStorage, and the entries of each (EntryLocationIndex).
 
     ledgers            ledger id: i64                          ledger data
-    locations          ledger id, entry id: i64, i64           where the entry lies: i64; 0 nowhere
+    locations          ledger id, entry id: i64, i64           location of the entry: i64; 0 if it has none
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
-All numbers are big-endian. Databases are read in order of keys, side by side. So a ledger's entries come
-together, and are folded batch by batch. Of a ledger that goes on in the next batch only its groups are kept:
-memory follows the groups of one ledger, never its entries.
+All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
+of a ledger come together, and are folded batch by batch. If a ledger continues in the next batch, only its
+groups are kept. Memory grows with the groups of one ledger, never with its entries.
 
-BP-35 has the last database, for ledgers outside scope 0. Its name is this program's choice, for the proposal
-has none. It names no index of ledgers for them: a ledger that has a location is known, and none is in limbo.
-No server writes it yet.
+The last database is for ledgers outside scope 0 (BP-35). The proposal gives it no name; this program chose
+one. The proposal also has no index of ledgers for these scopes. So a ledger that has a location exists, and
+none is in limbo. No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -32,14 +32,17 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 
 
 class LedgerSets(NamedTuple):
-    """Whole ledgers, ids ascending, and the entries of each; ``failed``: why one is too irregular, by id."""
+    """Complete ledgers in ascending order of ids, with the entries of each.
+
+    ``failed`` gives, by id, the reason for a ledger whose entries are too irregular to fold.
+    """
 
     ids: Longs
     groups: GroupBatch
     failed: dict[int, str]
 
     def part(self, start: int, stop: int) -> LedgerSets:
-        """Ledgers ``start:stop`` of them.
+        """Return the ledgers ``start:stop``.
 
         >>> sets = LedgerSets(np.array([5, 7]), GroupBatch.of([[], [(1, 1, 1, 0)]]), {})
         >>> sets.part(1, 2).groups.first.tolist()
@@ -60,10 +63,13 @@ class LedgerSets(NamedTuple):
 def fold_locations(
     batches: Iterable[Rows], odd: UnexpectedRows, signed_ids: bool = False
 ) -> Iterator[LedgerSets]:
-    """Fold the rows of ``locations`` into one set a ledger; what is none of its rows goes to ``odd``.
+    """Fold the rows of ``locations`` into one set of entries per ledger.
 
-    ``signed_ids``: negative ids are ledgers too, after all others, as in scopes other than 0. Their entries
-    are not negative: `auditor.sources.bookies.rocksdb.ledgers` sees to that.
+    Args:
+        batches: The rows, in the order of keys.
+        odd: Receives the rows that the server cannot have written.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
+            others. Entry ids are never negative here; `scoped_ledgers` removes such rows.
     """
     open_ledger: _Open | None = None
     for rows in batches:
@@ -92,7 +98,7 @@ def fold_locations(
 
 
 class _Open:
-    """The ledger that may go on in the next batch."""
+    """The ledger that may continue in the next batch."""
 
     def __init__(self, ledger_id: int) -> None:
         self.ledger_id = ledger_id
@@ -121,11 +127,11 @@ class _Open:
 
 
 BigLongs = NDArray[np.int64]
-"""Big-endian, as they lie in the key."""
+"""Big-endian int64 numbers, as in the keys."""
 
 
 def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
-    """Ledger and entry of each row that holds an entry."""
+    """Return the ledger and entry ids of the rows that have a location."""
     keys, values = rows
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
         key_bytes = keys.data[keys.offsets[0] : keys.offsets[-1]]
@@ -155,14 +161,14 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
 
 
 def _sound_rows(rows: Rows, odd: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Rows with a key of this length, and a value that is a location."""
+    """Return the rows with a key of this length, and a value of a location's length."""
     sound = rows.of_lengths(key_bytes, VALUE_BYTES)
     odd.add(rows, np.flatnonzero(~sound), "a key or value of another length, key")
     return np.flatnonzero(sound)
 
 
 def _bounds(ledgers: BigLongs) -> Longs:
-    """Where each ledger begins, and where the last one ends. Ids ascend: if the ends are one, all are."""
+    """Return where each ledger begins and the last one ends. Ids ascend: if first and last agree, all do."""
     if ledgers[0] == ledgers[-1]:
         return np.array([0, len(ledgers)])
     changes = np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1
@@ -170,19 +176,22 @@ def _bounds(ledgers: BigLongs) -> Longs:
 
 
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
-"""What the bookie says of a ledger: it has it; it does not know what it should have; it no longer has it;
-nothing; something that cannot be read."""
+"""The states of a ledger in the bookie's index of ledgers.
+
+EXISTING: the bookie has it. LIMBO: the bookie does not know which entries it should have. NONEXISTENT: the
+bookie no longer has it. UNLISTED: the index does not list it. BROKEN: its data cannot be read.
+"""
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers, ids ascending, the ``states`` of each, and the ``reasons`` of those that are broken, by id."""
+    """Ledgers in ascending order of ids, their ``states``, and by id the ``reasons`` of broken ones."""
 
     ids: Longs
     states: NDArray[np.uint8]
     reasons: dict[int, str]
 
     def part(self, start: int, stop: int) -> IndexedLedgers:
-        """Ledgers ``start:stop`` of them.
+        """Return the ledgers ``start:stop``.
 
         >>> ledgers = IndexedLedgers(np.array([5, 7]), np.array([EXISTING, LIMBO], np.uint8), {})
         >>> ledgers.part(1, 2).ids.tolist()
@@ -192,21 +201,21 @@ class IndexedLedgers(NamedTuple):
 
 
 class StorageFlags:
-    """The flags of the storage, once its rows have been read to the end: they come last."""
+    """The flags of the storage. They are known only after its last row."""
 
     def __init__(self) -> None:
         self.value = 0
 
     @property
     def needs_integrity_check(self) -> bool:
-        """Whether the bookie must first find out what it has lost."""
+        """Whether the bookie must first find out which entries it has lost."""
         return bool(self.value & ledger_data.NEEDS_INTEGRITY_CHECK)
 
 
 def indexed_ledgers(
     batches: Iterable[Rows], flags: StorageFlags, odd: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``; sets ``flags``; what is none of its rows goes to ``odd``."""
+    """Read the rows of ``ledgers``, and set ``flags``. Rows that no server wrote go to ``odd``."""
     waiting = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
         read = _read_rows(rows, flags, odd)
@@ -250,7 +259,10 @@ def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedL
 
 
 class JoinedLedgers(NamedTuple):
-    """Ledgers of either database, ids ascending: their entries, their ``states``, why one is broken."""
+    """Ledgers of both databases in ascending order of ids.
+
+    Each has its entries, its state, and the reason if it is broken.
+    """
 
     ids: Longs
     groups: GroupBatch
@@ -261,7 +273,7 @@ class JoinedLedgers(NamedTuple):
 def join_ledgers(
     locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
 ) -> Iterator[JoinedLedgers]:
-    """Every ledger once. No more of either side is held than what the other has not come to yet."""
+    """Yield every ledger once. Of each side keep in memory only what the other side has not reached."""
     location_sets, ledger_rows = next(locations, None), next(ledgers, None)
     while location_sets is not None or ledger_rows is not None:
         if location_sets is not None and not len(location_sets.ids):
@@ -316,7 +328,7 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
 def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of `NAME`, scope by scope; what is none of its rows goes to ``odd``."""
+    """Fold the rows of `NAME`, scope by scope. Rows that no server wrote go to ``odd``."""
     pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
         for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
@@ -326,7 +338,7 @@ def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tup
 
 
 def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """The rows of each scope, keys as ``locations`` has them. Keys ascend, so a scope's come together."""
+    """Yield the rows of each scope, with keys as in ``locations``. A scope's rows are adjacent."""
     keys, values = rows
     row_numbers = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
     names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)

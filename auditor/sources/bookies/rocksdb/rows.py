@@ -1,14 +1,14 @@
-"""What one directory of a bookie on DbLedgerStorage says, as rows of ``availability``.
+"""Rows of ``availability`` from one index directory of a bookie on DbLedgerStorage.
 
-The bookie keeps two databases in each index directory: where each entry lies (``locations``), and which
-ledgers it knows (``ledgers``). Both are read in key order, side by side, in bounded memory. A ledger that
-``ledgers`` lacks is not served, whatever ``locations`` has of it; and the bookie looks for a ledger in one
-directory only, which its id decides. Ledgers of scopes other than 0 have a third one, if there are any:
-`auditor.sources.bookies.rocksdb.ledgers`.
+Each index directory has two databases: the location of each entry (``locations``), and the ledgers that the
+bookie knows (``ledgers``). The program reads both side by side in the order of keys, in bounded memory. The
+bookie does not serve a ledger that is missing in ``ledgers``, even if ``locations`` has its entries. A bookie
+looks for a ledger in one directory only, which depends on its id. Ledgers of scopes other than 0 have a third
+database: `auditor.sources.bookies.rocksdb.ledgers`.
 
-``locations`` is opened first. A bookie writes the locations of a new ledger before the ledger: on a running
-one the other order would call many new ledgers not indexed, this one only those between whose two writes it
-falls.
+The program opens ``locations`` first. A bookie writes the locations of a new ledger before the ledger itself.
+In the other order, many new ledgers of a running bookie would look not indexed. In this order, only those do
+that are between the two writes.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
 def read_databases(
     bookie_id: str, directory: IndexDirectory, passed: list[SkippedPath], earlier: EarlierRows | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """One row per ledger; what is not a ledger's (gap, damaged, stray) is added to ``passed``.
+    """Yield one row per ledger. Paths that belong to no ledger (gap, damaged, stray) go to ``passed``.
 
-    Where ``earlier`` has all rows of databases that have not changed since, these are marked there instead.
+    If ``earlier`` has all rows of databases that have not changed since, mark those rows there and yield
+    none.
     """
     current = f"{directory.path}/current"
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
@@ -97,7 +98,7 @@ def read_databases(
 
 
 def _stamp(current: str) -> int | None:
-    """The stamp of all databases in one index directory, as they are before they are read."""
+    """Return the stamp of all databases in one index directory before they are read. None if it has none."""
     start_ns = time.time_ns()
     file_states: list[tuple[str, os.stat_result]] = []
     for name in ("locations", "ledgers", SCOPED):
@@ -112,7 +113,7 @@ def _stamp(current: str) -> int | None:
 
 
 def _beside(directory: str) -> Iterator[SkippedPath]:
-    """What lies in ``current``: strays, and what says that the databases cannot be read for what they are."""
+    """Yield the strays in ``current``, and a gap or damage if the databases there cannot be trusted."""
     current = f"{directory}/current"
     try:
         below, strays = list_current(directory)
@@ -132,7 +133,7 @@ def _beside(directory: str) -> Iterator[SkippedPath]:
 
 
 class _Rows:
-    """Columns that fill up. Each row has a code, its place in the list of pairs of state and reason."""
+    """A buffer of rows. A row's code is its number in the list of pairs of state and reason."""
 
     def __init__(self, bookie_id: str, directory: IndexDirectory, path: str, stamp: int | None) -> None:
         self._bookie_id = bookie_id
@@ -157,7 +158,7 @@ class _Rows:
     def gather(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], passed: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Rows of ledgers, each with its scope; where reading breaks off, nothing is known of the rest."""
+        """Yield the rows of ledgers with their scopes. If reading fails, all further ledgers are unknown."""
         try:
             for scope_id, joined_ledgers in ledgers:
                 if self.full:
@@ -201,7 +202,7 @@ class _Rows:
         return self._kinds.setdefault((state, reason), len(self._kinds))
 
     def take(self) -> pa.RecordBatch:
-        """All rows so far, as one record batch; then it is empty."""
+        """Return all rows as one record batch, and empty the buffer."""
         count, ends = self.count, offsets_of(np.concatenate(self._group_bytes))
         codes = pa.array(np.concatenate(self._codes))
         states, reasons = (pa.array(column, pa.string()) for column in zip(*self._kinds, strict=True))

@@ -1,26 +1,24 @@
-"""The rows of a bookie's RocksDB in key order, batch after batch, without touching it (pyrex-rocksdb).
+"""The rows of a bookie's RocksDB database in the order of keys, in batches (pyrex-rocksdb).
 
-The only module that knows the library. A scratch directory of links and copies stands in for the database;
-checksums are verified, and a damaged block is an error, never an end. Rows that are none of the storage's are
-counted, the first one kept as an example.
+Only this module knows the library. It writes nothing in the bookie's directory and takes no lock. It opens a
+scratch directory of links and copies instead of the database. It verifies checksums, and reports a damaged
+block as an error. It counts rows that DbLedgerStorage cannot have written, and keeps the first as an example.
 
 RocksDB's table files never change, so the scratch directory has links to them. The small files that do change
-(CURRENT, the MANIFEST, write-ahead logs) are copied, the logs first: what a flush moves from a log to a table
-meanwhile is then in both, never in neither. No lock is taken, and nothing is written in the bookie's
-directory.
+(CURRENT, the MANIFEST, write-ahead logs) are copied, the logs first. If a flush moves entries from a log to a
+table meanwhile, they are then in both, and never in neither.
 
-RocksDB forgives what an audit must not: it stops reading a log at the first bad record and goes on. So the
-copies are checked here. Every table that the MANIFEST names must be there, as long as it says; the logs that
-it asks for must be there, and be good to the end; sequence numbers must go on from the tables to the logs and
-from log to log. If something does not fit and the directory has changed meanwhile, it is copied again. One
-that stands still is damaged.
+RocksDB stops reading a log at the first bad record and goes on without an error. An audit must not, so this
+module checks the copies. Every table in the MANIFEST must exist with the length given there. The logs that it
+needs must exist and be sound to their end. Sequence numbers must continue from the tables to the logs, and
+from log to log. If a check fails and the directory has changed meanwhile, the copy is made again. If the
+directory has not changed, it is damaged.
 
-All tables are opened with the database (RocksDB's ``max_open_files`` is -1 unless told otherwise), so a
-compaction of the bookie's that deletes them later takes nothing away, and the scratch directory can go at
-once.
+RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
+the bookie takes nothing away, and the scratch directory can be deleted at once.
 
-What cannot be noticed: that the last log ends earlier than it once did, exactly at the end of a record, as
-after a power cut: the bookie would not notice either.
+One fault cannot be noticed: the last log ends exactly at the end of a record, but earlier than it once did,
+as after a power cut. The bookie would not notice it either.
 """
 
 from __future__ import annotations
@@ -50,22 +48,22 @@ if TYPE_CHECKING:
     from pyrex import PyRocksDB
 
 SCRATCH = f"{PREFIX}rocksdb-"
-"""How the name of a scratch directory begins."""
+"""Prefix of the name of a scratch directory."""
 
 ATTEMPTS = 8
-"""Copies made of a directory that keeps changing under the copy."""
+"""Largest number of copies of a directory that keeps changing."""
 
 PAUSE = 0.05
-"""Seconds between a copy that does not fit and the look whether anything has changed; grows each time."""
+"""Seconds between a failed copy and the check for changes. It grows with each attempt."""
 
 MAX_MANIFEST_BYTES = 1 << 30
-"""RocksDB begins a new MANIFEST at this size."""
+"""Largest size of a MANIFEST, in bytes. RocksDB begins a new one at this size."""
 
 MAX_LOG_BYTES = 4 << 30
-"""Eight times what a bookie lets its write-ahead logs grow to."""
+"""Largest size of a write-ahead log, in bytes: eight times what a bookie allows."""
 
 Listing = dict[str, tuple[int, int]]
-"""Name -> length and mtime (ns) of the files that make up a database."""
+"""The files of a database: name -> (length in bytes, modification time in ns)."""
 
 T = TypeVar("T")
 
@@ -74,12 +72,15 @@ _PARTS = re.compile(r"[0-9]+\.(log|sst)|CURRENT|MANIFEST-[0-9]+")
 
 
 def open_copy(directory: str, opened: Callable[[str], T]) -> T:
-    """Open the database in ``directory`` through a copy: ``opened`` gets the scratch directory's path.
+    """Open a copy of the database in ``directory``.
 
-    ``opened`` must read the logs and open all tables before it returns; it raises `UnreadError` if it cannot.
+    Args:
+        directory: The bookie's database.
+        opened: Opens the database at a path and returns it. It must read the logs and open all tables before
+            it returns. It raises `UnreadError` if it cannot.
 
     Raises:
-        DamagedError: the files do not fit together, and stand still.
+        DamagedError: the files do not fit together, and do not change.
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
     troubles: list[str] = []
@@ -99,7 +100,7 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
 
 
 def states(directory: str) -> dict[str, os.stat_result]:
-    """The state of each file that makes up the database in ``directory``, by name. Raises `UnreadError`."""
+    """Return the file status of each file of the database in ``directory``, by name. Raises `UnreadError`."""
     try:
         file_states = {}
         for path in Path(directory).iterdir():
@@ -118,7 +119,7 @@ def _list(directory: str) -> Listing:
 
 
 def _copy(directory: str, scratch: str, listing: Listing) -> None:
-    """Make the scratch directory and check that it is a whole database. Raises `UnreadError`."""
+    """Fill the scratch directory and check that it is a complete database. Raises `UnreadError`."""
     logs: dict[int, RecordSpan | DamagedError | None] = {}
     sizes: dict[int, int] = {}
     for name in listing:
@@ -186,7 +187,7 @@ def _check_logs(
     logs: dict[int, RecordSpan | DamagedError | None],
     sizes: dict[int, int],
 ) -> None:
-    """Whether the logs that count are all there and good. Raises `DamagedError`."""
+    """Check that all logs that count exist and are sound. Raises `DamagedError`."""
     counting = sorted(number for number in logs if number >= manifest.log_number)
     if not counting:
         raise DamagedError(
@@ -237,13 +238,13 @@ _TABLE_OFFSET = re.compile(r"\bin (\S+\.sst) offset ([0-9]+)")
 
 
 class Strings(NamedTuple):
-    """Byte strings one after another: string i is ``data[offsets[i]:offsets[i + 1]]``."""
+    """Byte strings in one array: string i is ``data[offsets[i]:offsets[i + 1]]``."""
 
     data: NDArray[np.uint8]
     offsets: NDArray[np.int32]
 
     def item(self, row: int) -> bytes:
-        """One of them.
+        """Return one string.
 
         >>> Strings(np.frombuffer(b"abc", np.uint8), np.array([0, 1, 3], np.int32)).item(1)
         b'bc'
@@ -251,23 +252,23 @@ class Strings(NamedTuple):
         return self.data[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
     def octets(self, rows: NDArray[np.intp], length: int) -> NDArray[np.uint8]:
-        """The first bytes of some of them, a row each."""
+        """Return the first ``length`` bytes of some strings: an array with one row per string."""
         leading_bytes: NDArray[np.uint8] = self.data[self.offsets[rows][:, None] + np.arange(length)]
         return leading_bytes
 
     def all_of(self, length: int) -> bool:
-        """Whether every one has ``length`` bytes."""
+        """Return whether every string has ``length`` bytes."""
         return bool((self.offsets[1:] - self.offsets[:-1] == length).all())
 
 
 class Rows(NamedTuple):
-    """Keys, ascending, and their values."""
+    """Keys in ascending order, and their values."""
 
     keys: Strings
     values: Strings
 
     def of_lengths(self, key: int, value: int) -> NDArray[np.bool_]:
-        """Which have a key and a value of so many bytes."""
+        """Return which rows have a key and a value of these lengths, in bytes."""
         has_lengths: NDArray[np.bool_] = np.diff(self.keys.offsets) == key
         has_lengths &= np.diff(self.values.offsets) == value
         return has_lengths
@@ -275,7 +276,7 @@ class Rows(NamedTuple):
 
 @contextmanager
 def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
-    """The database in ``directory``, as it is now. Raises `DamagedError` or `UnreadError`."""
+    """Open the database in ``directory`` in its present state. Raises `DamagedError` or `UnreadError`."""
     import pyrex
 
     def open_scratch(scratch: str) -> PyRocksDB:
@@ -292,10 +293,10 @@ def open_rocksdb(directory: str) -> Iterator[PyRocksDB]:
 
 
 def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
-    """All rows of ``database``; ``directory`` is named in errors.
+    """Yield all rows of ``database``. Errors name ``directory``.
 
     Raises:
-        DamagedError, UnreadError: a block that does not match its checksum, or cannot be read.
+        DamagedError, UnreadError: a block does not match its checksum, or cannot be read.
     """
     import pyrex
 
@@ -315,7 +316,7 @@ def scan(database: PyRocksDB, directory: str) -> Iterator[Rows]:
 
 
 def look_up(database: PyRocksDB, directory: str, key: bytes) -> bytes | None:
-    """The value of one key, None where there is none; errors as of `scan`."""
+    """Return the value of one key. None if there is none. Raises the errors of `scan`."""
     import pyrex
 
     try:
@@ -334,7 +335,7 @@ def _strings(column: pa.BinaryArray) -> Strings:
 
 
 def _typed_error(directory: str, words: str) -> UnreadError:
-    """An error in RocksDB's words, which name the scratch directory, of the directory that it stands for."""
+    """Convert RocksDB's error text to an error. Replace the scratch directory in it with the database's."""
     words = _SCRATCH_PATH.sub(directory, words)
     if _CORRUPTION not in words:
         return UnreadError(directory, words)
@@ -343,12 +344,12 @@ def _typed_error(directory: str, words: str) -> UnreadError:
 
 
 MAX_SHOWN = 32
-"""Bytes of a key that are shown."""
+"""Largest number of bytes of a key in a message."""
 
 
 @dataclass(slots=True)
 class UnexpectedRows:
-    """What was odd in the database ``path``, as at most one row ``damaged``.
+    """The unexpected rows of the database at ``path``, reported as at most one row with state ``damaged``.
 
     >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
     []
@@ -359,9 +360,9 @@ class UnexpectedRows:
     first: str = ""
 
     def add(self, rows: Rows, row_numbers: NDArray[np.intp], what: str) -> None:
-        """Count the rows ``row_numbers``, which are ``what``.
+        """Count the rows ``row_numbers``; ``what`` describes their fault.
 
-        Values are never shown: some hold a key of a ledger.
+        Messages never show values: some hold a ledger's master key.
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
@@ -369,7 +370,7 @@ class UnexpectedRows:
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
-        """A row that says so, if there was anything."""
+        """Yield a row with the count and the first key, if there were such rows."""
         if self.count:
             reason = f"{self.count} of its rows are none of DbLedgerStorage's; the first is {self.first}"
             yield SkippedPath(None, self.path, IndexState.DAMAGED, reason)

@@ -1,1 +1,1 @@
-"""Bookies that are asked over the wire."""
+"""Running bookies, asked over the network."""

@@ -1,11 +1,11 @@
-"""How a connection to a bookie begins: TLS, then a login, as ``[bookies]`` of the credentials file says.
+"""The start of a connection to a bookie: TLS, then a login, as in ``[bookies]`` of the credentials file.
 
-A bookie takes both in either order. TLS comes first here, so that no token of a login is sent in clear. With
-``[bookies.tls]`` there is no way around TLS: a bookie that refuses START_TLS is not asked anything.
+A bookie accepts both in either order. This program starts TLS first, so that no login token is sent in clear.
+With ``[bookies.tls]`` TLS is mandatory: if a bookie refuses START_TLS, the program asks it nothing.
 
-A bookie that does not take a login says nothing (`SASLBookieAuthProvider` logs a stack trace and drops the
-message). So AUTH has a time limit of its own. After it the same connection is asked for an entry that cannot
-exist: where that is refused too, the bookie is well, and the login is what it does not take.
+A bookie that rejects a login sends no answer (`SASLBookieAuthProvider` logs a stack trace and drops the
+message). So AUTH has a time limit of its own. After it, the program asks on the same connection for an entry
+that cannot exist. If the bookie refuses that too, the bookie is well and rejects the login.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from auditor.sources.metadata.credentials import Sasl, Tls, read_credentials
 from auditor.sources.tls_alerts import certificate_problem
 
 AUTH_SECONDS = 5.0
-"""A bookie answers each token within milliseconds, or never."""
+"""Longest wait for the answer to a login token, in seconds. A bookie answers in milliseconds, or never."""
 
 TLS_SECTION = "[bookies.tls] of the credentials file"
 SASL_SECTION = "[bookies.sasl] of the credentials file"
@@ -51,9 +51,10 @@ SASL_SECTION = "[bookies.sasl] of the credentials file"
 
 @dataclass(frozen=True)
 class BookieAccess:
-    """What a connection to a bookie needs beside its address. Make it with `read_access`, in each process.
+    """The TLS and login settings of a connection to a bookie. Call `read_access` in each process to make it.
 
-    ``context`` is there if and only if ``tls`` is. Both None: a connection in clear, without a login.
+    ``context`` is set if and only if ``tls`` is. If ``tls`` and ``sasl`` are None, the connection is in clear
+    and without a login.
     """
 
     tls: Tls | None = None
@@ -62,7 +63,7 @@ class BookieAccess:
 
     @property
     def refusal(self) -> str:
-        """What it means that a bookie calls a request not authorised (EUA), and what to do."""
+        """The likely reason why a bookie answers "not authorised" (EUA), and what to do."""
         if self.sasl is not None:
             return f"the bookie does not accept the login of {SASL_SECTION} (saslJaasClientAllowedIds)"
         if self.tls is None:
@@ -81,7 +82,7 @@ class BookieAccess:
         )
 
     def connection_error(self, where: str, error: OSError) -> UnreadError:
-        """Return the error for a connection that broke; a `RefusedError` for an alert about a certificate."""
+        """Return the error for a broken connection: a `RefusedError` if a certificate is the reason."""
         if self.tls is None or not isinstance(error, ssl.SSLError):
             return UnreadError(where, f"the connection broke: {error.strerror or error}")
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -106,7 +107,8 @@ def read_access(credentials: str | None) -> BookieAccess:
     """Read the sections for bookies of a credentials file, and the certificates that they name.
 
     Raises:
-        UsageError: as `read_credentials`; a certificate or key that is not PEM; GSSAPI without its package.
+        UsageError: the file is invalid, as for `read_credentials`; a certificate or key is not PEM; or GSSAPI
+            lacks its package.
     """
     bookies = read_credentials(credentials).bookies
     if bookies.sasl is not None and (package := missing_package(bookies.sasl)):
@@ -147,11 +149,20 @@ async def enter(
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Do on a new connection what ``access`` asks for; the protocol's ``version`` is that of what follows.
+    """Start TLS and log in on a new connection, as ``access`` requires.
+
+    Args:
+        reader: The connection's reader.
+        writer: The connection's writer.
+        where: The bookie's address in messages.
+        host: The bookie's host, as registered.
+        version: The protocol version of the later requests.
+        timeout_s: Longest wait for an answer, in seconds.
+        access: The TLS and login settings.
 
     Raises:
-        RefusedError: the bookie does not take it.
-        UnreadError: no answer, or the connection broke.
+        RefusedError: the bookie refuses this client.
+        UnreadError: the bookie did not answer, or the connection broke.
     """
     if access.tls is not None:
         await start_tls(reader, writer, where, host, timeout_s, access)
@@ -162,7 +173,7 @@ async def enter(
 async def start_tls(
     reader: StreamReader, writer: StreamWriter, where: str, host: str, timeout_s: float, access: BookieAccess
 ) -> None:
-    """Go over to TLS; the name to verify is ``host``, as registered. Raises as `enter`."""
+    """Switch the connection to TLS and verify the name ``host``, as registered. Raises as `enter` does."""
     assert access.context is not None
     try:
         async with asyncio.timeout(timeout_s):
@@ -188,7 +199,7 @@ async def log_in(
     timeout_s: float,
     access: BookieAccess,
 ) -> None:
-    """Log in by SASL. Raises as `enter`."""
+    """Log in by SASL. Raises as `enter` does."""
     assert access.sasl is not None
     seconds = min(timeout_s, AUTH_SECONDS)
     try:
@@ -228,7 +239,7 @@ async def log_in(
 
 
 class Requirement(StrEnum):
-    """What a bookie wants that calls a plain client not authorised."""
+    """The authentication that a bookie requires if it refuses a client without one."""
 
     LOGIN = "login"  # SASL, over TLS or not
     CERTIFICATE = "certificate"  # TLS, and a client certificate with a role
@@ -238,13 +249,14 @@ class Requirement(StrEnum):
 async def find_requirement(
     reader: StreamReader, writer: StreamWriter, where: str, timeout_s: float
 ) -> Requirement:
-    """Find out what a bookie wants that refused a read, on a new connection that is of no use afterwards.
+    """Find out which authentication a bookie requires that refused a read. The connection is useless
+    afterwards.
 
-    SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI); any other provider
-    refuses the name of the plugin at once. The bookie logs an ERROR unless it has DIGEST-MD5.
+    SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). Any other provider
+    refuses the name of the plugin at once. The bookie logs an ERROR unless it uses DIGEST-MD5.
 
     Raises:
-        UnreadError: no answer, or the connection broke.
+        UnreadError: the bookie did not answer, or the connection broke.
     """
     seconds = min(timeout_s, AUTH_SECONDS)
     try:
@@ -265,7 +277,7 @@ async def find_requirement(
 
 
 async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: int, seconds: float) -> bool:
-    """Whether a bookie that was silent to AUTH refuses a read, as of a client that is not logged in."""
+    """Return whether a bookie that did not answer AUTH refuses a read, as from a client without a login."""
     try:
         async with asyncio.timeout(seconds):
             writer.write(read_request(0, IMPOSSIBLE_LEDGER, 0, version=version))
@@ -277,7 +289,7 @@ async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: in
 
 
 async def _answer(reader: StreamReader, operation: int, number: int) -> HandshakeAnswer:
-    """The answer to one message of a handshake; a late second one to START_TLS is passed over."""
+    """Return the answer to one message of a handshake. Skip a late second answer to START_TLS."""
     while True:
         answer = handshake_answer(await _frame(reader))
         if answer.operation == operation and answer.txn_id in (number, None):
@@ -296,7 +308,7 @@ async def _frame(reader: StreamReader) -> bytes:
 
 
 def _fail(error: Exception, where: str, step: str, seconds: float, access: BookieAccess) -> NoReturn:
-    """Raise the error for a handshake that came to nothing."""
+    """Raise the error for a failed handshake."""
     if isinstance(error, TimeoutError):
         raise UnreadError(where, f"no answer to {step} within {seconds:g} s") from None
     if isinstance(error, IncompleteReadError):

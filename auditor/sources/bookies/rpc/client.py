@@ -1,23 +1,24 @@
-"""One bookie asked many questions of one kind, and what to make of its silences and refusals.
+"""A client that asks one bookie many questions of one kind, and handles silence and refusals.
 
-A connection that broke is made again a bounded number of times. What it left unanswered is then asked one
-subject at a time, so that one whose answer breaks the connection does not take others along.
+If a connection breaks, the client opens another, a bounded number of times. Then it asks for the unanswered
+subjects one at a time. So a subject whose answer breaks the connection affects no other.
 
-After a time-out the bookie is asked about a ledger that cannot exist. If it answers that, the connection is
-well, and what stayed silent is unknown by itself. If it does not, the connection is as good as broken.
+After a time-out the client asks about a ledger that cannot exist. If the bookie answers, the connection is
+well, and only the silent subjects are unknown. If it does not, the client treats the connection as broken.
 
-A bookie that does not take this client's login or certificate is given up at once, for each attempt leaves
-stack traces in its log.
+If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
+traces in the bookie's log.
 
-A kind of question may have wires of several versions. Where the first brings no answer before the bookie ends
-its connection, or the bookie refuses the version, the next one is tried; the one that brings an answer stays.
+A kind of question may have wires of several protocol versions. The client tries the next version if the
+bookie closes the connection before the first answer, or refuses the version. It keeps the version that gets
+an answer.
 
-Questions to many bookies in one task: one bookie after another, each with a connection of its own.
+A task asks many bookies one after another, with one connection to each:
 
-    pairs sorted by bookie -> parts of one bookie -> conversation.ask(bookie, subjects) -> what was heard
+    pairs sorted by bookie -> parts of one bookie -> conversation.ask(bookie, subjects) -> replies
 
-A bookie is asked by one task at a time, so that the limits of one client are the limits of the bookie; as
-many bookies are asked side by side as Spark runs tasks.
+Only one task asks a bookie at a time, so the limits of one client are the limits for the bookie. Spark asks
+as many bookies in parallel as it runs tasks.
 """
 
 from __future__ import annotations
@@ -50,35 +51,38 @@ from auditor.spark.types import DataFrame
 Reply = TypeVar("Reply")
 
 CONNECTIONS = 4
-"""Connections in a row that brought no answer, before a bookie is given up."""
+"""Number of connections in a row without an answer after which the client gives up on a bookie."""
 MOST_CONNECTIONS = 32
 SINGLE_ATTEMPTS = 2
-"""How often a subject is asked about by itself after the connection broke with it."""
+"""Number of times that the client asks for a subject by itself after the connection broke with it."""
 MOST_SILENT = 40
-"""Subjects without an answer, before a bookie that does answer others is given up."""
+"""Number of subjects without an answer after which the client gives up on a bookie that answers others."""
 PAUSE_S = 0.1
-"""The first wait before connecting again, or after "too many requests"; each next one is twice as long."""
+"""First wait before a new connection or after "too many requests", in seconds. Each next one doubles."""
 BUSY = 5
-"""How often a subject is asked about while the bookie says "too many requests"."""
+"""Number of times that the client asks for a subject while the bookie answers "too many requests"."""
 
 _OTHER_VERSION = (Status.EBADREQ, Status.EBADVERSION)
 
 
 class BookieClient(ABC, Generic[Subject, Answer, Reply]):
-    """Asks one bookie, ``options.in_flight`` requests at a time and ``options.rate_limit`` a second.
+    """A client of one bookie, with ``options.in_flight`` requests at a time and ``options.rate_limit`` per
+    second.
 
-    A request whose time is over counts as in flight no more, though the bookie may still have it.
-    ``given_up`` is the reason why it is asked no more; whatever it has not said by then is unknown.
-    ``refuses``: the reason is a refusal of `REFUSALS`.
-    ``operations`` counts connections and requests.
+    After its time-out a request no longer counts as in flight, though the bookie may still process it.
+
+    Attributes:
+        given_up: Why the client stopped asking. Subjects without an answer are then unknown. None before.
+        refuses: Whether that reason is a refusal of `REFUSALS`, or of the login.
+        operations: Numbers of connections and requests, by name.
     """
 
     OPERATION: ClassVar[str]
-    """What one request is called among the operations."""
+    """The name of a request among ``operations``."""
     SUBJECTS: ClassVar[str]
-    """What is asked about, in messages: "ledgers"."""
+    """The subjects' name in messages, such as "ledgers"."""
     REFUSALS: ClassVar[dict[int, str]]
-    """A refusal of these, or EUA, says nothing of a subject: every other request would meet it as well."""
+    """Texts for status codes that, like EUA, refuse every request and prove nothing about a subject."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.given_up: str | None = None
@@ -99,40 +103,41 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def wires(self) -> tuple[Wire[Subject, Answer], ...]:
-        """The versions of the question, the one to be tried first in front."""
+        """Return the protocol versions of the question, the first to try in front."""
 
     @abstractmethod
     def impossible(self) -> Subject:
-        """A subject of `IMPOSSIBLE_LEDGER`."""
+        """Return a subject of `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
     def status(self, answer: Answer) -> int:
-        """What an answer says of the request: a `Status`, or a number that is none."""
+        """Return the status code of an answer: a `Status` or another number."""
 
     @abstractmethod
     def note(self, subject: Subject, answer: Answer) -> Reply:
-        """What an answer says of its subject."""
+        """Return the reply for a subject from the bookie's answer."""
 
     @abstractmethod
     def unknown(self, subject: Subject, reason: str) -> Reply:
-        """What is known of a subject without an answer."""
+        """Return the reply for a subject without an answer."""
 
     def enough(self) -> bool:
-        """Whether so much was heard that it is to be handed on."""
+        """Return whether the replies so far should be handed on."""
         return False
 
     def can_skip(self, subject: Subject) -> bool:
-        """Whether an earlier answer says all about a subject."""
+        """Return whether an earlier answer already decides a subject."""
         return False
 
     def mute(self, silent: int) -> str | None:
-        """Why a bookie that stayed silent on so many subjects need not be asked about others."""
+        """Return why to stop asking a bookie that did not answer for ``silent`` subjects. None to go on."""
         return None
 
     async def ask(self, waiting: deque[Subject]) -> list[Reply]:
-        """Ask about subjects, taken from the left, until none waits, enough was heard, or there is no use.
+        """Ask about subjects from the left until none is left, there are enough replies, or the client gives
+        up.
 
-        What is neither among the answers nor still waiting stays unknown; the bookie is given up then.
+        If the client gives up, every subject without a reply that is no longer in ``waiting`` is unknown.
         """
         self._replies = []
         while waiting and self.given_up is None and not self.enough():
@@ -141,13 +146,13 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return self._replies
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         if self._connection is not None:
             await self._connection.close()
             self._connection = None
 
     async def _side_by_side(self, waiting: deque[Subject]) -> list[Subject]:
-        """Ask until something goes wrong; the subjects that are to be asked about again, one by one."""
+        """Ask in parallel until something fails. Return the subjects to ask about again, one by one."""
         connection = await self._connected()
         if connection is None:
             return []
@@ -173,7 +178,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return silent + lost
 
     async def _alone(self, subject: Subject) -> None:
-        """Ask about a subject that may be to blame for a lost connection."""
+        """Ask about one subject that may have broken the connection."""
         broken = ""
         for _ in range(SINGLE_ATTEMPTS):
             connection = await self._connected()
@@ -223,7 +228,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return answer
 
     async def _is_well(self, connection: BookieConnection[Subject, Answer]) -> bool:
-        """Whether a connection answers at all: asked is what no bookie can hold."""
+        """Return whether the bookie still answers on a connection, for an entry that cannot exist."""
         try:
             await self._request(connection, self.impossible())
         except TimeoutError:
@@ -234,7 +239,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return connection.lost is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
-        """Real subjects got no answer on a connection that is well."""
+        """Record that subjects got no answer on a connection that is well."""
         self._silent += len(subjects)
         waited = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
@@ -250,7 +255,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             )
 
     async def _connected(self) -> BookieConnection[Subject, Answer] | None:
-        """The connection, made again if it was lost; None, and given up, where that leads nowhere."""
+        """Return the connection, reopened if it was lost. None after the client gave up."""
         while self.given_up is None:
             if self._connection is not None and self._connection.lost is None:
                 return self._connection
@@ -274,9 +279,9 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return None
 
     def _next_wire(self) -> bool:
-        """A connection was lost: if its version never brought an answer, the next one may.
+        """Switch to the next version if the present one never got an answer. Return whether it did.
 
-        Silence is no matter of the version: a bookie that does not know one says so, or hangs up.
+        Silence is no reason: a bookie that does not know a version answers so, or closes the connection.
         """
         if self._understood or self._mute or len(self._wires) < 2:
             return False
@@ -285,7 +290,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return True
 
     def _give_up_on(self, error: UnreadError) -> None:
-        """A connection failed: if the bookie refuses, or it was one too many, that is the end."""
+        """Give up after a failed connection if the bookie refuses, or if it was one too many."""
         if isinstance(error, RefusedError):
             self._refuse(error.reason)
         elif self._barren >= CONNECTIONS:
@@ -295,7 +300,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
-    """Talks to one bookie at a time; keeps its connection while it is the same one."""
+    """A client of one bookie at a time. It keeps the connection while the bookie stays the same."""
 
     def __init__(
         self,
@@ -320,7 +325,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         self._runner.close()
 
     def connect_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Reply]:
-        """The client of a bookie; of another one than the last, a new one."""
+        """Return the client of a bookie. For another bookie than before, this is a new one."""
         if self._client is None or bookie_id != self._bookie_id:
             self._part()
             self._bookie_id = bookie_id
@@ -328,7 +333,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         return self._client
 
     def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
-        """What a bookie says of these subjects, a bounded part at a time; nothing once it was given up."""
+        """Yield a bookie's replies for these subjects in bounded parts. Stop once the bookie is given up."""
         client = self.connect_to(bookie_id)
         waiting = deque(subjects)
         while waiting and client.given_up is None:
@@ -345,7 +350,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
 
 
 def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """The parts of batches that are about one bookie each; the batches are sorted by ``bookie_id``."""
+    """Yield the parts of batches that concern one bookie each. The batches are sorted by ``bookie_id``."""
     for batch in batches:
         if batch.num_rows:
             bookies = batch.column("bookie_id")
@@ -356,11 +361,11 @@ def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Rec
 
 
 def one_bookie_per_partition(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
-    """Rows for tasks that ask: all of one bookie in one partition, in the order of these columns."""
+    """Return the rows with all of one bookie in one partition, in the order of these columns."""
     # With a number of its own Spark neither brings parts together nor splits one.
     return pairs.repartition(max(1, bookies), "bookie_id").sortWithinPartitions("bookie_id", *order)
 
 
 def columns(batch: pa.RecordBatch, *names: str) -> Iterator[tuple[Any, ...]]:
-    """The rows of a batch, as the values of these columns."""
+    """Yield the rows of a batch as tuples of these columns' values."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)

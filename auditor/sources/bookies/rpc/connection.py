@@ -1,13 +1,13 @@
-"""Where a bookie can be asked over the wire, and one connection to it: answers come back in any order.
+"""The network addresses of bookies, and one connection to a bookie, whose answers come in any order.
 
-A bookie is found as BookKeeper's own clients find it: by the address that it registered with (BP-41), or,
-where it registered nothing (before 4.11, and on etcd), by its id. Who is not registered is not asked: an id
-may look like an address and not be one.
+The program finds a bookie as BookKeeper's own clients do: by the address that it registered (BP-41). If it
+registered none (before 4.11, and on etcd), its id is the address. A bookie that is not registered is not
+asked, because an id may only look like an address.
 
-`open_connection` is the one place that connects, goes over to TLS and logs in
-(`auditor.sources.bookies.rpc.access`). On a connection questions of one kind go out. One that broke, or said
-what cannot be understood, stays lost; who asks decides whether to open another. Of a long answer no more is
-kept than its kind needs: the rest is dropped as it arrives.
+Only `open_connection` connects, starts TLS and logs in (`auditor.sources.bookies.rpc.access`). A connection
+carries questions of one kind. Once it broke, or received an answer that cannot be decoded, it stays lost. The
+caller decides whether to open another. Of a long answer only the needed bytes are kept; the others are
+dropped as they arrive.
 """
 
 from __future__ import annotations
@@ -35,40 +35,43 @@ Answer = TypeVar("Answer")
 _Subject = TypeVar("_Subject", contravariant=True)
 
 _DROPPED_BYTES = 64 << 10
-"""Read at a time of what is dropped."""
+"""Number of unneeded bytes that are read and dropped at a time."""
 
 _CLOSE_SECONDS = 0.2
-"""A bookie is told that TLS ends, and need not answer: Netty does not."""
+"""Longest wait for a connection to close, in seconds. Netty does not answer the end of TLS."""
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of question in one version of the protocol. `DecodeError` and a mismatch end a connection."""
+    """One kind of question in one protocol version. `DecodeError` and a mismatch end a connection."""
 
     @property
     def version(self) -> int:
-        """The version of the protocol, which a login on the same connection has too."""
+        """The protocol version. A login on the same connection uses it too."""
 
     def frame(self, number: int, subject: _Subject) -> bytes:
-        """The request; ``number`` is its own on this connection."""
+        """Return the bytes of a request; ``number`` is unique on its connection."""
 
     def key(self, number: int, subject: _Subject) -> Hashable:
-        """By what an answer finds this request."""
+        """Return the key that matches an answer with this request."""
 
     def head(self, length: int) -> int:
-        """How many bytes of an answer of this length are kept; the others are dropped."""
+        """Return how many leading bytes of an answer of this length are kept."""
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
-        """What was kept of an answer, read; the key of its request comes first."""
+        """Decode the kept bytes of an answer. Return the key of its request and the answer."""
 
     def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Why an answer is not one to the request that has its key; None: it is."""
+        """Return the error for an answer that does not belong to the request with its key, else None."""
 
 
 @dataclass
 class BookieConnection(Generic[Subject, Answer]):
-    """A connection that can ask only what its ``wire`` can say. Open it with `open_connection`.
+    """A connection that can send only the requests of its ``wire``. Open it with `open_connection`.
 
-    ``where`` is its address in messages; ``timeout_s`` bounds the wait for one answer, in seconds.
+    Attributes:
+        where: Its address in messages.
+        timeout_s: Longest wait for one answer, in seconds.
+        lost: The error that ended the connection. None while it works.
     """
 
     where: str
@@ -87,7 +90,7 @@ class BookieConnection(Generic[Subject, Answer]):
         """Ask about one subject, and wait for the bookie's answer.
 
         Raises:
-            TimeoutError: no answer in time; the connection may be as good as ever.
+            TimeoutError: no answer came in time. The connection may still work.
             UnreadError: the connection is lost.
         """
         if self._receiver is None:
@@ -115,7 +118,7 @@ class BookieConnection(Generic[Subject, Answer]):
                 future.exception()  # seen: where drain failed first, nobody else looks at it
 
     def lose(self, reason: str) -> None:
-        """Give the connection up: what waits for an answer hears why."""
+        """End the connection. Requests without an answer fail with the reason."""
         self._lose(UnreadError(self.where, reason))
 
     def _lose(self, error: UnreadError) -> None:
@@ -127,7 +130,7 @@ class BookieConnection(Generic[Subject, Answer]):
         self.writer.close()
 
     async def close(self) -> None:
-        """End it, whatever state it is in."""
+        """Close the connection in any state."""
         self.lose("closed")
         if self._receiver is not None:
             self._receiver.cancel()
@@ -153,7 +156,7 @@ class BookieConnection(Generic[Subject, Answer]):
             self.lose(str(error))
 
     async def _receive_answer(self, length: int) -> None:
-        """An answer counts once it has arrived whole, though most of it may be dropped on the way."""
+        """Read one answer. It counts only after all of its bytes arrived, most of which may be dropped."""
         head = await self.reader.readexactly(self.wire.head(length))
         if self.access.tls is not None and is_late_start_tls(head):
             return  # the bookie is not satisfied with TLS alone; each request is refused then
@@ -179,11 +182,11 @@ class BookieConnection(Generic[Subject, Answer]):
 async def open_connection(
     host: str, port: int, timeout_s: float, wire: Wire[Subject, Answer], access: BookieAccess = IN_CLEAR
 ) -> BookieConnection[Subject, Answer]:
-    """Connect to a bookie, and do what ``access`` asks for; in clear nothing is sent yet.
+    """Connect to a bookie, and start TLS and log in as ``access`` requires.
 
     Raises:
-        RefusedError: the bookie does not take this client.
-        UnreadError: nobody there, or not in ``timeout_s`` seconds.
+        RefusedError: the bookie refuses this client.
+        UnreadError: no connection within ``timeout_s`` seconds.
     """
     where, reader, writer = await connect(host, port, timeout_s)
     try:
@@ -196,10 +199,10 @@ async def open_connection(
 
 
 async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamReader, StreamWriter]:
-    """Connect in clear, and say nothing; the address in messages comes first.
+    """Connect in clear and send nothing. Return the address in messages, the reader and the writer.
 
     Raises:
-        UnreadError: nobody there, or not in ``timeout_s`` seconds.
+        UnreadError: no connection within ``timeout_s`` seconds.
     """
     where = address(host, port)
     try:
@@ -228,7 +231,7 @@ async def end(writer: StreamWriter) -> None:
 
 
 def address(host: str, port: int) -> str:
-    """A bookie's address as paths of the table availability have it.
+    """Return a bookie's address in the form of the column path of the table availability.
 
     >>> address("bk1", 3181), address("::1", 3181)
     ('rpc://bk1:3181', 'rpc://[::1]:3181')
@@ -238,7 +241,7 @@ def address(host: str, port: int) -> str:
 
 Address = tuple[str, int]
 Endpoint = Address | str
-"""Host and port of a bookie, or the reason why it has none."""
+"""The host and port of a bookie, or the reason why it has none."""
 
 SHARED = "another bookie is registered with the same address: whose answers they are cannot be told"
 NOT_REGISTERED = "not registered: nobody says where it can be asked"
@@ -270,11 +273,11 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
 
 
 def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """The pairs that no other source can answer: of each of ``bookies``, every ledger that it may hold.
+    """Return the pairs of ``bookies`` and the ledgers that they may hold: scope_id, ledger_id, bookie_id.
 
-    A bookie logs an ERROR with a stack trace for each ledger that it lacks, and lacks most closed ledgers of
-    which it should hold no entry: it is not asked for these. Of a ledger that is not closed nobody knows the
-    end, so all members are asked. Returns scope_id, ledger_id, bookie_id.
+    For a closed ledger, a bookie that should hold none of its entries is not asked. A bookie logs an ERROR
+    with a stack trace for each ledger that it lacks, and would lack most of these. For other ledgers the last
+    entry is not known, so all members of the ensemble are asked.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

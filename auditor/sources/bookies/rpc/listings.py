@@ -1,15 +1,15 @@
-"""Bookies asked which entries of which ledgers they hold: rows of the table availability.
+"""Requests for the entries that bookies hold of ledgers: rows of the table availability.
 
-    answered EOK                   it holds what it lists
-    answered "no such ledger"      it holds nothing of that ledger
-    another refusal, no answer     unknown: of that ledger, or of the whole bookie
+    answer EOK                     the bookie holds the listed entries
+    answer "no such ledger"        the bookie holds no entry of that ledger
+    another refusal, no answer     unknown, for that ledger or for the whole bookie
 
-DbLedgerStorage (seen in 4.17.2) answers for ledgers that it lacks, and never for those it has: the request is
-not implemented there. So if several real ledgers stayed silent on a connection that is well, and none was
-ever listed, it is such a bookie, and is asked no more.
+DbLedgerStorage (seen in 4.17.2) does not implement the request: it answers for ledgers that it lacks, and
+never for those that it has. A bookie uses DbLedgerStorage if it listed no ledger and several real ledgers got
+no answer on a connection that is well. The client then stops asking it.
 
-What a whole bookie explains is one row of state gap, whose ledger is null: what the bookie did not say before
-it is unknown.
+A reason that concerns a whole bookie gives one row of state gap, without a ledger. Every ledger of the bookie
+without an earlier answer is unknown.
 """
 
 from __future__ import annotations
@@ -56,20 +56,22 @@ from auditor.spark.part_tables import spark_schema
 from auditor.spark.types import DataFrame
 
 CHUNK_BYTES = 64 << 20
-"""Listings, unfolded, that are heard before they are handed on."""
+"""Number of bytes of unfolded listings after which they are handed on."""
 SILENT = 3
-"""Ledgers without an answer, beside none with a listing, that tell DbLedgerStorage."""
+"""Number of ledgers without an answer, and without any listing, that identify DbLedgerStorage."""
 
 DB_LEDGER_STORAGE = "does not list entries: DbLedgerStorage"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a bookie says of one ledger.
+    """A bookie's reply for one ledger.
 
-    ``groups``, as listed and not folded, is None where it said nothing that helps; ``reason`` then says why,
-    and ``offset`` is the byte of its answer at fault, if one is. ``answered`` is when, in ms, null without an
-    answer.
+    Attributes:
+        groups: The entries as listed, not folded. None without a usable answer.
+        reason: Why ``groups`` is None. None if it is not.
+        offset: The byte of the answer at fault. None if there is none.
+        answered: When the bookie answered, in ms. None without an answer.
     """
 
     ledger_id: int
@@ -80,36 +82,36 @@ class Reply:
 
 
 class Listing:
-    """The question which entries of a ledger a bookie holds, over protocol version 3."""
+    """The request for the entries of a ledger that a bookie holds, in protocol version 3."""
 
     version = VERSION
 
     def frame(self, number: int, subject: int) -> bytes:
-        """The request."""
+        """Return the bytes of the request."""
         return list_request(number, subject)
 
     def key(self, number: int, subject: int) -> Hashable:
-        """Answers name the request."""
+        """Return the number of the request, which its answer repeats."""
         return number
 
     def head(self, length: int) -> int:
-        """All of a listing is wanted."""
+        """Return ``length``: a listing is kept completely."""
         return length
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, BookieAnswer]:
-        """The answer, and which request it is for."""
+        """Decode an answer. Return the number of its request and the answer."""
         bookie_answer = answer(head)
         return bookie_answer.txn_id, bookie_answer
 
     def mismatch(self, subject: int, answer: BookieAnswer) -> DecodeError | None:
-        """An answer of another ledger."""
+        """Return an error if the answer names another ledger, else None."""
         if answer.ledger_id in (None, subject):
             return None
         return DecodeError("bookie's answer", answer.at, f"of ledger {answer.ledger_id}; asked was {subject}")
 
 
 class ListingClient(BookieClient[int, BookieAnswer, Reply]):
-    """Asks one bookie which entries of which ledgers it holds: see `BookieClient`; a subject is a ledger."""
+    """A client that asks one bookie for its entries. A subject is a ledger id (see `BookieClient`)."""
 
     OPERATION = "list_entries"
     SUBJECTS = "ledgers"
@@ -122,38 +124,38 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
     _bytes = 0
 
     def wires(self) -> tuple[Wire[int, BookieAnswer], ...]:
-        """Version 2 has no such question."""
+        """Return protocol version 3 only. Version 2 has no such request."""
         return (Listing(),)
 
     def impossible(self) -> int:
-        """A ledger that nobody has."""
+        """Return the id of a ledger that no bookie can have."""
         return IMPOSSIBLE_LEDGER
 
     def status(self, answer: BookieAnswer) -> int:
-        """The answer's status."""
+        """Return the status code of the answer."""
         return answer.status
 
     async def ask(self, waiting: deque[int]) -> list[Reply]:
-        """As any client; what is handed on at once is bounded by `CHUNK_BYTES`."""
+        """Ask as `BookieClient.ask` does; `CHUNK_BYTES` bounds the replies of one call."""
         self._bytes = 0
         return await super().ask(waiting)
 
     def enough(self) -> bool:
-        """Listings are large."""
+        """Return whether the listings so far exceed `CHUNK_BYTES`."""
         return self._bytes >= CHUNK_BYTES
 
     def mute(self, silent: int) -> str | None:
-        """DbLedgerStorage says nothing of what it has."""
+        """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
         if self._listed or silent < SILENT:
             return None
         return f"{DB_LEDGER_STORAGE} (it answers for what it lacks, not for {silent} others)"
 
     def unknown(self, subject: int, reason: str) -> Reply:
-        """A ledger without an answer."""
+        """Return the reply for a ledger without an answer."""
         return Reply(subject, None, reason)
 
     def note(self, subject: int, answer: BookieAnswer) -> Reply:
-        """The listing, decoded; nothing where the bookie lacks the ledger."""
+        """Return the decoded listing, or an empty one if the bookie lacks the ledger."""
         answer_time = now_ms()
         if answer.status == Status.ENOLEDGER:
             return Reply(subject, _NOTHING, answered=answer_time)
@@ -176,22 +178,25 @@ _NOTHING: Groups = availability.decode(bytes(64))
 
 STORAGE = "rpc"
 NOWHERE = "rpc:"
-"""The path of a bookie without an address."""
+"""The path in rows of a bookie without an address."""
 
 ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
-"""Rows that a request was sent for, in SQL: a gap is of a whole bookie, other scopes are not asked for."""
+"""SQL condition for rows with a request: no gap of a whole bookie, and no ledger of another scope."""
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
-    """Ask bookies which entries they hold; rows of `auditor.sources.bookies.availability.SCHEMA`.
+    """Ask bookies which entries they hold. Returns rows of `auditor.sources.bookies.availability.SCHEMA`.
 
-    ``pairs`` are scope_id, ledger_id, bookie_id, each once. ``endpoints`` has every bookie among them
-    (`auditor.sources.bookies.rpc.connection`). Of ``options``, ``rate_limit`` is requests per second to one
-    bookie, ``in_flight`` how many of its requests may be unanswered, ``timeout_s`` seconds to wait for one
-    answer.
+    Args:
+        pairs: scope_id, ledger_id, bookie_id, each pair once.
+        endpoints: The endpoint of every bookie in ``pairs`` (`auditor.sources.bookies.rpc.connection`).
+        options: ``rate_limit`` is requests per second to one bookie, ``in_flight`` its number of unanswered
+            requests, ``timeout_s`` the longest wait for one answer, in seconds.
 
-    Each pair becomes a row of state ok or unreadable. A bookie that cannot be asked, or can no more, becomes
-    a row of state gap, and its other pairs none. Land it at once: whenever it is evaluated, it is asked for.
+    Returns:
+        A row of state ok or unreadable for each pair. A bookie that cannot be asked, or no longer, has one
+        row of state gap and no rows for its other pairs. Write the rows at once: each evaluation asks the
+        bookies again.
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
@@ -206,10 +211,10 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
 def rpc_rows(
     batches: Iterator[pa.RecordBatch], addresses: Mapping[str, Address], options: StoreOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Ask for pairs that are sorted by bookie, one bookie after another. Needs no Spark.
+    """Ask for pairs that are sorted by bookie, one bookie after another. It needs no Spark.
 
-    Rows as `rpc_availability` has them; memory is bounded by one batch of pairs and
-    `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings.
+    Yields the rows of `rpc_availability`. One batch of pairs and
+    `auditor.sources.bookies.rpc.listings.CHUNK_BYTES` of listings bound the memory.
     """
     with Conversation(addresses, ListingClient, options) as conversation:
         for bookie_id, part in each_bookie(batches):
@@ -231,7 +236,7 @@ def rpc_rows(
 
 
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.RecordBatch:
-    """Rows of the replies, each with its scope; the listings are folded together."""
+    """Return rows of the replies, each with its scope. Fold the listings together."""
     listings = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
     folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
@@ -252,6 +257,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
 
 
 def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """The one row of a bookie that says no more."""
+    """Return the row of a bookie that is not asked any more."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

@@ -1,4 +1,4 @@
-"""Whether a bookie serves this client: one read that can be refused, of an entry that cannot exist."""
+"""A probe of bookies: whether each serves this client a read of an entry that cannot exist."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from auditor.sources.bookies.rpc.reads import Entry, Reading
 
 
 class Reception(StrEnum):
-    """How a bookie receives this client."""
+    """A bookie's reaction to this client."""
 
     SERVED = "served"
     LOGIN_REQUIRED = "login required"
     CERTIFICATE_REQUIRED = "TLS and certificate required"
-    REFUSED = "refused"  # what the credentials file has for bookies is not taken
+    REFUSED = "refused"  # the bookie rejects the credentials
     SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """How a bookie received this client; ``reason`` is empty where it serves it, and has the way out else."""
+    """A bookie's reaction to this client. ``reason`` says what to do; it is empty if the bookie serves it."""
 
     reception: Reception
     reason: str = ""
@@ -35,7 +35,7 @@ class ProbeResult:
 def probe_bookies(
     addresses: Mapping[str, Address], access: BookieAccess, timeout_s: float
 ) -> dict[str, ProbeResult]:
-    """Send each bookie one read, all at a time; ask one that refuses a plain client what it wants."""
+    """Send each bookie one read, in parallel. Find out which authentication a refusing bookie requires."""
 
     async def probe_all() -> list[ProbeResult]:
         return await asyncio.gather(
@@ -48,7 +48,7 @@ def probe_bookies(
 async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -> ProbeResult:
     result = await _read(host, port, VERSION, access, timeout_s)
     if isinstance(result, UnreadError) and not isinstance(result, RefusedError):
-        # One that does not speak version 3 ends the connection.
+        # A bookie that does not speak version 3 closes the connection.
         older = await _read(host, port, VERSION_2, access, timeout_s)
         result = result if isinstance(older, UnreadError) else older
     if isinstance(result, RefusedError):
@@ -65,7 +65,7 @@ async def _probe(host: str, port: int, access: BookieAccess, timeout_s: float) -
 async def _read(
     host: str, port: int, version: int, access: BookieAccess, timeout_s: float
 ) -> int | UnreadError:
-    """The status of the answer, or why there is none."""
+    """Return the status of the answer, or the error if there is none."""
     try:
         connection = await open_connection(host, port, timeout_s, Reading(version), access)
     except UnreadError as error:

@@ -1,17 +1,17 @@
-"""Bookies asked for single entries by plain reads: rows of the table witness, one for each entry and bookie.
+"""Plain reads of single entries from bookies: rows of the table witness, one per entry and bookie.
 
-    answered EOK                   it serves the entry
-    answered "no such entry"       it does not
-    answered "no such ledger"      it serves nothing of that ledger: the rest of it need not be asked for
-    refused to authenticate or to  refused: it takes no reads from this client
+    answer EOK                     the bookie serves the entry
+    answer "no such entry"         it does not
+    answer "no such ledger"        it serves no entry of that ledger, so the others need no request
+    refuses the login or does not  refused: it serves no reads to this client
       know the request
-    another refusal, no answer     unknown: of that entry, or of the whole bookie
+    another refusal, no answer     unknown, for that entry or for the whole bookie
 
-Entries are dropped as they arrive (`auditor.codecs.bookie.wire`). Every storage answers. A bookie that does
-not speak protocol version 3 is asked in version 2.
+The client drops the payload of entries as it arrives (`auditor.codecs.bookie.wire`). Every storage answers
+reads. If a bookie does not speak protocol version 3, the client uses version 2.
 
-What could not be asked is there too, unknown with its reason. What a bookie was not asked for since it has
-no such ledger at all has no row: the answer for another entry of the ledger says it.
+An entry that could not be asked for has a row too, unknown with its reason. If a bookie lacks a whole ledger,
+only the entry that was asked for has a row.
 """
 
 from __future__ import annotations
@@ -68,10 +68,12 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReadReply:
-    """What a bookie says of one entry.
+    """A bookie's reply for one entry.
 
-    ``reason`` is why the answer is unknown or refused. ``answered`` is when, in ms; null without an answer.
-    ``requests`` is how often the bookie was asked for it.
+    Attributes:
+        reason: Why the answer is unknown or refused. None if it is neither.
+        answered: When the bookie answered, in ms. None without an answer.
+        requests: Number of requests for this entry.
     """
 
     entry: Entry
@@ -83,29 +85,29 @@ class ReadReply:
 
 @dataclass(frozen=True)
 class Reading:
-    """The question for one entry, in one version of the protocol."""
+    """The request for one entry, in one protocol version."""
 
     version: int
 
     def frame(self, number: int, subject: Entry) -> bytes:
-        """The request."""
+        """Return the bytes of the request."""
         return read_request(number, subject.ledger_id, subject.entry_id, version=self.version)
 
     def key(self, number: int, subject: Entry) -> Hashable:
-        """Answers name the request; in version 2, only the entry."""
+        """Return the number of the request, or in version 2 the entry: an answer then has no number."""
         return subject if self.version == VERSION_2 else number
 
     def head(self, length: int) -> int:
-        """What comes before an entry's payload."""
+        """Return how many bytes of the answer come before the entry's payload."""
         return min(length, HEAD_BYTES)
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, ReadAnswer]:
-        """The answer, and which request it is for."""
+        """Decode an answer. Return the key of its request and the answer."""
         answer = read_answer(head, length, self.version)
         return (answer.ledger_id, answer.entry_id) if answer.txn_id is None else answer.txn_id, answer
 
     def mismatch(self, subject: Entry, answer: ReadAnswer) -> DecodeError | None:
-        """An answer of another entry."""
+        """Return an error if the answer names another entry, else None."""
         answer_key = (answer.ledger_id, answer.entry_id)
         if answer_key in (subject, (None, None)):
             return None
@@ -114,9 +116,9 @@ class Reading:
 
 
 class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
-    """Asks one bookie for entries: see `BookieClient`; a subject is an entry.
+    """A client that reads entries from one bookie; a subject is an entry (see `BookieClient`).
 
-    ``requests`` counts how often each was asked for.
+    ``requests`` counts the requests for each entry.
     """
 
     OPERATION = "read_entry"
@@ -132,28 +134,28 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         self.requests: Counter[Entry] = Counter()
 
     def wires(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
-        """Version 3; 2 for bookies that need it."""
+        """Return protocol version 3, then 2 for bookies that need it."""
         return Reading(VERSION), Reading(VERSION_2)
 
     def impossible(self) -> Entry:
-        """An entry that nobody has."""
+        """Return an entry that no bookie can have."""
         return Entry(IMPOSSIBLE_LEDGER, 0)
 
     def status(self, answer: ReadAnswer) -> int:
-        """The answer's status."""
+        """Return the status code of the answer."""
         return answer.status
 
     def can_skip(self, subject: Entry) -> bool:
-        """A bookie that has no such ledger has none of its entries."""
+        """Return whether the bookie answered before that it lacks the entry's ledger."""
         return subject.ledger_id in self._absent
 
     def unknown(self, subject: Entry, reason: str) -> ReadReply:
-        """An entry without an answer."""
+        """Return the reply for an entry without an answer."""
         answer = WitnessAnswer.REFUSED if self.refuses else WitnessAnswer.UNKNOWN
         return ReadReply(subject, answer, reason, requests=self.requests[subject])
 
     def note(self, subject: Entry, answer: ReadAnswer) -> ReadReply:
-        """What the bookie says of the entry."""
+        """Return the reply for an entry from the bookie's answer."""
         witness_answer = _ANSWERS.get(answer.status, WitnessAnswer.UNKNOWN)
         if witness_answer is WitnessAnswer.NO_SUCH_LEDGER:
             self._absent.add(subject.ledger_id)
@@ -182,12 +184,16 @@ WITNESS = schema_of(
 
 
 def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
-    """Ask bookies for entries by plain reads; rows of `WITNESS`.
+    """Ask bookies for entries by plain reads. Returns rows of `WITNESS`.
 
-    ``requests`` are scope_id, ledger_id, entry_id, bookie_id and place, each entry once per bookie; a bookie
-    is asked in the order of ``place``. ``endpoints`` and ``options`` as for
-    `auditor.sources.bookies.rpc.listings.rpc_availability`. Land it at once: whenever it is evaluated, it
-    is asked for.
+    Args:
+        requests: scope_id, ledger_id, entry_id, bookie_id and place, each entry once per bookie. A bookie is
+            asked in the order of ``place``.
+        endpoints: As for `auditor.sources.bookies.rpc.listings.rpc_availability`.
+        options: As for that function.
+
+    Returns:
+        The rows. Write them at once: each evaluation asks the bookies again.
     """
     sorted_requests = one_bookie_per_partition(requests, len(endpoints), "place")
     work = partial(read_rows, endpoints=dict(endpoints), options=options)
@@ -197,7 +203,7 @@ def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: Sto
 def read_rows(
     batches: Iterable[pa.RecordBatch], endpoints: Mapping[str, Endpoint], options: StoreOptions
 ) -> Iterator[pa.RecordBatch]:
-    """Ask for entries that are sorted by bookie, one bookie after another. Needs no Spark."""
+    """Ask for entries that are sorted by bookie, one bookie after another. It needs no Spark."""
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, part in each_bookie(batches):

@@ -1,11 +1,12 @@
 """The tokens of a login to a bookie: DIGEST-MD5, or GSSAPI (Kerberos) with the package ``kerberos``.
 
-    DIGEST-MD5   empty, answered by the challenge; the digest, answered by the bookie's own proof
-    GSSAPI       as many tokens as Kerberos needs; then the bookie offers security layers, and the choice
-                 (none) is the last token, which is not answered
+    DIGEST-MD5   an empty token, answered by the challenge; then the digest, answered by the bookie's proof
+    GSSAPI       as many tokens as Kerberos needs; then the bookie offers security layers. The client's
+                 choice (none) is the last token, which is not answered
 
-The client speaks first. Of DIGEST-MD5 service, host and realm are ``bookkeeper`` wherever the bookie runs
-(`SaslConstants`). Of GSSAPI the bookie's principal is ``bookkeeper/HOST``, with the host that it registered.
+The client sends the first token. For DIGEST-MD5 the service, host and realm are ``bookkeeper`` on every
+bookie (`SaslConstants`). For GSSAPI the bookie's principal is ``bookkeeper/HOST``, with the host that it
+registered.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ _DIGEST_HOST = "bookkeeper"
 
 
 class SaslFailedError(Exception):
-    """A login that fails on this side, before the bookie refuses it; the message has no secret."""
+    """A login that fails in the client, before the bookie refuses it. The message has no secret."""
 
 
 def missing_package(sasl: Sasl) -> str | None:
-    """The Python package that a mechanism needs and that is not there; None if all is there."""
+    """Return the Python package that a mechanism needs and that is not installed. None if all are."""
     return "kerberos" if sasl.mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None else None
 
 
@@ -35,7 +36,7 @@ class SaslLogin:
     """One login on one connection. ``host`` is the bookie's, as registered.
 
     Raises:
-        SaslFailedError: no ticket, or the package for tickets is not there; so do its methods.
+        SaslFailedError: from any method, without a ticket or without the package for tickets.
     """
 
     def __init__(self, sasl: Sasl, host: str) -> None:
@@ -49,20 +50,20 @@ class SaslLogin:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is to be heard any more."""
+        """Whether the login needs no further answer from the bookie."""
         return bool(self._client.complete)
 
     def first_token(self) -> bytes:
-        """What the client begins with."""
+        """Return the client's first token."""
         return self._call(self._client.process) or b""
 
     def next_token(self, challenge: bytes) -> bytes | None:
-        """The answer to what the bookie sent; None if the login is done."""
+        """Return the token that answers the bookie's challenge. None if the login is complete."""
         token: bytes | None = self._call(self._client.process, challenge)
         return None if self.is_complete and token is None else token or b""
 
     def _new_client(self, host: str) -> SASLClient:
-        # No integrity or privacy layer: a bookie has none, and TLS is for that.
+        # No integrity or privacy layer: a bookie supports none, and TLS provides both.
         if self._sasl.login is not None:
             return SASLClient(
                 _DIGEST_HOST,
@@ -84,8 +85,8 @@ class SaslLogin:
         try:
             return step(*arguments)
         except Exception as error:
-            # A challenge that pure-sasl cannot read ends in whatever comes up; a wrong proof ("Invalid
-            # server auth response") in an error that is no SASLError. None of them has a secret.
+            # pure-sasl raises arbitrary errors for a challenge that it cannot parse, and no SASLError for a
+            # wrong proof ("Invalid server auth response"). Their texts have no secret.
             if is_kerberos_error(error):
                 raise SaslFailedError(kerberos_problem(error, self._principal)) from None
             raise SaslFailedError(f"{self._sasl.mechanism} failed: {error}") from None

@@ -1,8 +1,8 @@
-"""What the dumps of ZooKeeper and of etcd have in common: JSON lines, cut into byte ranges, damage as gaps.
+"""The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges, damage as gaps.
 
-A file that is packed (gzip, zstd) is unpacked as it is read; offsets are those of its lines. A line that
-cannot be read becomes a gap: at its path where that much can be read, else at the root, because it could
-stand for anything.
+A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot
+be read becomes a gap: at its path if that can be read, else at the root, because it could be any
+znode.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from auditor.sources.metadata.store import Part, Tree, Znode, ZnodeBatch, tree_o
 from auditor.sources.metadata.uri import MetadataUri
 
 PACKED_PARTS = 4
-"""Every part of a packed dump unpacks it anew, so there are few of them."""
+"""Largest number of parts of a packed dump: each part unpacks the whole file again."""
 
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """The lines of one tree that begin at byte ``start`` or later, and before ``end``."""
+    """A part: the lines of one tree that begin at byte ``start`` or later, and before ``end``."""
 
     tree: Tree
     start: int
@@ -46,9 +46,14 @@ class DumpPart(Part):
 
 
 class Whole(NamedTuple):
-    """What one pass over a dump saw: the cluster's own, what of that may be missing, the newest of all.
+    """The result of one pass over a dump.
 
-    ``last`` is the path of the last line, if that is a record.
+    Attributes:
+        nodes: the cluster's own znodes.
+        gaps: (absolute path, reason) of places where some of them may be missing.
+        newest: a record with the largest zxids and times of all; None without a record.
+        frame: what the first and the last line say.
+        last: path of the last line; None if that is not a record.
     """
 
     nodes: list[Znode]
@@ -63,13 +68,14 @@ class LineStore(SavedStore[Whole]):
 
     keeps_marks = True
     parameter = "root"
-    """The parameter of the URI that says below what the cluster is."""
+    """Query parameter of the URI that names the root of the cluster."""
     always_there: tuple[str, ...]
-    """What every cluster has below its root: a dump without one of these may be cut before it.
+    """Names that every cluster has below its root. A dump without one of them may be cut off before it.
 
-    Only stores of Pulsar have no LAYOUT."""
+    Only stores of Pulsar have no LAYOUT.
+    """
     bookies_below: tuple[str, ...]
-    """Where bookies are listed: a dump that ends there may lack more of them."""
+    """Names below which bookies are listed. A dump that ends there may lack bookies."""
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
@@ -79,14 +85,18 @@ class LineStore(SavedStore[Whole]):
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
-        """Read one line, or raise `DamagedLineError`."""
+        """Read one line.
+
+        Raises:
+            DamagedLineError: the line is no record.
+        """
 
     def tree_of(self, path: str) -> Tree | None:
-        """The tree that a path below the root belongs to; None for the cluster's own."""
+        """Return the tree that a path below the root belongs to; None for the cluster's own nodes."""
         return tree_of(path[len(self.root) + 1 :])
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Equal byte ranges; a line belongs to the range in which it begins."""
+        """Return equal byte ranges. A line belongs to the range in which it begins."""
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         size = self._size
@@ -96,27 +106,27 @@ class LineStore(SavedStore[Whole]):
         return [DumpPart(tree, start, min(start + step, size)) for start in range(0, size, step)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
-        """The znodes of one byte range; see `MetadataStore.read`."""
+        """Read the znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
         records = self._scan(part.start, part.end)
         return znode_batches(record for record in records if self._concerns(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
-        """Whether a line that `cluster` read lies at it, or below it; see `NeighbourStore.has_beside`."""
+        """Return whether `cluster` read a line at or below that name; see `NeighbourStore.has_beside`."""
         return name in self._siblings
 
     def value_beside(self, name: str) -> bytes | None:
-        """Of a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
+        """Return the value in a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
 
     def operations(self) -> dict[str, int]:
-        """Lines read."""
+        """Return the number of lines read."""
         return {"lines": self._lines}
 
     def _read_files(self) -> Whole:
-        """One pass over the file."""
+        """Pass over the whole file once."""
         nodes: list[Znode] = []
         gaps: list[tuple[str, str]] = []
         newest: Znode | None = None
@@ -142,7 +152,7 @@ class LineStore(SavedStore[Whole]):
         return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
 
     def _cut(self, whole: Whole) -> str | None:
-        """Why a dump may be cut that does not say how it ends."""
+        """Return the reason why a dump without a last line may be cut off; None if nothing indicates that."""
         if whole.frame.ended or whole.frame.begun:
             return None
         below = len(self.root) + 1
@@ -160,9 +170,9 @@ class LineStore(SavedStore[Whole]):
 
     @cached_property
     def _size(self) -> int:
-        """How many bytes the lines have, and one more where the file is damaged before its end.
+        """Size of the lines in bytes; one more if the file is damaged before its end.
 
-        To know it, a packed file is unpacked to its end: once, and not for each tree that is read.
+        A packed file is unpacked to its end for this, once, not for each tree that is read.
         """
         with self._readable():
             return held_bytes(self._path)
@@ -181,18 +191,24 @@ class LineStore(SavedStore[Whole]):
             raise StoreError(f"cannot read the dump {self._path}: {error.strerror or error}") from error
 
     def _modified(self) -> int:
-        """When the file was written, in ms."""
+        """Return the mtime of the file, in ms."""
         with self._readable():
             return self._path.stat().st_mtime_ns // 1_000_000
 
     def _concerns(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
-        """Whether a znode is of a tree, or a gap may be; None: of the cluster's own."""
+        """Return whether a znode is in a tree, or a gap may be.
+
+        ``tree`` is None for the cluster's own nodes.
+        """
         if record[0] == self.root:
             return not isinstance(record, Znode)
         return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
     def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
-        """Every line that begins in the range: a znode at or below the root, or a gap; ``frame`` sees all."""
+        """Yield every line that begins in the range: a znode at or below the root, or a gap.
+
+        ``frame`` records every line.
+        """
         prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
         for offset, line in self._range(start, end):
@@ -221,7 +237,10 @@ class LineStore(SavedStore[Whole]):
                 self._siblings[name] = self._siblings.get(name) if below else znode.data
 
     def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
-        """The lines that begin in the range, by offset; a reason instead of one that is too long or gone."""
+        """Yield the lines that begin in the range, by offset.
+
+        A line that is too long or cut off is a reason.
+        """
         # One byte early: a range that begins exactly at a line must not skip that line.
         offset = max(0, start - 1)
         with self._readable(), open_packed(self._path, offset) as (file, unpacked):
@@ -242,7 +261,7 @@ class LineStore(SavedStore[Whole]):
                 offset += length
 
     def _nothing_read(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """The error of a dump that shows nothing of the cluster; roots that it has are the way out."""
+        """Return the error of a dump that has nothing of the cluster. The message names roots that it has."""
         recognise(self.uri)
         roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]

@@ -1,20 +1,20 @@
-"""One line of a dump: found in a file, as a JSON object, and its fields.
+"""The lines of a dump: JSON objects, their fields, and the first and last line.
 
-Every line is an object with ``path`` (absolute) and ``data`` (base64); what else it has depends on the store.
-What whoever made the dump could not read has a reason instead: at and below that path more may exist.
+Every record is an object with ``path`` (absolute) and ``data`` (base64). Its other fields depend on
+the store. A record of a place that could not be read when the dump was made has a reason instead. At
+and below that path more znodes may exist.
 
     {"path": "/ledgers/00", "unread": "its children could not be listed: not authorised to read it"}
 
-A dump may say how it begins and ends: a first line that promises a last one, and a last one that counts the
-rest.
+A dump may have a first line that announces a last one, and a last one that counts the records.
 
     {"begin": {"time": 1795237656507}}
     ...                          records, one per line
     {"end": {"nodes": 116}}      as many as there are records
 
-``time`` is when the dump was begun, in ms, and may be left out. Both lines may be left out, as the earliest
-dumps do. A dump with the first and without the last is cut. One with neither may be cut at the end of any
-line, so that nothing is proved by not being in it.
+``time`` is the time at which the dump was begun, in ms; it may be omitted. The earliest dumps have
+neither line. A dump with the first line and without the last is cut off. A dump with neither may be
+cut off at the end of any line; so a record's absence proves nothing.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ BEGIN, END = "begin", "end"
 TIME, NODES = "time", "nodes"
 
 _LATEST = 2**53
-"""Milliseconds that JSON's numbers hold; no clock is there before the year 287396."""
+"""Largest time, in ms, that JSON's numbers hold exactly: in the year 287396."""
 
 
 def is_frame(record: object) -> bool:
-    """Whether a JSON value is a first or last line, not a record.
+    """Return whether a JSON value is a first or last line, not a record.
 
     >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
     (True, False)
@@ -49,7 +49,7 @@ def is_frame(record: object) -> bool:
 
 
 def first_line(time: int) -> bytes:
-    """The first line of a dump that was begun at ``time``, in ms.
+    """Return the first line of a dump that was begun at ``time``, in ms.
 
     >>> first_line(5)
     b'{"begin":{"time":5}}\\n'
@@ -58,7 +58,7 @@ def first_line(time: int) -> bytes:
 
 
 def last_line(records: int) -> bytes:
-    """The last line of a dump of so many records."""
+    """Return the last line of a dump with this number of records."""
     return line_of({END: {NODES: records}})
 
 
@@ -80,17 +80,17 @@ class Frame:
 
     @property
     def complete(self) -> bool:
-        """Whether all that was saved is there, and nothing else."""
+        """Return whether the dump has exactly the records that were saved."""
         return self.ended and not self.faults
 
     def record(self, offset: int) -> None:
-        """Count a record, one that cannot be read too."""
+        """Count a record, also one that cannot be read."""
         if self.ended and not self.faults:
             self.faults.append((offset, "it lies behind the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Take note of a first or a last line."""
+        """Check a first or a last line."""
         if BEGIN in frame:
             if self.begun or self.ended or self.records:
                 self.faults.append((offset, "a first line, and lines before it"))
@@ -116,16 +116,16 @@ class Frame:
         self.ended = True
 
     def finish(self, offset: int) -> None:
-        """The file ends here."""
+        """Check that the dump may end at ``offset``."""
         if self.begun and not self.ended:
             self.faults.append((offset, "cut: the last line, which the first one promises, is not there"))
 
 
 LINE_LIMIT = 16 * 1024 * 1024
-"""Bytes in one line. Servers take 1 to 1.5 MB in a request; one told otherwise may hold more."""
+"""Longest line, in bytes. Servers accept requests of 1 to 1.5 MB by default; a setting can raise that."""
 
 UNREAD = "unread"
-"""The field of a record that has a reason instead of data."""
+"""Field of a record that has a reason instead of data."""
 
 _NUMBER_LIMIT = 2**63
 _SURROGATE = re.compile("[\ud800-\udfff]")  # one without its other half, which JSON can have, is no text
@@ -133,7 +133,7 @@ _REASON_LIMIT = 1000  # characters: whoever made a dump may have written anythin
 
 
 class DamagedLineError(ValueError):
-    """A line that is not a record; ``path`` where it says so much. Never leaves the dumps' modules."""
+    """A line that is not a record. ``path`` is None if it cannot be read. Only the dump modules use this."""
 
     def __init__(self, path: str | None, reason: str) -> None:
         super().__init__(reason)
@@ -142,7 +142,7 @@ class DamagedLineError(ValueError):
 
 
 class FrameLineError(DamagedLineError):
-    """A first or last line (`auditor.sources.metadata.dump.records`), which is not a record."""
+    """A first or last line, which is not a record."""
 
     def __init__(self, frame: dict[str, Any]) -> None:
         super().__init__(None, "no record")
@@ -150,7 +150,7 @@ class FrameLineError(DamagedLineError):
 
 
 def json_record(line: bytes) -> dict[str, Any]:
-    """A line as a JSON object with a path.
+    """Parse a line as a JSON object with a path.
 
     >>> json_record(b'{"path": "/a", "x": 1}')["x"]
     1
@@ -171,7 +171,7 @@ def json_record(line: bytes) -> dict[str, Any]:
 
 
 def line_of(record: dict[str, Any]) -> bytes:
-    """A record as a line.
+    """Return a record as a line.
 
     >>> line_of({"path": "/a"})
     b'{"path":"/a"}\\n'
@@ -180,7 +180,7 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def unread_record(path: str, reason: str) -> dict[str, Any]:
-    """The record of what could not be read.
+    """Return the record of a path that could not be read.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
@@ -191,12 +191,12 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
 
 
 def base64_text(data: bytes) -> str:
-    """Bytes as `base64_of` reads them."""
+    """Return bytes as base64 text, which `base64_of` reads."""
     return base64.b64encode(data).decode()
 
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:
-    """The bytes of a field in base64."""
+    """Return the bytes of a field in base64."""
     text = record.get(name)
     if not isinstance(text, str):
         raise DamagedLineError(record["path"], f"no {name}")
@@ -207,7 +207,7 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
 
 
 def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
-    """The values of fields that are 64-bit numbers."""
+    """Return the values of fields that are 64-bit numbers."""
     numbers = [record.get(name) for name in names]
     for name, number in zip(names, numbers, strict=True):
         if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
@@ -216,7 +216,7 @@ def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
 
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
-    """The next line and its length; None instead of a line that passes the limit."""
+    """Read the next line. Return it with its length, or None with its length if it exceeds the limit."""
     piece = file.readline(LINE_LIMIT)
     length = len(piece)
     if length < LINE_LIMIT or piece.endswith(b"\n"):
@@ -228,9 +228,9 @@ def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
 
 
 def records_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file that are records of a dump, without its frame. Raises OSError.
+    """Yield the records of a dump without its first and last line. Raises OSError.
 
-    A file that is known to be of another format is not read to its end.
+    A file of another known format is not read to its end.
     """
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD))):
@@ -247,15 +247,15 @@ def records_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def first_record(path: Path) -> dict[str, Any] | None:
-    """The first line of a file that is a record of a dump; None where none is. Raises OSError."""
+    """Return the first record of a dump; None if the file has none. Raises OSError."""
     return next(records_of(path), None)
 
 
 def recognise(parsed: MetadataUri) -> None:
-    """Read a file until it is known to be a dump.
+    """Check that a file is a dump: that it has a record.
 
     Raises:
-        StoreError: it is none, and what it seems to be.
+        StoreError: it is no dump; the message says what it seems to be.
     """
     path = Path(parsed.path)
     try:
@@ -267,5 +267,5 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def no_dump(path: Path) -> StoreError:
-    """The error of a file, or a directory, that is not a dump: what it seems to be, and the way out."""
+    """Return the error of a file or directory that is no dump: its apparent kind, and what to do."""
     return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))

@@ -1,11 +1,13 @@
-"""A running store saved as a dump that says how it begins and ends (`auditor.sources.metadata.dump.records`).
+"""Saves a running store as a dump with a first and a last line (`auditor.sources.metadata.dump.records`).
 
-The file is made beside its place under another name, for its owner's eyes alone, and has its own name when it
-is whole: a dump that was broken off is not there. A name that ends with .gz or .zst is packed.
+The dump is written to a temporary file in the same directory, readable by its owner alone. It is renamed
+when it is complete. So an interrupted dump leaves no file. A name that ends with .gz or .zst
+means packed.
 
-All keys of an etcd are of one revision. ZooKeeper and Oxia have no moment to read all at: what is made or
-deleted meanwhile is in the dump or is not, and a znode below which something vanished and came again is said
-not to be read. Clients are imported when they are needed.
+All keys of an etcd are of one revision. ZooKeeper and Oxia cannot read everything at one moment: a
+znode that is made or deleted meanwhile may be in the dump or not. If something vanished and
+reappeared below a znode, the dump records that znode as not read. Functions import the clients when
+they need them.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """What is to be saved of a store: its root, and the trees beside it that are there, its ``siblings``.
+    """The content to save of a store: its root, and the ``siblings``, existing trees beside the root.
 
-    ``passwords`` false: ledger metadata loses its passwords on the way.
+    If ``passwords`` is False, the passwords in ledger metadata are removed.
     """
 
     uri: MetadataUri
@@ -48,16 +50,17 @@ class SaveRequest:
 
     @property
     def trees(self) -> tuple[str, ...]:
-        """The absolute paths beside the root."""
+        """Return the absolute paths of the siblings."""
         above = self.uri.root.rpartition("/")[0]
         return tuple(f"{above}/{name}" for name in self.siblings)
 
 
 @dataclass(frozen=True)
 class StoreRecords:
-    """A store that is being read: ``time`` is when that began, in ms, and the records come in batches.
+    """Batches of records of a store, and ``time``, when the reading began, in ms.
 
-    A record with a reason (`auditor.sources.metadata.dump.records.unread_record`) is what could not be read.
+    A place that could not be read has a record with a reason
+    (`auditor.sources.metadata.dump.records.unread_record`).
     """
 
     time: int
@@ -65,13 +68,13 @@ class StoreRecords:
 
 
 class Reader(Protocol):
-    """Begins to read a store."""
+    """A function that begins to read a store."""
 
     def __call__(self, request: SaveRequest) -> StoreRecords:
-        """Connect, find the root, and go on as the batches are taken.
+        """Connect and find the root. The batches continue the reading as the caller takes them.
 
         Raises:
-            StoreError: the store cannot be reached, or has no such root; from the batches too.
+            StoreError: the store cannot be reached, or has no such root. Iterating the batches raises it too.
         """
 
 
@@ -81,9 +84,9 @@ SHOWN_GAPS = 10
 
 
 class DumpSummary(NamedTuple):
-    """What is in a dump: its records, and how many of them stand for what could not be read.
+    """The number of records in a dump, and of those that stand for unreadable places.
 
-    ``gaps`` are the first `SHOWN_GAPS` of these, as (path, reason).
+    ``gaps`` are the first `SHOWN_GAPS` of the latter, as (path, reason).
     """
 
     records: int
@@ -94,11 +97,16 @@ class DumpSummary(NamedTuple):
 def save(
     request: SaveRequest, out: BinaryIO, progress: Callable[[int], object] = lambda records: None
 ) -> DumpSummary:
-    """Write a dump to an open file; ``progress`` is given the number of records now and then.
+    """Write a dump to an open file.
+
+    Args:
+        request: the content to save.
+        out: the file.
+        progress: called with the number of records after each batch.
 
     Raises:
         UsageError: the store is a saved one.
-        StoreError: it cannot be read.
+        StoreError: the store cannot be read.
     """
     if request.uri.scheme not in READERS:
         raise UsageError(
@@ -122,10 +130,10 @@ def save(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is at ``path`` once the block has ended, and not at all where it did not end well.
+    """Create a file that appears at ``path`` when the block ends, and not if the block raises.
 
     Raises:
-        UsageError: there is something at ``path``, or no directory that it could lie in.
+        UsageError: ``path`` exists already, or its directory does not exist.
     """
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent}: there is no such directory; make it, or name another FILE")
@@ -154,7 +162,7 @@ def _open_packing(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
 
 
 def read_zookeeper(request: SaveRequest) -> StoreRecords:
-    """See `Reader`."""
+    """Read a running ZooKeeper; see `Reader`."""
     from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
     with closing(ZooKeeperStore(request.uri, request.options)) as store:
@@ -195,7 +203,7 @@ def _is_ledger(path: str, parsed: MetadataUri) -> bool:
 
 
 def read_etcd(request: SaveRequest) -> StoreRecords:
-    """See `Reader`."""
+    """Read a running etcd; see `Reader`."""
     from auditor.sources.metadata.etcd.live import EtcdStore, PathEtcdStore
 
     kind = PathEtcdStore if request.uri.scheme == PATHS_ETCD else EtcdStore
@@ -225,7 +233,7 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
 
 
 def read_oxia(request: SaveRequest) -> StoreRecords:
-    """See `Reader`."""
+    """Read a running Oxia; see `Reader`."""
     from auditor.sources.metadata.oxia.live import OxiaStore
 
     with closing(OxiaStore(request.uri, request.options)) as store:
@@ -251,4 +259,4 @@ READERS: Mapping[str, Reader] = {
     PATHS_ETCD: read_etcd,
     OXIA: read_oxia,
 }
-"""By the scheme of the store; what is not here is saved already."""
+"""Readers by the scheme of the store. A scheme without a reader is of a saved store."""

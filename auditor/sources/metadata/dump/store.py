@@ -1,22 +1,22 @@
-"""Metadata saved as JSON lines: of ZooKeeper one znode per line, parents first, of etcd one key per line.
+"""Metadata saved as JSON lines: for ZooKeeper one znode per line, parents first, for etcd one key.
 
     {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
      "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
     {"path": "/bk/layout", "key": "<base64>", "data": "<base64>", "createRevision": 2, "modRevision": 2,
      "version": 1, "lease": 0}
 
-`open_dump` tells the two apart. Other keys (``pzxid``) are ignored.
+`open_dump` distinguishes the two. Unknown fields (``pzxid``) are ignored.
 
-Of ZooKeeper times are in ms. ``cversion`` may be there, as a client sees it: how many children were made and
-deleted. ``ephemeralOwner`` may be left out.
+ZooKeeper: times are in ms. ``cversion`` is optional; it is a client's: the number of children made
+plus the number deleted. ``ephemeralOwner`` is optional.
 
-A record of Oxia has a znode's fields, with ``session`` in the place of ``ephemeralOwner`` and, if its maker
-gives it, ``modifications``. Its version is the version id. ``session`` is null of a record without one, for 0
-is the id of a session.
+Oxia: a record has a znode's fields, with ``session`` in the place of ``ephemeralOwner``, and
+optionally ``modifications``. Its version is the version id. ``session`` is null for a record without
+a session, because 0 is a valid session id.
 
-Of etcd ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its ``modRevision``,
-as for BookKeeper; ``version`` is not used. etcd keeps no times: that of the first line is the scan's, or else
-the file's own. ``lease`` may be left out.
+etcd: ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its
+``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times: the scan time is that
+of the first line, or else the file's mtime. ``lease`` is optional.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def key_of_line(line: bytes) -> Znode:
 
 
 def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
-    """The record of a key, with createRevision, modRevision, lease and version; `key_of_line` reads it.
+    """Return the record of a key, with createRevision, modRevision, lease and version.
+
+    `key_of_line` reads it.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
@@ -96,7 +98,7 @@ def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
 
 
 class EtcdDumpStore(LineStore):
-    """etcd's metadata in a file of JSON lines; see the module for the format."""
+    """Metadata of BookKeeper's own etcd driver in a file of JSON lines."""
 
     keeps_marks = False
     keeps_times = False
@@ -108,11 +110,11 @@ class EtcdDumpStore(LineStore):
     bookies_below: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
-        """Ledgers, or the cluster's own."""
+        """Return the ledger tree for a ledger; None for the cluster's own keys."""
         return Tree.LEDGERS if is_ledger(self.root, path) else None
 
     def cluster(self) -> ClusterNodes:
-        """One pass over the whole file; see `MetadataStore.cluster`."""
+        """Pass over the whole file once; see `MetadataStore.cluster`."""
         whole = self._load()
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
@@ -128,7 +130,7 @@ class EtcdDumpStore(LineStore):
 
 
 class PathEtcdDumpStore(EtcdDumpStore):
-    """Keys that are ZooKeeper's paths, as Pulsar's own driver keeps them in etcd; lines as of any etcd."""
+    """A dump of an etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
 
     keeps_marks = True
     note = PATHS_NOTE
@@ -140,7 +142,9 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
 
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
-    """Whether keys of a dump are ZooKeeper's paths, by the first that only one of the two layouts has.
+    """Return whether the keys of an etcd dump are ZooKeeper's paths.
+
+    The first key that only one of the two layouts can have decides.
 
     >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
     True
@@ -157,7 +161,7 @@ def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
 
 
 RECORDS_LOOKED_AT = 10_000
-"""So many records of a dump of etcd are looked at for which layout it has."""
+"""Number of records of an etcd dump that `open_dump` reads to find its layout."""
 
 _ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
 _USUAL_ZNODE = {"ephemeralOwner": OWNER_UNKNOWN}
@@ -165,10 +169,11 @@ _SESSION, _MODIFICATIONS = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
-    """The store for a dump, by the first record that can be read: ZooKeeper's has czxid, etcd's modRevision.
+    """Return the store for a dump, by its first readable record: ZooKeeper's has czxid, etcd's modRevision.
 
-    Of etcd the first `RECORDS_LOOKED_AT` records say whether keys are ZooKeeper's paths: those sort first. A
-    file that is none is taken for ZooKeeper's: whoever reads it says what it seems to be.
+    For etcd, the first `RECORDS_LOOKED_AT` records decide whether the keys are ZooKeeper's paths; those
+    sort first. Any other file is opened as ZooKeeper's. Reading it then raises an error with its apparent
+    kind.
     """
     try:
         record = first_record(Path(uri.path))
@@ -204,7 +209,7 @@ def znode_of_line(line: bytes) -> Znode:
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
-    """The ephemeralOwner that stands for the session of a record of Oxia; nothing of other records."""
+    """Return the ephemeralOwner for the session of an Oxia record; {} for other records."""
     if _SESSION not in record:
         return {}
     if record[_SESSION] is None:
@@ -214,7 +219,7 @@ def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
-    """The record of a znode whose children are counted; `znode_of_line` reads it.
+    """Return the record of a znode whose children are counted. `znode_of_line` reads it.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
@@ -229,7 +234,7 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
-    """The record of a znode as `auditor.sources.metadata.oxia` gives it; `znode_of_line` reads it.
+    """Return the record of a znode of `auditor.sources.metadata.oxia`. `znode_of_line` reads it.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 0, 2, 3, 4, 2, 1, made=8, modifications=7)
@@ -244,7 +249,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
 
 
 class ZooKeeperDumpStore(LineStore):
-    """ZooKeeper's metadata in a file of JSON lines; see the module for the format."""
+    """ZooKeeper's metadata in a file of JSON lines."""
 
     parse = staticmethod(znode_of_line)
     keeps_times = True
@@ -252,7 +257,7 @@ class ZooKeeperDumpStore(LineStore):
     bookies_below = ("available", "cookies")
 
     def cluster(self) -> ClusterNodes:
-        """One pass over the whole file; see `MetadataStore.cluster`."""
+        """Pass over the whole file once; see `MetadataStore.cluster`."""
         whole = self._load()
         newest, gaps = whole.newest, tuple(whole.gaps)
         if newest is None:
@@ -267,9 +272,10 @@ class ZooKeeperDumpStore(LineStore):
 
 
 def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
-    """The cluster's own znodes, with what was made below each id generator: from cversion, and what is there.
+    """Return the cluster's own znodes, with the number of children ever made below each id generator.
 
-    Of what has ledgers or marks below it, which are not among these, it could not be told.
+    The number comes from cversion and from the children present. For znodes above ledgers or marks it is
+    unknown, because those are not among these znodes.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     counted = {}

@@ -1,11 +1,12 @@
-"""An etcd connection that can only read: the one module that knows the client package.
+"""A read-only connection to etcd. No other module knows the client package.
 
-Of the package's stubs three calls are taken: Range; Authenticate, which only gives a token; and Status, which
-tells the version and the length of the log. None that writes is kept. Answers are asked for at a revision, so
-that many of them show one moment; endpoints are asked in the order of the URI, and one that does not answer
-is left for the next.
+The client uses three calls of the package's stubs and none that writes. Range reads keys.
+Authenticate only returns a token. Status reports the version and the length of the log. Each Range
+names a revision, so that many answers show one moment. The client tries the endpoints in the order of
+the URI, and goes on to the next if one does not answer.
 
-BookKeeper's own driver talks plain HTTP/2; TLS is used where the credentials file has an ``[etcd.tls]``.
+BookKeeper's own driver talks plain HTTP/2. This client uses TLS if the credentials file has
+``[etcd.tls]``.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from auditor.sources.metadata.store import StoreOptions
 from auditor.sources.metadata.tls_probe import tls_problem
 
 MESSAGE_LIMIT = 4 * 1024 * 1024
-"""No answer may be larger: gRPC's own default, below which pages are kept."""
+"""Largest answer, in bytes: gRPC's own default. Pages stay below it."""
 
 ROUND_WAITS_S = (0.5, 2.0)
-"""Every endpoint is asked in turn; after a round without an answer this long is waited for the next one."""
+"""Seconds to wait after each round in which no endpoint answered. A round tries every endpoint once."""
 
 _LOST_ENDPOINT_CODES = (
     grpc.StatusCode.UNAVAILABLE,
@@ -47,9 +48,10 @@ _HANDSHAKE = ("ssl", "tls", "handshake", "certificate")
 
 
 class Keys(NamedTuple):
-    """Keys in ascending order, column by column, with the revisions of their creation and last change.
+    """Columns of keys in ascending order of ``names``.
 
-    ``leases`` are 0 where there is none; ``written`` is how often each was written.
+    ``created`` and ``changed`` are the revisions of creation and last change. ``leases`` holds 0 for a
+    key without a lease. ``written`` is the number of writes of each key.
     """
 
     names: list[bytes]
@@ -60,18 +62,18 @@ class Keys(NamedTuple):
     written: list[int]
 
     def taken(self, rows: Sequence[int]) -> Keys:
-        """Some of the keys."""
+        """Return the keys at the positions ``rows``."""
         numbers = ([column[row] for row in rows] for column in self[2:])
         return Keys([self.names[row] for row in rows], [self.values[row] for row in rows], *numbers)
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuestion:
-    """A question: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
+    """A Range request: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
 
-    Without an ``end``, the key ``start`` alone. ``limit`` 0 is no limit. ``bare`` leaves the values out,
-    ``counted`` the keys too. ``since`` leaves out what was last changed before that revision, for which the
-    server goes through all values of the range.
+    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. ``bare`` omits the
+    values, ``counted`` also the keys. ``since`` omits keys last changed before that revision; the server
+    then goes through all values of the range.
     """
 
     start: bytes
@@ -85,9 +87,9 @@ class EtcdQuestion:
 
 @dataclass(frozen=True, slots=True)
 class EtcdAnswer:
-    """What was found; ``size`` is the answer's bytes.
+    """The answer to an `EtcdQuestion`. ``size`` is its length in bytes.
 
-    ``count`` is how many keys the range has in all, whatever limit and ``since`` leave out of them.
+    ``count`` is the number of keys in the whole range; ``limit`` and ``since`` do not reduce it.
     """
 
     keys: Keys
@@ -99,7 +101,7 @@ class EtcdAnswer:
 
 @dataclass(slots=True)
 class Pending:
-    """A question on its way, and whom it was put to."""
+    """A question without an answer yet, and the endpoint that it was sent to."""
 
     question: EtcdQuestion
     endpoint: _Endpoint
@@ -107,7 +109,7 @@ class Pending:
 
 
 class _Endpoint:
-    """One server: its channel, the call that reads, and a token once there is one."""
+    """One server: its channel, its read calls, and a token once the server has issued one."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
         self._channel = open_channel(host, credentials.tls, MESSAGE_LIMIT)
@@ -118,7 +120,7 @@ class _Endpoint:
         self._status = etcdrpc.MaintenanceStub(self._channel).Status
 
     def authenticate(self) -> bool:
-        """Get a token where there is a user and no token yet; True if one was asked for."""
+        """Request a token if there is a user and no token yet. Return whether a request was sent."""
         if self._login is None or self._token is not None:
             return False
         request = etcdrpc.AuthenticateRequest(name=self._login.user, password=self._login.password)
@@ -136,7 +138,7 @@ class _Endpoint:
         self._token = None
 
     def ask(self, question: EtcdQuestion) -> Any:
-        """Send a question; what comes back is waited for with ``result()``."""
+        """Send a question. Call ``result()`` of the returned future to wait for the answer."""
         request = etcdrpc.RangeRequest(
             key=question.start,
             range_end=question.end,
@@ -151,7 +153,7 @@ class _Endpoint:
         return self._range.future(request, self._timeout_s, metadata)
 
     def status(self) -> Any:
-        """What the server says of itself."""
+        """Return the server's Status response."""
         metadata = (("token", self._token),) if self._token else None
         return self._status(etcdrpc.StatusRequest(), self._timeout_s, metadata)
 
@@ -160,10 +162,11 @@ class _Endpoint:
 
 
 class EtcdClient:
-    """Puts questions to the first endpoint that answers. Connects at the first one.
+    """A client that sends questions to the first endpoint that answers. It connects at the first question.
 
-    ``begin`` sends and ``finish`` waits, so that several can be on their way; how many, the caller bounds.
-    ``operations`` counts connections, tokens asked for, ranges, counts, keys read and endpoints left.
+    ``begin`` sends and ``finish`` waits, so several questions can be in flight. The caller limits their
+    number. ``operations`` counts connections, token requests, ranges, counts, keys read and changes of
+    endpoint.
     """
 
     def __init__(
@@ -180,21 +183,21 @@ class EtcdClient:
 
     @property
     def name(self) -> str:
-        """The endpoints, as messages name them."""
+        """Return the name of this etcd for messages, with its endpoints."""
         return f"etcd at {','.join(self._hosts)}"
 
     def begin(self, question: EtcdQuestion) -> Pending:
-        """Send a question, as soon as the rate limit lets it."""
+        """Send a question as soon as the rate limit allows it."""
         self.operations["count" if question.counted else "range"] += 1
         self._limit.take(1)
         return self._send(question)
 
     def finish(self, pending: Pending) -> EtcdAnswer:
-        """Wait for an answer; where the endpoint is lost, ask the others.
+        """Wait for an answer. If the endpoint is lost, ask the others.
 
         Raises:
             CompactedError: the revision is no longer kept.
-            TooLargeError: the answer would pass `MESSAGE_LIMIT`.
+            TooLargeError: the answer would exceed `MESSAGE_LIMIT`.
             StoreError: no endpoint answers, or this client may not read there.
         """
         tokens_left = 1
@@ -221,19 +224,23 @@ class EtcdClient:
             pending = self._send(question, failures)
 
     def ask(self, question: EtcdQuestion) -> EtcdAnswer:
-        """Ask and wait."""
+        """Send a question and wait for its answer."""
         return self.finish(self.begin(question))
 
     def version(self) -> str:
-        """The version of the endpoint that is asked first; asked once, and no other is gone to.
+        """Return the version of the current endpoint. Ask once, and no other endpoint.
 
         Raises:
-            StoreError: it does not answer, or not this client.
+            StoreError: the endpoint does not answer, or refuses this client.
         """
         return str(self._status().version)
 
     def log_index(self) -> int:
-        """How many entries the log of the endpoint that is asked first has; else as `version`."""
+        """Return the raft index of the current endpoint: the number of entries in its log.
+
+        Raises:
+            StoreError: see `version`.
+        """
         return int(self._status().raftIndex)
 
     def _status(self) -> Any:
@@ -252,11 +259,11 @@ class EtcdClient:
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
-        """Take answers of this cluster only."""
+        """Accept answers of this cluster only."""
         self.cluster_id = cluster_id
 
     def close(self) -> None:
-        """Let go of the connection; a later question opens another."""
+        """Close the connection. A later question opens another."""
         if self._current is not None:
             self._current.close()
             self._current = None
@@ -282,7 +289,7 @@ class EtcdClient:
         return self._current
 
     def _leave(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
-        """Go on to the next endpoint, unless that was done already; give up after the last round."""
+        """Move to the next endpoint, unless that was done already. Raise after the last round."""
         rounds, step = divmod(failures, len(self._hosts))
         if rounds > len(ROUND_WAITS_S):
             raise self._unreachable(error) from error

@@ -1,18 +1,19 @@
-"""The keys of an etcd: the cluster's own, by their names in ZooKeeper, and those of ledgers, cut into spans.
+"""The keys of an etcd: names of the cluster's own keys, and spans of ledger keys.
 
-A server answers a page at the cost of the whole range that is asked for: the answer says how many keys that
-has, so the index is walked to its end for every page (half a microsecond a key in 3.4.23). So a range of
-millions is read in spans with ends of their own, and these are also what is dealt out to tasks.
+Every answer reports the number of keys in the whole requested range. So the server walks its index to
+the end of the range for every page (half a microsecond a key in 3.4.23). A range of millions of keys
+is therefore read in spans with ends of their own. Tasks get these spans too.
 
-Ids are made in 128 buckets, ``bucket << 56 | n``, so the buckets' edges are tried first, eight buckets at a
-time, and mostly suffice. A span that holds too many still, because a cluster's ids are of its own making, is
-cut where about half of its keys lie. No list of keys is ever held.
+BookKeeper's driver makes ids in 128 buckets, ``bucket << 56 | n``. So spans are first cut at the
+edges of buckets, eight buckets at a time; that mostly suffices. If a cluster makes its ids in another
+way, a span can still hold too many keys. Such a span is cut near the middle of its keys. No list of
+keys is ever held.
 
-Where keys are ZooKeeper's paths, ids are digits, so a span with too many keys is cut where the next digit
-differs:
+In Pulsar's layout the keys are ZooKeeper's paths and the ids are digits. A span with too many keys is
+cut where the next digit differs:
 
     /ledgers/00/0000/L0018               ids below 2^31
-    /ledgers/000/0000/0000/0000/L0018    beyond
+    /ledgers/000/0000/0000/0000/L0018    ids from 2^31 on
 """
 
 from __future__ import annotations
@@ -26,29 +27,29 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import NO_TIME, Znode, tree_of
 
 SPAN_KEYS = 100_000
-"""More keys than this are cut, if they can be."""
+"""Number of keys above which a span is cut, if it can be cut."""
 
 PART_KEYS = 1_000
-"""A part of fewer keys is not worth a task of its own."""
+"""Smallest number of keys that is worth a task of its own."""
 
 JOINED_KEYS = 10_000
-"""Neighbours of a part are read in one go up to this size."""
+"""Largest number of keys up to which neighbouring spans of a part are joined."""
 
 CUTS_LIMIT = 500
-"""Spans are cut no more often than this, whatever the ids look like: 50 million keys in a single bucket."""
+"""Largest number of cuts, whatever the ids look like: enough for 50 million keys in a single bucket."""
 
 _HIGHEST = 1 << 128
 _UNSIGNED = 1 << 64
 
 Counter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
-"""How many keys each range has."""
+"""Function that returns the number of keys in each range."""
 
 First = Callable[[bytes, bytes], bytes | None]
-"""The first key of a range."""
+"""Function that returns the first key of a range; None if the range is empty."""
 
 
 class KeySpan(NamedTuple):
-    """The keys from ``start``, and before ``end``."""
+    """The range from ``start``, and before ``end``, with its number of keys."""
 
     start: bytes
     end: bytes
@@ -56,7 +57,7 @@ class KeySpan(NamedTuple):
 
 
 def key_of(scope: str, number: int) -> bytes:
-    """The key of a ledger by its 128 bits, scope first; the order of keys is the order of these numbers.
+    """Return the key of a ledger by its 128-bit number, scope first. Keys sort in the order of these numbers.
 
     >>> key_of("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
@@ -65,10 +66,9 @@ def key_of(scope: str, number: int) -> bytes:
 
 
 def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
-    """Spans in the order of keys, end to end, that cover everything below ``<scope>/ledgers/``.
+    """Return spans that cover everything below ``<scope>/ledgers/``, in order and without a hole.
 
-    They are small enough to be dealt out to ``task_count`` tasks. There is no hole between two of them: what
-    was counted empty is read as well.
+    They are small enough for ``task_count`` tasks. Spans that were counted as empty are included.
     """
     whole = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
     edges = [
@@ -84,14 +84,14 @@ def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[Ke
 
 
 def _grain(total: int, task_count: int) -> int:
-    """So many keys a span may have, of all, for ``task_count`` tasks."""
+    """Return the largest number of keys in a span, for ``total`` keys and ``task_count`` tasks."""
     return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, task_count))))
 
 
 def _cut_down(
     waiting: list[KeySpan], grain: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Spans cut again and again until none has more keys than ``grain``, or none can be cut."""
+    """Cut spans repeatedly until each has at most ``grain`` keys, or cannot be cut."""
     waiting, done, cuts = waiting[::-1], [], 0
     while waiting:
         span = waiting.pop()
@@ -105,16 +105,16 @@ def _cut_down(
 
 
 def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
-    """A span cut at those edges that lie inside."""
+    """Cut a span at those edges that lie inside it."""
     inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inside))
     return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
 def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
-    """Neighbouring spans together, in about ``group_count`` lots of about as many keys.
+    """Group neighbouring spans into about ``group_count`` groups of about as many keys.
 
-    Small ones of a lot are made one.
+    Small neighbours in a group become one span.
 
     >>> lots = balance([KeySpan(b"a", b"b", 4000), KeySpan(b"b", b"c", 0), KeySpan(b"c", b"d", 3000)], 2)
     >>> [[(span.start, span.end) for span in lot] for lot in lots]
@@ -145,14 +145,14 @@ def _join(group: Sequence[KeySpan]) -> list[KeySpan]:
 
 
 def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
-    """Cut a span so that about half of its keys are on each side, or at least one; nothing if it cannot be.
+    """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
 
-    From its first key on, as far as a power of two takes it without passing half.
+    The left span ends a power of two after the first key: the largest power that takes at most half.
     """
     key = first(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(scope) + 1 :]) if key is not None else None
     if key is None or ledger is None:
-        return ()  # a key of another making: these are read in one go
+        return ()  # a key of unknown form: such a span is read in one go
     begin = int(ledger.qualified_name, 16)
 
     def edge(bits: int) -> bytes:
@@ -173,13 +173,13 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[K
 
 
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
-"""The digits, and the byte behind them."""
+"""The digits, and the byte after them."""
 
 
 def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
-    """Spans in the order of keys, end to end, that cover everything from ``start`` and before ``end``.
+    """Return spans that cover everything from ``start``, and before ``end``, in order and without a hole.
 
-    They are small enough to be dealt out to ``task_count`` tasks. What was counted empty is read as well.
+    They are small enough for ``task_count`` tasks. Spans that were counted as empty are included.
     """
     (total,) = counts([(start, end)])
 
@@ -191,7 +191,10 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_co
 
 
 def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
-    """Where a span can be cut: at the digit in which its first key and its end begin to differ, or later."""
+    """Return edges at which a span can be cut.
+
+    They are at the first digit at or after the place where its first key and its end differ.
+    """
     key = first(span.start, span.end)
     if key is None:
         return []
@@ -205,7 +208,7 @@ def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
 
 
 def _alike(key: bytes, other_key: bytes) -> int:
-    """How many bytes two keys have in common at their beginning."""
+    """Return the number of leading bytes that two keys have in common."""
     for position, (byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
         if byte != other_byte:
             return position
@@ -219,7 +222,7 @@ PATHS_NOTE = "etcd keeps no times"
 def key_znode(
     path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
 ) -> Znode:
-    """An etcd key as `Znode` describes it; ``version`` is etcd's own: how often it was written.
+    """Return an etcd key as a `Znode`. ``version`` is etcd's own: the number of writes.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -228,7 +231,7 @@ def key_znode(
 
 
 def is_ledger(root: str, path: str) -> bool:
-    """Whether a key is in the part of the metadata that grows with the number of ledgers.
+    """Return whether a key is in the part of the metadata that grows with the number of ledgers.
 
     >>> is_ledger("/bk", "/bk/ledgers/x"), is_ledger("/bk", "/bk/ledgers")
     (True, False)
@@ -237,7 +240,7 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Keys by their ZooKeeper names (`auditor.keys.etcd.node_name`); what has none is left out.
+    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`). Omit keys without such a name.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
@@ -251,7 +254,9 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
 
 
 def own_nodes(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Keys that are ZooKeeper's paths, by their names below the root: those that are no ledger and no mark.
+    """Return the cluster's own keys by their names below the root: no ledger and no mark.
+
+    The keys are ZooKeeper's paths.
 
     >>> names = ("available/b:3181", "00/0000/L0001")
     >>> list(own_nodes("/ledgers", [key_znode(f"/ledgers/{name}", b"", 2, 2, 7, 1) for name in names]))

@@ -4,9 +4,10 @@
     <root>/00/0000/L0018, <root>/000/0000/0000/0000/L0018
     <root>/underreplication/ledgers/..., /locks/...
 
-Values are those of ZooKeeper. A parent is there only where somebody put it. What is ephemeral has a lease;
-the version of a ledger is its mod revision, as everywhere in etcd here. Source: EtcdMetadataStore of Pulsar
-4.2. etcd counts keys by itself, and is asked in sixteen spans as a scan asks it.
+Pulsar's layout keeps ZooKeeper's values. A parent exists only if a client wrote it. Ephemeral keys
+have a lease. The version of a ledger is its mod revision, as in BookKeeper's own layout. Source:
+EtcdMetadataStore of Pulsar 4.2. To count ledgers, the program asks etcd for the counts of sixteen
+spans, the same that a scan cuts first.
 """
 
 from __future__ import annotations
@@ -64,15 +65,16 @@ _PARENTS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
 
 
 class EtcdStore(PinnedEtcd):
-    """BookKeeper's own layout in a running etcd; see `PinnedEtcd` for how it is read."""
+    """BookKeeper's own layout in a running etcd. `PinnedEtcd` describes how it is read."""
 
     keeps_marks = False
     note = NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Ranges of keys at the revision that `cluster` pinned last; at the newest if it was not called.
+        """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
 
-        There are no marks. See `MetadataStore.parts`.
+        `cluster` pins the revision. Without a call of it, the newest revision is pinned here. There are no
+        marks.
         """
         if tree is Tree.MARKS:
             return []
@@ -84,10 +86,10 @@ class EtcdStore(PinnedEtcd):
         return [self._part(_edges(group), moment) for group in balance(key_spans, part_count)]
 
     def history(self) -> History:
-        """Which history it shows, at the revision that `cluster` pinned last.
+        """Return the history that the store shows, at the revision that `cluster` pinned last.
 
         Raises:
-            StoreError: as `cluster`.
+            StoreError: see `cluster`.
         """
         moment = self._moment = self._moment or self._pin()
         # The log is asked before the revision for the least that it is ahead, and after it for the most.
@@ -98,7 +100,7 @@ class EtcdStore(PinnedEtcd):
         return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Ranges of keys as the earlier run's files have them; see `ComparableStore.parts_since`."""
+        """Return ranges of keys like those of the earlier run's files; see `ComparableStore.parts_since`."""
         moment = self._moment = self._moment or self._pin()
         whole = etcd.children(self.root, etcd.LEDGERS)
         return [
@@ -107,7 +109,7 @@ class EtcdStore(PinnedEtcd):
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read such a part at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
+        """Read a part of `parts_since` at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
         assert isinstance(part, SincePart)
         self._client.expect_cluster(part.cluster_id)
         yield from SinceReader(self._pages, part, self.root, columns).rows()
@@ -131,13 +133,13 @@ def _edges(group: list[KeySpan]) -> tuple[bytes, ...]:
 
 
 class PathEtcdStore(PinnedEtcd):
-    """ZooKeeper's paths in a running etcd; see `PinnedEtcd` for how it is read."""
+    """ZooKeeper's paths in a running etcd. `PinnedEtcd` describes how it is read."""
 
     keeps_marks = True
     note = PATHS_NOTE
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
+        """Return ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
         moment = self._moment = self._moment or self._pin()
         if tree is Tree.WHOLE:
             return [self._part(_below(self.root), moment, tree)]
@@ -150,7 +152,7 @@ class PathEtcdStore(PinnedEtcd):
         return parts
 
     def has_beside(self, name: str) -> bool:
-        """Whether there is a key below it; see `NeighbourStore.has_beside`."""
+        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
         moment = self._moment = self._moment or self._pin()
         neighbour = f"{self.root.rpartition('/')[0]}/{name}"
         return self._pages.first(*_below(neighbour), moment.revision) is not None
@@ -168,7 +170,7 @@ class PathEtcdStore(PinnedEtcd):
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the keys whose first name is a number: ledgers, and parents where somebody put them.
+    """Count the keys below the root that begin with a digit: ledgers, and any parents of ledgers.
 
     Raises:
         StoreError: etcd cannot be reached.
@@ -185,7 +187,7 @@ def _below(path: str) -> tuple[bytes, bytes]:
 
 
 def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
-    """What lies below the root, or below a name there, in ranges of keys that leave out marks and locks."""
+    """Return the key ranges below the root, or below ``name`` there, without marks and locks."""
     start, end = _below(f"{root}/{name}" if name else root)
     ranges = []
     for left_out in sorted(MARK_ROOTS):
@@ -197,7 +199,11 @@ def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, byte
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the ledgers of all scopes. Raises `StoreError` where etcd cannot be reached."""
+    """Count the ledgers of all scopes.
+
+    Raises:
+        StoreError: etcd cannot be reached.
+    """
     scope = uri.root
     start, end = etcd.children(scope, etcd.LEDGERS)
     edges = [start, *(key_of(scope, bucket << 56) for bucket in range(8, etcd.BUCKET_COUNT, 8)), end]
@@ -206,7 +212,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Ask one member which version it is (Status)."""
+    """Ask one member for its version, with Status."""
     begun = time.monotonic()
     with closing(EtcdClient([host], options, sleep=lambda _: None)) as client:
         try:

@@ -1,11 +1,11 @@
-"""Ranges of etcd keys read in pages that stay below the message limit.
+"""Reads of etcd key ranges in pages below the message limit.
 
-How large a page may be depends on the values, which are not known before: it starts small, grows to what
-half a message holds by the size of the last page, and is halved when an answer is refused as too large. A
-single value that no message holds is a gap with its key.
+The size of the values is not known in advance. So pages start small and grow to about half a message,
+by the size of the last page. If the server refuses an answer as too large, the page is halved. A
+value that fits no message becomes a gap with its key.
 
-A range's first page says how many keys it has. What was read must be as many: at one revision that cannot
-change, so a shorter list is not a list.
+Each answer reports the number of keys in its range. A range must yield that many keys, because
+nothing changes at one revision. A shorter result is an error.
 """
 
 from __future__ import annotations
@@ -32,31 +32,31 @@ from auditor.sources.metadata.store import NO_TIME, StoreOptions, ZnodeBatch
 
 FIRST_PAGE = 500
 LARGEST_PAGE = 5_000
-"""Keys; larger pages of ledgers are not read any faster."""
+"""Largest page, in keys. Larger pages of ledgers are not read any faster."""
 
 CHANGED_PAGES = 4
-"""A range with more changes is read completely."""
+"""Largest number of pages of changes in a range. A range with more is read completely."""
 
 PAGE_BYTES = MESSAGE_LIMIT // 2
-"""What a page aims at, so that a few larger values among the next ones do no harm."""
+"""Target size of a page, in bytes: half a message, so that a few larger values still fit."""
 
 
 @dataclass(slots=True)
 class Page:
-    """Keys in ascending order, and (path, reason) of what could not be read between them."""
+    """Keys in ascending order, and gaps between them: (path, reason) of keys that could not be read."""
 
     keys: Keys
     gaps: list[tuple[str, str]] = field(default_factory=list)
 
     @classmethod
     def join(cls, pages: Sequence[Page]) -> Page:
-        """Pages that follow each other as one."""
+        """Join consecutive pages into one."""
         columns = [list(chain(*column)) for column in zip(*(page.keys for page in pages), strict=True)]
         return cls(Keys(*columns), [gap for page in pages for gap in page.gaps])
 
 
 def batch_of(page: Page, time: int) -> ZnodeBatch:
-    """A page as a store gives it; ``time`` is when its revision was pinned, in ms."""
+    """Return a page as a `ZnodeBatch`. ``time`` is when its revision was pinned, in ms."""
     changed = np.array(page.keys.changed, np.int64)
     names = ByteColumn.of(page.keys.names)
     plain = names.octets.max(initial=0) < 0x80  # then no key needs a look of its own
@@ -76,14 +76,17 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The keys of a range that have changed, and how many keys it has in all."""
+    """The changed keys of a range, and the number of all its keys."""
 
     pages: list[Page]
     count: int
 
 
 class EtcdPages:
-    """Reads ranges at one revision; keeps what it learned of the size of keys from range to range."""
+    """A reader of key ranges at one revision.
+
+    It carries its estimate of the page size from range to range.
+    """
 
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
         self._client = client
@@ -96,9 +99,9 @@ class EtcdPages:
         self._limit = min(FIRST_PAGE, self._largest)
 
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
-        """The keys from ``start``, and before ``end``, in order, page by page.
+        """Read the keys from ``start``, and before ``end``, in order, page by page.
 
-        The next page is on its way while one is used.
+        It requests the next page while the caller uses one.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -107,20 +110,23 @@ class EtcdPages:
 
     @property
     def asks_ahead(self) -> bool:
-        """Whether another question may be on its way while an answer is used."""
+        """Return whether another question may be in flight while an answer is used."""
         return self._in_flight > 1
 
     def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
-        """Ask what of a range was last changed at the revision ``since`` or later; `changed` waits for it."""
+        """Ask for the keys of a range last changed at revision ``since`` or later.
+
+        `changed` waits for the answer.
+        """
         return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since))
 
     def changed(self, pending: Pending) -> ChangedKeys | None:
-        """What of a range has changed, as it was asked.
+        """Return the changed keys that `ask_changed` asked for; None for more than `CHANGED_PAGES` pages.
 
-        None where that is more than `CHANGED_PAGES` pages: for each the server goes through all that is left
-        of the range.
+        For each such page the server goes through the whole rest of the range.
 
-        Raises: as `read`.
+        Raises:
+            CompactedError, StoreError: see `EtcdClient.finish`.
         """
         pages: list[Page] = []
         count = 0
@@ -132,12 +138,12 @@ class EtcdPages:
         return ChangedKeys(pages, count)
 
     def names(self, start: bytes, end: bytes, revision: int) -> Iterator[Keys]:
-        """The keys of a range as `read` gives them, without values."""
+        """Read the keys of a range like `read`, but without their values."""
         for page in self._counted_pages(EtcdQuestion(start, end, revision, self._largest, bare=True)):
             yield page.keys
 
     def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
-        """All pages of a range, which must have as many keys as the server counts."""
+        """Yield all pages of a range. Raise if they have another number of keys than the server counts."""
         read = expected = 0
         for page, answer in self._all(self._client.begin(question)):
             read += len(answer.keys.names)
@@ -150,7 +156,7 @@ class EtcdPages:
             )
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
-        """Wait for an answer, and ask on from its last key, until there is no more."""
+        """Yield the answer to a question and the following pages, until the range ends."""
         pending = sent
         while True:
             question = pending.question
@@ -176,7 +182,7 @@ class EtcdPages:
             pending = ahead or self._client.begin(following)
 
     def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
-        """How many keys each range has, without reading any."""
+        """Return the number of keys in each range, without reading keys."""
         counts: list[int] = []
         sent: deque[Pending] = deque()
         for start, end in ranges:
@@ -186,12 +192,12 @@ class EtcdPages:
         return counts + [self._client.finish(pending).count for pending in sent]
 
     def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
-        """The first key of a range; None where it is empty."""
+        """Return the first key of a range; None if the range is empty."""
         answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, bare=True))
         return answer.keys.names[0] if answer.keys.names else None
 
     def _too_large(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
-        """Read the key alone of a value that fits no message."""
+        """Read a key without its value, which fits no message, and return it as a gap."""
         answer = self._client.ask(replace(question, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(

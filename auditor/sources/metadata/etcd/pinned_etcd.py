@@ -1,29 +1,30 @@
-"""A running etcd, read without ever writing, all of it at one revision, or since an earlier one.
+"""Reads of a running etcd at one revision, or of its changes since an earlier one. It never writes.
 
-`PinnedEtcd.cluster` pins the newest revision; every part carries it, so that tasks which read side by side
-and one after the other still see one moment. Whoever reads the ledgers through another object than the one
-that read the cluster hands the moment on, in `StoreOptions`: ``revision=nodes.revision`` and
-``revision_time=nodes.scan_time``.
+`PinnedEtcd.cluster` pins the newest revision. Every part carries it, so all tasks see one moment,
+whenever they run. A process that reads the ledgers through another object passes the moment on in
+`StoreOptions`: ``revision=nodes.revision`` and ``revision_time=nodes.scan_time``.
 
-etcd keeps old revisions until they are compacted: by itself with ``--auto-compaction-retention``, which is
-off unless given, or by an operator's job. A retention longer than a scan makes the following rare. If the
-pinned revision goes while it is read, the read ends with `CompactedError`, because what was read before and
-what would be read now belong to no one moment. `PinnedEtcd.moment_lost` says so afterwards, to the process
-that started the tasks; that reads everything again from `PinnedEtcd.cluster` on, which pins a newer one.
+etcd keeps old revisions until a compaction. ``--auto-compaction-retention`` compacts, and is off by
+default; an operator's job can compact too. With a retention longer than a scan, the pinned revision
+rarely disappears during the scan. If it does, the read ends with `CompactedError`: rows read before
+and after would belong to different moments. `PinnedEtcd.moment_lost` then tells the process that
+started the tasks. That process starts again from `PinnedEtcd.cluster`, which pins a newer revision.
 
-Ledgers that have not changed since an earlier run come from its rows. For each piece of these the server is
-asked which keys of the same range were changed since, and how many keys the range has. A row is taken if its
-key is none of these, and if the others are as many as the rows that are left: then none of them is gone, for
-nothing can have come among them. Where something is gone, the keys of the range are listed, without values,
-and each row that is taken must be among them with its own version.
+`SinceReader` takes ledgers that have not changed since an earlier run from that run's rows. It works
+on pieces of those rows. For each piece it asks the server which keys of the same range changed since,
+and how many keys the range has. It reuses the rows whose keys did not change if the range has exactly
+that many unchanged keys. Then none of these keys is gone, because a new key would be among the
+changed ones. If the numbers differ, it lists the keys of the range without values. It then reuses a
+row only if the list has its key, last changed at its version.
 
-That both look at one history is not believed. "Since" is the version of one of the newest rows of the piece,
-and one at least of those must be found as it was. So a server that was put back to an older state, and has
-passed the earlier revision once more, is found out: what it forgot is the newest. (`History` finds out a
-restored snapshot before anything is read.) Whatever does not fit, the range is read completely, as is one
-where much has changed.
+The reader verifies that both runs saw one history. Its "since" is the version of one of the newest
+rows of the piece. The server must still report at least one of those rows unchanged. This detects
+a server that was reset to an older state and has passed the earlier revision again: it forgot the
+newest rows. (`History` detects a restored snapshot before anything is read.) If anything does not
+fit, or much has changed, the reader reads the whole range.
 
-etcd keeps no times. A ledger's mtime is the time at which the revision was pinned: it was changed no later.
+etcd keeps no times. A ledger's mtime is the time at which the revision was pinned; it changed no
+later.
 """
 
 from __future__ import annotations
@@ -65,12 +66,12 @@ from auditor.sources.metadata.store import (
 from auditor.sources.metadata.uri import MetadataUri
 
 WITNESSES = 8
-"""Of the newest rows of a piece so many are asked for again; of few rows no more than a quarter."""
+"""Number of a piece's newest rows to ask for again; at most a quarter of the rows (plus one)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A revision, and when it was pinned, in ms."""
+    """A revision, and the time when it was pinned, in ms."""
 
     revision: int
     time: int
@@ -78,7 +79,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class SincePart(Part):
-    """Keys from ``start``, and before ``end``, to be read at one moment of one cluster, and what is known."""
+    """A part: keys from ``start``, and before ``end``, at one moment, and an earlier run's rows of them."""
 
     start: bytes
     end: bytes
@@ -88,7 +89,7 @@ class SincePart(Part):
 
 
 class _Question(NamedTuple):
-    """A piece, and the question on its way that its rows are compared with; None: it has no rows."""
+    """A piece, and the request for its changed keys; ``pending`` is None if the piece has no rows."""
 
     piece: EarlierPiece
     since: int
@@ -96,7 +97,7 @@ class _Question(NamedTuple):
 
 
 class SinceReader:
-    """Reads one part into rows of some columns of the table ledgers."""
+    """A reader that turns one part into rows with some columns of the table ledgers."""
 
     def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -105,11 +106,11 @@ class SinceReader:
         self._columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The rows, those of a piece in the order of their keys.
+        """Yield the rows, piece by piece, in the order of their keys.
 
         Raises:
             RunError: the earlier run's rows cannot be read, or are not in order.
-            CompactedError, StoreError: as `EtcdPages.read`.
+            CompactedError, StoreError: see `EtcdPages.read`.
         """
         part = self._part
         sent: deque[_Question] = deque()
@@ -121,7 +122,7 @@ class SinceReader:
             yield from self._read(question)
 
     def _send(self, piece: EarlierPiece) -> _Question:
-        """Ask what has changed of a piece."""
+        """Ask for the changed keys of a piece."""
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
             return _Question(piece, 0, None)
@@ -141,7 +142,7 @@ class SinceReader:
                 yield self._decode(page)
 
     def _take(self, sent: _Question) -> pa.RecordBatch | None:
-        """The rows of a piece as they are now, in order; None where the range must be read completely."""
+        """Return the current rows of a piece, in order; None if the range must be read completely."""
         piece, since, pending = sent
         changed = self._pages.changed(pending) if pending is not None else None
         if changed is None:
@@ -161,7 +162,7 @@ class SinceReader:
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
     def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
-        """The keys of a range that were last changed before a revision."""
+        """List the keys of a range that were last changed before a revision."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
@@ -171,7 +172,7 @@ class SinceReader:
         return _Versions.of(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Some rows as they would be read now, and what was found, by their paths."""
+        """Merge unchanged earlier rows and the changed keys of ``page``, in the order of their paths."""
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         new = self._decode(page)
@@ -191,7 +192,7 @@ class SinceReader:
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """Paths, and the version of each."""
+    """Paths of keys, and the version of each."""
 
     paths: pa.StringArray
     versions: NDArray[np.int64]
@@ -201,11 +202,11 @@ class _Versions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
     def have(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows' paths are among these."""
+        """Return a mask of the rows whose path is among these paths."""
         return np.asarray(pc.is_in(rows["path"], self.paths))
 
     def agree(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Which rows are among these, path and version."""
+        """Return a mask of the rows whose path and version are among these."""
         positions = pc.index_in(rows["path"], self.paths)
         own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
         same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
@@ -214,7 +215,10 @@ class _Versions:
 
 @dataclass(frozen=True)
 class EtcdPart(Part):
-    """Spans of keys end to end, to be read at one moment of one cluster; those of ``tree`` alone count."""
+    """A part of adjacent key spans, at one moment of one cluster.
+
+    Keys of other trees than ``tree`` are skipped.
+    """
 
     edges: tuple[bytes, ...]
     moment: Moment
@@ -223,13 +227,13 @@ class EtcdPart(Part):
 
 
 class PinnedEtcd(ABC):
-    """The part of a `MetadataStore` that all layouts in etcd share. ``clock`` gives ms since 1970."""
+    """The part of a `MetadataStore` that all layouts in etcd share. ``clock`` returns ms since 1970."""
 
     live = True
     keeps_marks: bool
     keeps_times = False
     note: str
-    """What a reader of the report should know of the layout."""
+    """Fact about the layout that reports show."""
 
     def __init__(self, uri: MetadataUri, options: StoreOptions, clock: Callable[[], int] = now_ms) -> None:
         self.uri = uri
@@ -245,17 +249,17 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """The cluster's own keys under ZooKeeper's names, and what could not be read.
+        """Return the cluster's own keys under ZooKeeper's names, and gaps: (path, reason).
 
         Raises:
-            StoreError: there is no cluster.
+            StoreError: there is no cluster below the root.
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin the newest revision, or the one given, and read the cluster's own keys there.
+        """Pin the newest revision, or the one in the options, and read the cluster's own keys there.
 
-        ``nodes`` has them under ZooKeeper's names (`auditor.keys.etcd.node_name`), ``scan_time`` is this
-        machine's clock. A revision that is compacted meanwhile is given up for a newer one. See
+        ``nodes`` are keyed by ZooKeeper's names (`auditor.keys.etcd.node_name`). ``scan_time`` is this
+        machine's clock. If the revision is compacted meanwhile, a newer one is pinned. See
         `MetadataStore.cluster`.
         """
         lost = 0
@@ -281,7 +285,7 @@ class PinnedEtcd(ABC):
         )
 
     def part_of(self, path: str) -> Part:
-        """The key ``path``, at the revision that `cluster` pinned last; see `OnePathStore.part_of`."""
+        """Return a part with the key ``path`` at the pinned revision; see `OnePathStore.part_of`."""
         assert self._moment is not None
         key = etcd.key_bytes(path)
         return self._part((key, key + b"\0"), self._moment)
@@ -290,7 +294,7 @@ class PinnedEtcd(ABC):
         """Read one part at its revision; see `MetadataStore.read`.
 
         Raises:
-            CompactedError: the revision is gone; see the module for what then.
+            CompactedError: etcd no longer keeps the revision. The module docstring says what to do then.
         """
         assert isinstance(part, EtcdPart)
         self._client.expect_cluster(part.cluster_id)
@@ -301,7 +305,7 @@ class PinnedEtcd(ABC):
                     yield batch_of(tree_page, part.moment.time)
 
     def moment_lost(self) -> bool:
-        """Whether the pinned revision is no longer kept; see `MetadataStore.moment_lost`."""
+        """Return whether etcd no longer keeps the pinned revision; see `MetadataStore.moment_lost`."""
         if self._moment is None:
             return False
         try:
@@ -313,22 +317,25 @@ class PinnedEtcd(ABC):
         return False
 
     def operations(self) -> dict[str, int]:
-        """Connections, requests by kind and keys read; there is no other kind of request."""
+        """Return the counts of connections, of requests by kind and of keys read.
+
+        The store sends no other requests.
+        """
         return dict(self._client.operations)
 
     def close(self) -> None:
-        """Let go of the connection; the pinned revision stays."""
+        """Close the connection. The pinned revision stays."""
         self._client.close()
 
     def _at(self, moment: Moment) -> tuple[Counter, First]:
-        """How to count the keys of ranges at a moment, and how to ask for the first of one."""
+        """Return two functions for a moment: a count of the keys of ranges, and the first key of a range."""
         revision = moment.revision
         return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
 
     def _gather(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
-        """Keys by their names below the root, those of some ranges, and what could not be read of these."""
+        """Read keys by their names below the root, and the keys of some ranges. Return keys and gaps."""
         single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         single_keys = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
         pages = [page for ends in ranges for page in self._pages.read(*ends, moment.revision)]
@@ -353,7 +360,7 @@ class PinnedEtcd(ABC):
 
 
 def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
-    """Keys as they were read, each with its numbers, as `Znode` describes them."""
+    """Return the keys of batches as znodes."""
     return [
         key_znode(etcd.key_text(name), *numbers)
         for keys in key_batches
@@ -362,7 +369,7 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
 
 
 def _of_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Those keys of a page that are of a tree."""
+    """Return the page with only the keys of one tree."""
     names, below = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]

@@ -1,11 +1,13 @@
-"""Metadata in a file that ``etcdctl snapshot save`` wrote, or in a copy of a member's ``snap/db``.
+"""The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
-The file is a bbolt database; ``snapshot save`` puts the SHA-256 of it behind. Pages have no checksums of
-their own, so where that hash is wrong, or bytes are gone, what is there is read, and every ledger that is not
-found counts as unknown: a flipped bit can turn one ledger's key into another's. A ledger whose last change
-lies before a page that cannot be read is a gap itself: it may have changed there, or be gone.
+The file is a bbolt database; ``snapshot save`` appends its SHA-256. Pages have no checksums of their
+own. If the hash is wrong, or bytes are missing, the store reads the rest. Every ledger that it does
+not find then counts as unknown: a flipped bit can turn one ledger's key into another's. A ledger
+whose last change lies before an unreadable page is a gap as well: that page may have changed or
+deleted it.
 
-A copy of ``snap/db`` has no hash, and lacks what the server had in its write-ahead log only; that is noted.
+A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
+log. `ClusterNodes.notes` says so.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
 
 PART_LEAVES = 20_000
-"""Leaves in one part: with their bits less than the 1 MB above which Spark warns of large tasks."""
+"""Largest number of leaves in a part. With their bits they stay below the 1 MB of Spark's task size warning.
+"""
 
 READ_LEAVES = 1000  # taken apart at a time in a task
 
@@ -43,7 +46,7 @@ _STALE_REASON = "what was changed later could not be read: it may have changed o
 
 @dataclass(frozen=True, eq=False)
 class LeavesPart(Part):
-    """Some leaves of a snapshot; ``size`` and ``transaction`` tell whether it still is the one indexed."""
+    """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one."""
 
     file: str
     size: int
@@ -58,7 +61,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """What may be missing everywhere."""
+    """A part of gaps that concern the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 
@@ -75,7 +78,7 @@ class _DriverState:
 
 
 class EtcdSnapshotStore(SavedStore[_DriverState]):
-    """Metadata in a saved etcd; see the module."""
+    """Metadata of BookKeeper's own layout in a saved etcd."""
 
     keeps_marks = False
     keeps_times = False
@@ -91,16 +94,19 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
-        """Read the file once, on the driver; ``scan_time`` is when it was written.
+        """Read the file once, on the driver; ``scan_time`` is the file's mtime.
 
-        ``nodes`` has ZooKeeper's names (`auditor.keys.etcd.node_name`). See `MetadataStore.cluster`.
+        ``nodes`` are keyed by ZooKeeper's names (`auditor.keys.etcd.node_name`). See `MetadataStore.cluster`.
         """
         loaded = self._load_keys(self.kind)
         position = f"revision {loaded.index.revision}"
         return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Neighbouring leaves, those without a ledger left out; see `MetadataStore.parts`."""
+        """Return parts of neighbouring leaves, without leaves that have no ledger.
+
+        See `MetadataStore.parts`.
+        """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         loaded = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
@@ -112,7 +118,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """Read one part; see `MetadataStore.read`.
 
         Raises:
-            StoreError: the snapshot is not there, or not the one that was indexed.
+            StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, GapsPart):
             yield ZnodeBatch.of([], list(part.gaps))
@@ -143,7 +149,10 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 raise StoreError(f"{part.file} changed while it was read")
 
     def value_beside(self, name: str) -> bytes | None:
-        """By a pass of its own; see `NeighbourValueStore.value_beside`."""
+        """Return a neighbour's value, by another pass over the file.
+
+        See `NeighbourValueStore.value_beside`.
+        """
         path = f"{self.root.rpartition('/')[0]}/{name}"
         try:
             with map_file(self._path) as data:
@@ -154,7 +163,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             raise StoreError(f"{self._path}: {path}: {damage}") from damage
 
     def operations(self) -> dict[str, int]:
-        """Keys read."""
+        """Return the number of keys read."""
         return {"keys": self._keys}
 
     def _items(
@@ -197,13 +206,16 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             )
 
     def _load_keys(self, kind: KeyKind) -> _DriverState:
-        """What was read of the files, with these keys as the many; read anew where others were."""
+        """Load the file with an index of this kind of keys.
+
+        Read it again if the last index had another kind.
+        """
         if self._kind is not kind:
             self._kind, self._content = kind, None
         return self._load()
 
     def _way_out(self) -> str:
-        """Which root to name: those that the snapshot has, where it has any."""
+        """Return advice on the root: the roots that the snapshot has, or how to name one."""
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
@@ -240,7 +252,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
-    """ZooKeeper's paths in a saved etcd, as Pulsar's own driver keeps them; see the module."""
+    """ZooKeeper's paths in a saved etcd, as Pulsar's own driver keeps them."""
 
     keeps_marks = True
     kind = KeyKind.PATHS
@@ -250,7 +262,7 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
     names = staticmethod(own_nodes)
 
     def has_beside(self, name: str) -> bool:
-        """Whether there is a key below it; see `NeighbourStore.has_beside`."""
+        """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
         neighbour = EtcdSnapshotStore(replace(self.uri, root=f"{self.root.rpartition('/')[0]}/{name}"))
         try:
             return bool(neighbour.parts(Tree.WHOLE, LayoutKind.ETCD, 1))
@@ -259,10 +271,10 @@ class PathEtcdSnapshotStore(EtcdSnapshotStore):
 
 
 def recognise(parsed: MetadataUri) -> None:
-    """Look at the first two pages of a file.
+    """Check that the first two pages of a file are those of a bbolt database.
 
     Raises:
-        StoreError: it is no bbolt database, and what it seems to be.
+        StoreError: they are not; the message says what the file seems to be.
     """
     file = Path(parsed.path)
     try:
@@ -273,7 +285,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def _unreadable(file: Path, damage: DecodeError) -> StoreError:
-    """The error of a file of which nothing can be read."""
+    """Return the error for a file of which nothing can be read."""
     instead = "name what `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
@@ -290,7 +302,7 @@ def _refuse_other(data: memoryview, part: LeavesPart) -> None:
 
 
 def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
-    """Why not everything that the file once held may be found; what else a reader should know."""
+    """Return reasons why parts of the file may be missing, and other facts for the report."""
     written_bytes = meta.pages * meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {written_bytes} bytes were written, {len(data)} are there"], []
@@ -322,7 +334,7 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 
 def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
-    """The change whose value lies there; ``main`` is the revision under which it is kept, where known."""
+    """Decode the change in ``span``. ``main`` is the revision in its key; None if that is unknown."""
     key_value = decode_key_value(bytes(data[span.at : span.end]))
     if main is not None and key_value.mod_revision != main:
         raise DecodeError("etcd key", 0, f"kept under revision {main} and says {key_value.mod_revision}")

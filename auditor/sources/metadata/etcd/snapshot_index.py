@@ -1,13 +1,14 @@
-"""One pass over an etcd snapshot on the driver: which changes are their keys' last, and the cluster's own.
+"""Index of an etcd snapshot: one pass on the driver that finds the last change of every key.
 
-The storage file is in the order of time. Whether a change of a ledger still holds is known only when all
-later ones were seen, and no task sees them. So the driver passes over the whole file once and keeps 8 bytes
-for every change of a ledger, sorts them, and leaves one bit for every change in the file: whether it holds.
-Tasks get the leaves they read with these bits. The pass reads keys only, many leaves at a time: 3 million
-ledgers, changed twice and counted, take 9 s of CPU and 150 MB beside the mapped file (1.9 GB).
+The database is sorted by time. A change of a ledger holds only if no later change of the same key
+follows, and no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
+for every change of a ledger, sorts them, and derives one bit for every change in the file: whether it
+holds. Tasks get their leaves with these bits. The pass reads keys only, many leaves at a time: 3
+million ledgers, changed twice and counted, take 9 s of CPU and 150 MB beside the mapped file (1.9
+GB).
 
-Damage is not passed over: what a page that cannot be read held could be later than anything before it.
-Changes behind the last damage hold for certain; of those before it a later one may be lost.
+The index records damage: an unreadable page may hold later changes of any key before it. Changes
+after the last damage hold for certain. For those before it a later change may be lost.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ from auditor.sources.metadata.other_roots import roots_of
 from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 
 CHUNK_LEAVES = 4096
-"""Leaves taken apart at a time: 16 MB of a file with pages of 4 KiB."""
+"""Number of leaves to decode at a time: 16 MB of a file with pages of 4 KiB."""
 
 SHARES = 8
-"""The changes are sorted a share at a time, which takes a third of the memory."""
+"""Number of shares in which the changes are sorted. Eight shares take a third of the memory."""
 
 _UUID_LENGTH = 36
 _DASHES = np.array([8, 13, 18, 23])
@@ -62,7 +63,7 @@ _NO_LEDGER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, o
 
 
 class KeyKind(Enum):
-    """Which keys below a scope are many, so that of each only a number is kept."""
+    """The kind of keys that are too many to keep whole; the index keeps only a number for each of them."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATHS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -71,9 +72,10 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaf pages, how many changes each has, and for each change whether it is a ledger's that holds.
+    """Leaf pages, the number of changes in each, and a bit per change.
 
-    The first ``unsure`` changes lie before damage: a later change of the same key may be lost.
+    ``holds`` is true for the last change of a ledger's key, unless that deletes it. The first ``unsure``
+    changes lie before damage: a later change of the same key may be lost.
     """
 
     start: NDArray[np.int64]
@@ -85,10 +87,10 @@ class Leaves:
 
 @dataclass(slots=True)
 class EtcdSnapshotIndex:
-    """What one pass found below a scope.
+    """The result of one pass over a snapshot, for keys below a scope.
 
-    ``keys`` are the cluster's own, by name: where the value of the change that holds lies. ``damage`` is what
-    could not be read of the changes, in their order. ``notes`` are doubts about ``revision`` alone.
+    ``keys`` maps the cluster's own keys to the place of their current value. ``damage`` lists the
+    unreadable places in order. ``notes`` are doubts about ``revision`` alone.
     """
 
     kind: KeyKind
@@ -101,7 +103,7 @@ class EtcdSnapshotIndex:
 
 @dataclass(slots=True)
 class _Pass:
-    """What is gathered on the way."""
+    """The state of a pass."""
 
     scope: bytes
     kind: KeyKind
@@ -119,16 +121,16 @@ class _Pass:
     unsure_leaves: int = 0
 
     def lost(self, damage: DecodeError, leaves_before: int) -> None:
-        """Note damage; what was seen before it may not be the last word."""
+        """Record damage. The first ``leaves_before`` leaves may lack a later change."""
         self.damage.append(damage)
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 
 
 def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKind.UUIDS) -> EtcdSnapshotIndex:
-    """Pass over a whole snapshot.
+    """Index a whole snapshot.
 
     Raises:
-        DecodeError: there is no way to the bucket of keys, so that nothing at all is known.
+        DecodeError: the bucket of keys cannot be found, so nothing at all is known.
     """
     root = bucket(data, meta, KEY_BUCKET)
     if root is None:
@@ -187,7 +189,7 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
 
 
 def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which changes are not later than the good one before them: they do not lie where they belong."""
+    """Return a mask of changes that are not later than the good change before them: they are misplaced."""
     wrong = np.zeros(len(good), bool)
     rows = np.flatnonzero(good)
     if rows.size:
@@ -202,7 +204,7 @@ def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_])
 def _below(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Which keys are the scope or lie below it; /bk2 is not below /bk."""
+    """Return a mask of keys at or below the scope; /bk2 is not below /bk."""
     inside = np.zeros(len(begin), bool)
     if not len(scope):
         return begin >= 0
@@ -218,7 +220,7 @@ def _below(
 def _uuids(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Which keys are ledgers' as the driver writes them, and the two halves of these keys' ids."""
+    """Return a mask of the ledger keys of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
     rows = np.flatnonzero(stop - begin == len(prefix) + _UUID_LENGTH)
     names = windows(data, begin[rows], len(prefix) + _UUID_LENGTH)
@@ -235,7 +237,10 @@ def _uuids(
 def _hashes(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64], *, whole: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Which keys are many, and for these two numbers that no two of them have alike (2^-64 for any pair)."""
+    """Return a mask of the keys of this kind, and two hash numbers for each of them.
+
+    The probability is 2^-64 that any pair of keys has both numbers in common.
+    """
     octets = np.frombuffer(data, np.uint8)
     inside = stop - begin > len(scope) + 1
     if whole:
@@ -270,8 +275,7 @@ def _others(
     begin: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> None:
-    """Remember the last change of keys that are not ledgers'; there are few of them, and many changes of
-    some.
+    """Remember the last change of keys that are not ledgers'. These keys are few, some with many changes.
 
     Every new ledger changes one of 128 counters, so all but the last change of each is dropped together.
     """
@@ -312,7 +316,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotInde
 
 
 def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
-    """Whether a key of another making lies among what tasks read."""
+    """Return whether a key of unknown form belongs to the tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
     below = etcd.key_text(key[len(pass_state.scope) + 1 :])
@@ -320,7 +324,7 @@ def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
 
 
 def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
-    """Of the changes of ledgers, which is the last of its ledger."""
+    """Return a mask of the changes that are the last of their ledger."""
     starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
     result = np.zeros(starts[-1], bool)
     for share in range(SHARES if len(result) else 0):
@@ -341,12 +345,12 @@ def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
 
 
 def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Upper halves of ids; a chunk that has none has ledgers of scope 0 only."""
+    """Return upper halves of ids. An empty ``part`` means that its chunk has ledgers of scope 0 only."""
     return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Revisions that the store had reached when it was compacted; its last changes may all be gone."""
+    """Yield the revisions at which the store was compacted. Its last changes may all be gone."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
@@ -357,7 +361,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
 
 
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
-    """Return the roots of clusters in a snapshot, sorted; pages that cannot be read are left out.
+    """Return the sorted roots of clusters in a snapshot. Unreadable pages are skipped.
 
     Args:
         data: The whole file.
@@ -379,7 +383,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
 ) -> None:
-    """Note whether the last change of each marker so far was a write; changes come in the order of time."""
+    """Record whether the last change of each marker so far was a write. Changes come in the order of time."""
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted

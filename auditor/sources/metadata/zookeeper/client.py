@@ -1,8 +1,8 @@
-"""Reading many znodes of ZooKeeper, and nothing but reading.
+"""Read-only client for many znodes of ZooKeeper.
 
-Reads go out as multiRead requests of many paths, several at a time; to servers before 3.6, which know no
-multiRead, as many single ones. A connection that breaks is opened again, and what was asked on it is asked
-again: no answer is taken from a server that is behind one that answered before.
+The client sends multiRead requests of many paths, several at a time. A server before 3.6 knows no
+multiRead; it gets single requests. The client replaces a broken connection and repeats the requests that
+were lost with it. It never accepts an answer from a server that is behind one that answered before.
 """
 
 from __future__ import annotations
@@ -24,16 +24,19 @@ from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Se
 NO_NODE = -101
 NO_AUTH = -102
 ATTEMPTS = 3
-"""How often one path is asked for when the connection breaks each time, and a lost server looked for."""
+"""Number of attempts to read one path, or to find a server, when the connection breaks each time."""
 REQUEST_BYTES = 256 * 1024
-"""A quarter of jute.maxbuffer's default; a server cuts the connection at a larger request."""
+"""Largest request, in bytes: a quarter of jute.maxbuffer's default.
+
+A server closes the connection at a larger one than jute.maxbuffer.
+"""
 
 _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
 
 
 @dataclass(frozen=True, slots=True)
 class FailedRead:
-    """A read that gave nothing: ZooKeeper's error code where it gave one, and the reason."""
+    """A read without a result, and the reason. ``code`` is ZooKeeper's error code, None if it sent none."""
 
     code: int | None
     reason: str
@@ -41,14 +44,14 @@ class FailedRead:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Paths of one request, by their place in the caller's list."""
+    """The paths of one request. ``places`` are their positions in the caller's list."""
 
     places: list[int]
     attempts: int = 0
 
 
 class ZooKeeperReader:
-    """Reads znodes and lists of children, many at a time. Connects at the first read.
+    """A reader of znodes and lists of children, many at a time. It connects at the first read.
 
     ``operations`` counts connections, requests by kind, znodes read and znodes listed.
     """
@@ -65,19 +68,19 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction that a server had seen when it answered."""
+        """Return the zxid of the newest transaction that any server had seen when it answered."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
 
     def be_at(self, zxid: int) -> None:
-        """From here on, take answers only from servers that have seen ``zxid``, as another reader has."""
+        """Accept answers only from servers that have seen ``zxid``, which another reader has seen."""
         if zxid > self.last_zxid:
             self.close()
             self._newest_zxid = zxid
 
     def catch_up(self) -> None:
-        """From here on, take answers only from a server that has all that the leader has now."""
+        """Accept answers only from a server that has everything the leader has now."""
         if self._session is None:
             return  # connecting does the same
         self.operations["sync"] += 1
@@ -87,7 +90,7 @@ class ZooKeeperReader:
             self.close()
 
     def data(self, paths: Sequence[str]) -> list[NodeData | FailedRead]:
-        """Read znodes; answers in the order of the paths.
+        """Return the data and stat of each path, in the order of the paths.
 
         Raises:
             StoreError: the server cannot be reached.
@@ -97,13 +100,13 @@ class ZooKeeperReader:
         return [answer if isinstance(answer, NodeData) else _failed_read(answer) for answer in answers]
 
     def children(self, paths: Sequence[str]) -> list[list[str] | FailedRead]:
-        """List the names of the children; answers in the order of the paths."""
+        """Return the names of the children of each path, in the order of the paths."""
         self.operations["znodes_listed"] += len(paths)
         answers = self._ask(Operation.GET_CHILDREN, paths)
         return [answer if isinstance(answer, list) else _failed_read(answer) for answer in answers]
 
     def close(self) -> None:
-        """End the session; a later read opens another."""
+        """End the session. A later read opens another."""
         if self._session is not None:
             self._newest_zxid = self.last_zxid
             session, self._session, self._multi_read = self._session, None, None
@@ -157,7 +160,11 @@ class ZooKeeperReader:
         return chunks if paths else []
 
     def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]) -> list[_Chunk]:
-        """What to ask once more: halves, so that one znode that cannot be read does not take others along."""
+        """Return the chunks to ask for again after ``error``: two halves, or the same single path.
+
+        Halving isolates a znode that cannot be read from those that can. After the last attempt the error
+        becomes the path's answer.
+        """
         if len(chunk.places) > 1:
             middle = len(chunk.places) // 2
             return [_Chunk(chunk.places[:middle]), _Chunk(chunk.places[middle:])]
@@ -181,9 +188,10 @@ class ZooKeeperReader:
         return [session.answer(request) for request in pending]
 
     def _session_for(self, anew: bool) -> Session:
-        """The session to ask on; where nothing is asked (``anew``), one that has not moved.
+        """Return the session for the next request, and find out whether its server knows multiRead.
 
-        It finds out whether the server knows multiRead; the next one may be another version.
+        Args:
+            anew: no answer is pending. A session that moved to another server is then replaced.
         """
         if self._session is not None and self._session.moved and anew:
             self.close()
@@ -207,10 +215,10 @@ class ZooKeeperReader:
         return session
 
     def _opened(self) -> Session:
-        """A session with a server that has everything that the leader has at this moment.
+        """Open a session with a server that has everything the leader has at this moment.
 
-        A first connection that nobody takes up is given up at once: the hosts may be wrong. Where a server
-        did answer before, it may be starting again, or a new leader may be being elected.
+        If no server accepts the very first connection, give up at once: the hosts may be wrong. Later, try
+        again: a server may be restarting, or the ensemble may be electing a leader.
         """
         credentials = read_credentials(self._options.credentials).zookeeper
         for attempt in range(1, ATTEMPTS + 1):

@@ -1,7 +1,7 @@
-"""The files of a ZooKeeper server's version-2 directory: which there are, and their bytes.
+"""The files of a ZooKeeper server's version-2 directory: their names and their bytes.
 
-``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) is named after the last transaction when it was begun,
-``log.<zxid>`` after the first transaction in it; zxids in hex.
+``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) carries the zxid of the last transaction when the
+server began to write it. ``log.<zxid>`` carries that of its first transaction. Zxids are in hex.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _COPY_BYTES = 1024 * 1024
 
 
 class ZxidFile(NamedTuple):
-    """A file and the zxid of its name."""
+    """A file and the zxid in its name."""
 
     zxid: int
     path: Path
 
 
 def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]:
-    """The snapshots, newest first, and the logs, oldest first, of ``directory`` or its ``version-2``.
+    """Return the snapshots, newest first, and the logs, oldest first, of ``directory`` or its ``version-2``.
 
     Raises:
         StoreError: the directory cannot be listed, or holds no snapshot.
@@ -59,10 +59,10 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
 
 
 def recognise(parsed: MetadataUri) -> None:
-    """Look at the first bytes of the snapshots of a directory.
+    """Check that the first bytes of at least one snapshot in the directory are those of a snapshot.
 
     Raises:
-        StoreError: as `snapshots_and_logs`; or none of its snapshots begins like one.
+        StoreError: no snapshot begins like one, or `snapshots_and_logs` fails.
     """
     snapshots, _ = snapshots_and_logs(Path(parsed.path))
     if not any(_begins_like_a_snapshot(path) for _, path in snapshots):
@@ -86,10 +86,10 @@ def _begins_like_a_snapshot(path: Path) -> bool:
 
 @contextmanager
 def map_file(path: Path) -> Iterator[memoryview]:
-    """The bytes of a file; a compressed one is unpacked once, to a temporary file without a name.
+    """Map a file into memory. A compressed file is first unpacked to a temporary file without a name.
 
     Raises:
-        DecodeError: the compressed stream is damaged, or it is no regular file.
+        DecodeError: the compressed stream is damaged, or the path is no regular file.
         StoreError: the file cannot be read.
     """
     try:
@@ -126,5 +126,5 @@ def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
 def _view(file: IO[bytes]) -> memoryview:
     if file.seek(0, 2) == 0:  # an empty file cannot be mapped
         return memoryview(b"")
-    # Not closed by hand: arrays over it can outlive this in the traceback of an error, and it needs no file.
+    # The map is not closed here: arrays over it can live on in an error's traceback. It needs no open file.
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,15 +1,15 @@
-"""Metadata in a running ZooKeeper, read without ever writing.
+"""The metadata store that reads a running ZooKeeper. It never writes.
 
-The driver reads the cluster's own nodes and lists the top of a tree to cut it into parts; each task opens its
-own connection for its part. The flat layout keeps all ledgers below one znode: there a part is a share of the
-names by their hash, and each task lists the root itself.
+The driver reads the cluster's own nodes, and lists the top of a tree to cut it into parts. Each task
+opens its own connection for its part. The flat layout keeps all ledgers below one znode. There a part
+is a share of the names by their hash, and each task lists the root itself.
 
-ZooKeeper tells of each znode how many children it has. So, to count ledgers, the znodes above the leaves are
-looked at: level by level, and of a level with more than `SAMPLED` only as many, evenly spread, each standing
-for its neighbours.
+ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
+the leaves, level by level. Of a level with more than `SAMPLED` znodes it looks at that many, evenly
+spread, and each counts for its neighbours.
 
-``srvr`` is answered where its operators allow that (``4lw.commands.whitelist``; the default allows it). It is
-sent in plain text: of a port that speaks TLS no more is learned than that it is reachable.
+A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. The command is
+plain text. So `probe` only learns of a TLS port that it is reachable.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from auditor.sources.metadata.zookeeper.client import NO_AUTH, NO_NODE, FailedRe
 from auditor.sources.metadata.zookeeper.tree import Top, TreeWatch, walk
 
 SPREAD = 4
-"""Subtrees dealt out to each part: their sizes are not known, so several even out."""
+"""Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
 
 LISTED_LIMIT = 2000
-"""Inner znodes that the driver lists to cut a tree; at 10,000 children each that is seconds."""
+"""Largest number of inner znodes that the driver lists to cut a tree: seconds, at 10,000 children each."""
 
 
 @dataclass(frozen=True)
 class SubtreesPart(Part):
-    """Some subtrees, and some znodes whose children are in other parts."""
+    """A part of whole subtrees, and of single znodes whose children are in other parts."""
 
     tops: tuple[Top, ...]
     zxid: int = 0  # where the server stood that they were cut from
@@ -62,7 +62,7 @@ class SubtreesPart(Part):
 
 @dataclass(frozen=True)
 class ShareOfRootPart(Part):
-    """The children of the root whose hash is ``share`` of ``shares``, and what is below them."""
+    """A part of the root's children: those with hash ``share`` of ``shares``, and everything below them."""
 
     share: int
     shares: int
@@ -70,7 +70,7 @@ class ShareOfRootPart(Part):
 
 
 class ZooKeeperStore:
-    """Metadata in a running ZooKeeper; see the module. ``clock`` gives ms since 1970."""
+    """Metadata in a running ZooKeeper. ``clock`` returns ms since 1970."""
 
     live = True
     keeps_marks = True
@@ -89,8 +89,8 @@ class ZooKeeperStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
 
-        ZooKeeper tells a reader no clock, so ``scan_time`` is this machine's, but never before the largest
-        ctime or mtime that was read: those are the server's.
+        ZooKeeper tells its clients no time. So ``scan_time`` comes from this machine's clock. It is never
+        before the largest ctime or mtime that was read, which the server's clock sets.
         """
         # A second scan on the same connection must not see less than there was when it began.
         self._reader.catch_up()
@@ -114,7 +114,7 @@ class ZooKeeperStore:
         return ClusterNodes(nodes, max(self._clock(), newest), hex(self._reader.last_zxid), tuple(gaps))
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Subtrees dealt out to ``part_count`` parts; see `MetadataStore.parts`."""
+        """Cut a tree into subtrees and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""
         self._reader.catch_up()
         part_count = max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
@@ -135,14 +135,17 @@ class ZooKeeperStore:
         return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
 
     def _roots(self, tree: Tree) -> list[str]:
-        """The znodes at or below which a tree lies."""
+        """Return the top znodes of a tree."""
         if tree is Tree.MARKS:
             return [f"{self.root}/{below}" for below in MARK_ROOTS]
         names = sorted(self._children(self.root))
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
-        """The children of those of some znodes that may be cut; nothing where no more listing pays."""
+        """List those znodes of ``frontier`` that may be cut.
+
+        Return {} if there are more than `LISTED_LIMIT`.
+        """
         divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
         if len(divisible) > LISTED_LIMIT:
             return {}
@@ -154,19 +157,19 @@ class ZooKeeperStore:
         return children
 
     def part_of(self, path: str) -> Part:
-        """The znode at ``path`` without what is below it; see `OnePathStore.part_of`."""
+        """Return the part with the znode at ``path`` alone; see `OnePathStore.part_of`."""
         return SubtreesPart((Top(path, deep=False),), self._reader.last_zxid)
 
     def watch_ledgers(self) -> None:
-        """Watch the ledger tree on a connection of its own; see `WatchableStore.watch_ledgers`.
+        """Watch the ledger tree on a separate connection; see `WatchableStore.watch_ledgers`.
 
-        A reader that connects afterwards reads nothing older: it waits for all that the leader has.
+        A reader that connects afterwards waits for everything the leader has. So it reads nothing older.
         """
         self._end_watch()
         self._watch = TreeWatch(self._hosts, self.root, self._options, self._reader.last_zxid)
 
     def ledgers_moved(self) -> LedgerMoves:
-        """What has moved since; see `WatchableStore.ledgers_moved`."""
+        """Return the changes since `watch_ledgers`; see `WatchableStore.ledgers_moved`."""
         if self._watch is None:
             return LedgerMoves(unknown="no watch was set before the first scan")
         moves = self._watch.moves()
@@ -174,14 +177,15 @@ class ZooKeeperStore:
         return moves
 
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Some znodes dealt out; see `WatchableStore.parts_of`."""
+        """Deal single znodes out to parts; see `WatchableStore.parts_of`."""
         self._reader.catch_up()
         return self._deal([Top(path, deep=False) for path in paths], max(1, part_count))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
 
-        A server that has not seen what the parts were cut from would take ledgers for deleted that are there.
+        Answers come only from a server that has seen the zxid at which the parts were cut. An older server
+        would make existing ledgers look deleted.
         """
         assert isinstance(part, (ShareOfRootPart, SubtreesPart))
         self._reader.be_at(part.zxid)
@@ -198,7 +202,7 @@ class ZooKeeperStore:
             yield ZnodeBatch.of(znodes, gaps)
 
     def has_beside(self, name: str) -> bool:
-        """Whether it is there now; see `NeighbourStore.has_beside`."""
+        """Return whether the znode exists now; see `NeighbourStore.has_beside`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
@@ -208,16 +212,19 @@ class ZooKeeperStore:
         raise StoreError(f"cannot look for {path}: {answer.reason}")
 
     def moment_lost(self) -> bool:
-        """Never: ZooKeeper has no moment to read all at."""
+        """Return False: ZooKeeper cannot read everything at one moment."""
         return False
 
     def operations(self) -> dict[str, int]:
-        """Connections, requests by kind, znodes read and listed; no other kind of request exists."""
+        """Return the counts of connections, of requests by kind, and of znodes read and listed.
+
+        The store sends no other requests.
+        """
         watch = self._watch.operations if self._watch else Counter()
         return dict(self._reader.operations + self._watch_operations + watch)
 
     def close(self) -> None:
-        """End the session, and the watch."""
+        """End the session and the watch."""
         self._end_watch()
         self._reader.close()
 
@@ -251,7 +258,10 @@ class ZooKeeperStore:
         return StoreError(f"cannot read {where}: {failed.reason}")
 
     def _underreplication(self, gaps: list[tuple[str, str]]) -> list[Top]:
-        """What is below underreplication besides marks and locks, which grow with the number of ledgers."""
+        """Return the tops below underreplication, without marks and locks.
+
+        Those grow with the number of ledgers.
+        """
         path = f"{self.root}/underreplication"
         (names,) = self._reader.children([path])
         if isinstance(names, FailedRead):
@@ -263,23 +273,27 @@ class ZooKeeperStore:
 
 
 SAMPLED = 64
-"""Znodes of one level that are looked at: some hundreds of reads for a whole tree."""
+"""Largest number of znodes to look at on one level: some hundreds of reads for a whole tree."""
 
 _LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Children of the root that hold ledgers, how many levels lie between them and the leaves, and where."""
+"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
 
 ANSWER_LIMIT = 4096
-"""Bytes of an answer to ``srvr`` that are read; usual are 200."""
+"""Largest answer to ``srvr`` that is read, in bytes; a usual one has 200."""
 
 _VERSION = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers below the root. Raises `StoreError` where it cannot be reached."""
+    """Count or estimate the ledgers below the root.
+
+    Raises:
+        StoreError: ZooKeeper cannot be reached.
+    """
     root = uri.root
     reader = ZooKeeperReader(uri.hosts, options, probe=root)
 
@@ -321,7 +335,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Ask one server which version and mode it is, with ``srvr``."""
+    """Ask one server for its version and mode with ``srvr``."""
     tls = read_credentials(options.credentials).zookeeper.tls is not None
     name, _, port = host.rpartition(":")
     begun = time.monotonic()

@@ -8,17 +8,19 @@ multiRead is many getData or getChildren in one request:
                  getChildren  int count, count x string
                  error        int code
 
-A header is int type, 1 byte done, int error; one with type -1 and done 1 ends both. Strings and buffers are
-an int length and bytes. All numbers are big-endian (Java: ``MultiOperationRecord``, ``MultiResponse``).
+A header is int type, 1 byte done, int error. A header of type -1 and done 1 ends request and
+response. Strings and buffers are an int length and bytes. All numbers are big-endian (Java:
+``MultiOperationRecord``, ``MultiResponse``).
 
-The watch, what is sent and what comes:
+The watch request, its response and its events:
 
     request   addWatch (106): path string, int mode (1: persistent, of all znodes at or below the path)
-    response  int error, 0; nothing that the header of the answer does not have
+    response  int error, 0; the header of the answer holds the same
     event     int type, int state (3: connected), path string
 
-A string is an int length and bytes. All numbers are big-endian (Java: ``AddWatchRequest``, ``WatcherEvent``).
-A watch is the session's: the server forgets it when that ends, and writes nothing.
+A string is an int length and bytes. All numbers are big-endian (Java: ``AddWatchRequest``,
+``WatcherEvent``). A watch belongs to the session. The server keeps it in memory and forgets it when
+the session ends.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _END = _HEADER.pack(-1, 1, -1)
 
 
 class Stat(NamedTuple):
-    """A znode's stat as the server sends it; times in ms."""
+    """The stat of a znode as the server sends it. Times are in ms."""
 
     czxid: int
     mzxid: int
@@ -54,14 +56,14 @@ class Stat(NamedTuple):
 
 
 class NodeData(NamedTuple):
-    """What getData answers."""
+    """The answer to getData."""
 
     data: bytes
     stat: Stat
 
 
 class Operation(IntEnum):
-    """The two reads, by their number in the protocol."""
+    """The two read operations. Values are ZooKeeper's operation codes."""
 
     GET_DATA = 4
     GET_CHILDREN = 8
@@ -70,11 +72,14 @@ class Operation(IntEnum):
 _GET_DATA = Operation.GET_DATA.value
 
 Answer = NodeData | list[str] | int
-"""For one path: its data, or its children's names, or an error code (-101: no such znode)."""
+"""The answer for one path: its data, its children's names, or an error code (-101: no such znode)."""
 
 
 class MultiRead:
-    """A request as kazoo's connection wants it: a number, bytes to send, bytes to read."""
+    """A multiRead request in the form that kazoo's connection expects.
+
+    ``type`` is the operation code, ``serialize`` makes the request, ``deserialize`` reads the response.
+    """
 
     type = 22
 
@@ -83,7 +88,7 @@ class MultiRead:
         self.paths = paths
 
     def serialize(self) -> bytes:
-        """The request's body."""
+        """Return the request's body."""
         header = _HEADER.pack(self.operation, 0, -1)
         pieces = []
         for path in self.paths:
@@ -92,10 +97,10 @@ class MultiRead:
         return b"".join(pieces) + _END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
-        """The answers, in the order of the paths.
+        """Return the answers in the order of the paths.
 
         Raises:
-            DecodeError: a response that does not follow the format, or answers another number of paths.
+            DecodeError: the response breaks the format, or has another number of answers than paths.
         """
         answers: list[Answer] = []
         header_at, int_at, stat_at = _HEADER.unpack_from, _INT.unpack_from, _STAT.unpack_from
@@ -153,7 +158,10 @@ _RECURSIVE = 1
 
 
 class EventType(IntEnum):
-    """What happened to a znode; other numbers say something of the session or of one znode's children."""
+    """Kinds of change to a znode.
+
+    Other event numbers concern the session, or one znode's list of children.
+    """
 
     CREATED = 1
     DELETED = 2
@@ -161,17 +169,17 @@ class EventType(IntEnum):
 
 
 class WatchEvent(NamedTuple):
-    """One event; ``type`` is an `EventType` where it is of a znode."""
+    """One event. ``type`` is an `EventType` if the event concerns a znode."""
 
     type: int
     path: str
 
     @classmethod
     def read(cls, buffer: bytes, offset: int) -> WatchEvent:
-        """The event that begins at ``offset``.
+        """Decode the event that begins at ``offset``.
 
         Raises:
-            DecodeError: it is cut, or its path is not text.
+            DecodeError: the event is cut off, or its path is not UTF-8.
         """
         try:
             type, _, length = _HEAD.unpack_from(buffer, offset)
@@ -184,7 +192,7 @@ class WatchEvent(NamedTuple):
 
 
 class AddWatch:
-    """A request as kazoo's connection wants it: a number, bytes to send, bytes to read."""
+    """An addWatch request in the form that kazoo's connection expects; see `MultiRead`."""
 
     type = 106
 
@@ -192,9 +200,9 @@ class AddWatch:
         self.path = path
 
     def serialize(self) -> bytes:
-        """The request's body."""
+        """Return the request's body."""
         encoded = self.path.encode()
         return _INT.pack(len(encoded)) + encoded + _INT.pack(_RECURSIVE)
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
-        """Nothing: an error is in the header of the answer."""
+        """Return None: the header of the answer holds the error code."""

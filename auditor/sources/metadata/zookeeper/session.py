@@ -1,8 +1,8 @@
-"""One session with ZooKeeper: who we are to it, which server answers, and whether that changed.
+"""One session with ZooKeeper: its login, its server, and whether the server changed.
 
-The client library moves a broken connection to another server by itself, and opens another session where the
-old one expired; a `Session` is over then (`Session.moved`), so that nobody takes answers of two servers for
-one. A server that is behind what was seen before lets no one in: the zxid in the handshake sees to that.
+kazoo moves a broken connection to another server by itself, and opens another session when the old one
+expired. A `Session` is over at that moment (`Session.moved`). So no caller mixes answers of two servers.
+The handshake carries the newest zxid seen before; a server that is behind it refuses the connection.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from auditor.sources.metadata.zookeeper.requests import (
 )
 
 LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeoutError)
-"""What a request ends with when its connection did."""
+"""Exceptions that end a request when its connection breaks."""
 
 GARBAGE = "an answer that does not follow ZooKeeper's protocol"
-"""The reason where something else than ZooKeeper answers, or what lies between damages its bytes."""
+"""Reason to report if the other side is no ZooKeeper, or the network damages its bytes."""
 
 REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
 
@@ -60,17 +60,18 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class NotReachedError(Exception):
-    """No server took us in; another attempt may succeed."""
+    """No server accepted the connection. Another attempt may succeed."""
 
 
 class Session:
-    """Sends reads and watches on one session. It has no other requests, and it ends when its connection does.
+    """A ZooKeeper session that sends only reads and watches. It ends when its connection ends.
 
-    ``newest_zxid`` is the newest zxid seen before: a server that is behind it does not take us in.
+    Args:
+        newest_zxid: newest zxid seen before. A server that is behind it refuses the connection.
 
     Raises:
         NotReachedError: no server answered in time.
-        StoreError: the server does not take the credentials, or they need a package that is not there.
+        StoreError: the server refuses the credentials, or they need a package that is not installed.
     """
 
     def __init__(
@@ -110,15 +111,15 @@ class Session:
 
     @property
     def last_zxid(self) -> int:
-        """The newest transaction that the server had seen when it answered last."""
+        """Return the zxid of the newest transaction that the server had seen at its last answer."""
         return int(self._client.last_zxid)
 
     def sync(self, path: str) -> None:
         """Wait until the server has everything that the leader has now.
 
         Raises:
-            NotReachedError: it did not answer; this session is of no use.
-            StoreError: it does not take the credentials.
+            NotReachedError: the server did not answer. This session cannot be used any more.
+            StoreError: the server refuses the credentials.
         """
         try:
             self._client.sync_async(path).get(timeout=self._timeout_s)
@@ -127,29 +128,30 @@ class Session:
             raise NotReachedError(f": {reason_of(error, self._timeout_s)}{self._trouble}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
-        """Send one request for all paths; for `answers`."""
+        """Send one request for all paths. Pass the result to `answers`."""
         return self._send(MultiRead(operation, paths))
 
     def ask(self, request: MultiRead) -> list[Answer]:
-        """Send a request and wait for what the server says to it.
+        """Send a request and return the server's answers.
 
-        The request's ``deserialize`` is called in kazoo's own thread: after all events that the server sent
-        before its answer, and before any other.
+        kazoo's own thread calls the request's ``deserialize``, after all events that the server sent before
+        the answer and before any later event.
 
-        Raises: as `answers`.
+        Raises:
+            Exception: see `answers`.
         """
         return self.answers(self._send(request))
 
     def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
-        """From now on ``listener`` is called with each event of a znode at or below ``path``.
+        """Call ``listener`` from now on with each event of a znode at or below ``path``.
 
-        Events come in the server's order, and before any answer that was read after them, in kazoo's own
-        thread. None is lost as long as the session has not moved.
+        kazoo's own thread calls it, in the server's order of events and before any answer that was read after
+        them. No event is lost until the session has moved.
 
         Raises:
-            ZookeeperError: the server knows no such watch (before 3.6), or does not let us.
+            ZookeeperError: the server knows no such watch (before 3.6), or forbids it.
             ConnectionLoss: or another of `LOST`.
-            StoreError: the server does not take the credentials.
+            StoreError: the server refuses the credentials.
         """
 
         def event(buffer: bytes, offset: int) -> None:
@@ -163,23 +165,23 @@ class Session:
         self._received(self._send(AddWatch(path)))
 
     def read(self, operation: Operation, path: str) -> Any:
-        """Send a request for one path; for `answer`."""
+        """Send a request for one path. Pass the result to `answer`."""
         if operation is Operation.GET_DATA:
             return self._client.get_async(path)
         return self._client.get_children_async(path)
 
     def answers(self, pending: Any) -> list[Answer]:
-        """What the server says to `multi_read`.
+        """Wait for the server's answers to `multi_read`.
 
         Raises:
-            ConnectionLoss: or another of `LOST`; also where another server may have answered.
-            StoreError: the server does not take the credentials.
+            ConnectionLoss: or another of `LOST`; also if another server may have answered.
+            StoreError: the server refuses the credentials.
         """
         received: list[Answer] = self._received(pending)
         return received
 
     def answer(self, pending: Any) -> Answer:
-        """What the server says to `read`, in the form that `answers` has."""
+        """Wait for the server's answer to `read`, and return it in the form of `answers`."""
         try:
             received = self._received(pending)
         except LOST:
@@ -222,7 +224,7 @@ class Session:
         return received
 
     def _changed(self, state: str) -> None:
-        """Called in kazoo's own thread, and before it connects to another server."""
+        """Note a change of state. kazoo's own thread calls this before it connects to another server."""
         self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
         self.moved = self.moved or state != KazooState.CONNECTED
 
@@ -238,9 +240,9 @@ class Session:
 
 
 def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step of kazoo's connection that drops the connection where it cannot read what was sent.
+    """Wrap a step of kazoo's connection: drop the connection if it cannot read the bytes received.
 
-    kazoo lets such an error end its thread, with a traceback on standard error.
+    kazoo would let such an error end its thread, with a traceback on standard error.
     """
 
     @wraps(step)
@@ -254,14 +256,14 @@ def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def reason_of(error: Exception, timeout_s: float) -> str:
-    """Why a request came to nothing, in words."""
+    """Return a text that says why a request failed."""
     if isinstance(error, KazooTimeoutError):
         return f"no answer within {timeout_s:g} s; the time-out is an option"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 class _Trouble(logging.Handler):
-    """The last thing that went wrong with a connection, which kazoo tells its log and nobody else."""
+    """A log handler that keeps the last failure of a connection. kazoo reports it to its log only."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -309,7 +311,7 @@ def _require_ticket(hosts: str, sasl: Sasl | None) -> None:
     """Refuse a principal without a ticket: kazoo would end its thread with a traceback on standard error.
 
     Raises:
-        StoreError: with what Kerberos said.
+        StoreError: there is no valid ticket; the message quotes Kerberos.
     """
     if sasl is None or sasl.principal is None or importlib.util.find_spec("kerberos") is None:
         return

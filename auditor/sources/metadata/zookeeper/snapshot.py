@@ -1,13 +1,14 @@
-"""Metadata in a ZooKeeper server's own files: the newest valid snapshot, and the logs replayed on top of it.
+"""The metadata store that reads a ZooKeeper server's own files.
 
-The result is the tree as it was after one transaction, the last of the logs. Most znodes of a large cluster
-did not change since the snapshot: tasks read those from slices of the file. What the logs touched, and every
-ephemeral znode, is worked out on the driver and handed to tasks as it is.
+It takes the newest valid snapshot and replays the logs on it. The result is the tree after the last
+transaction of the logs. Most znodes of a large cluster did not change since the snapshot; tasks read
+those from slices of the file. The driver works out the znodes that the logs touched and every
+ephemeral znode, and hands them to tasks.
 
-A snapshot that is damaged is passed over for the next older one, as ZooKeeper does, and `ClusterNodes.notes`
-says so; where transactions are missing between that one and the logs, the whole tree is a gap. Ephemeral
-znodes of clients that died shortly before go only when the server ends their sessions: bookies can be shown
-as registered that a live server would soon drop.
+A damaged snapshot is skipped for the next older one, as ZooKeeper does, and `ClusterNodes.notes` says so.
+If transactions are missing between that one and the logs, the whole tree is a gap. A server deletes the
+ephemeral znodes of a dead client only when it ends the session. So a bookie can appear registered here
+that a live server would soon drop.
 """
 
 from __future__ import annotations
@@ -38,17 +39,17 @@ from auditor.sources.metadata.zookeeper.snapshot_index import (
 )
 
 SNAPSHOT_ATTEMPTS = 100
-"""ZooKeeper looks at no more snapshots for a valid one (``FileSnap.deserialize``)."""
+"""Number of snapshots to try. ZooKeeper tries no more of them for a valid one (``FileSnap.deserialize``)."""
 
 COMPRESSED_PARTS = 4
-"""Every part of a compressed snapshot unpacks it anew, so there are few of them."""
+"""Largest number of parts of a compressed snapshot: each part unpacks the whole file again."""
 
 PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
 
 
 @dataclass(frozen=True)
 class SlicesPart(Part):
-    """Slices of a snapshot, each without the paths that other parts bring."""
+    """A part of snapshot slices, each with the paths to leave out because other parts hold them."""
 
     file: str
     tree: Tree
@@ -57,7 +58,7 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """Znodes that the driver worked out, and what may be missing everywhere."""
+    """A part of znodes that the driver worked out, and of gaps that concern the whole tree."""
 
     znodes: tuple[Znode, ...]
     gaps: tuple[tuple[str, str], ...]
@@ -65,7 +66,7 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _DriverState:
-    """What the driver keeps of the files: no ledger that did not change."""
+    """The part of the files that the driver keeps in memory: no unchanged ledger."""
 
     file: Path
     index: ZooKeeperSnapshotIndex
@@ -76,7 +77,7 @@ class _DriverState:
 
 
 class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
-    """Metadata in the ``version-2`` directory of a ZooKeeper server; see the module."""
+    """Metadata in the ``version-2`` directory of a ZooKeeper server."""
 
     keeps_marks = True
     keeps_times = True
@@ -102,7 +103,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Neighbouring slices of the snapshot, and what changed since; see `MetadataStore.parts`."""
+        """Return parts of neighbouring slices and of later changes; see `MetadataStore.parts`."""
         loaded = self._load()
         pieces = [
             (piece, without)
@@ -123,7 +124,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         """Read one part; see `MetadataStore.read`.
 
         Raises:
-            StoreError: the snapshot is not there, or not the one that was indexed.
+            StoreError: the snapshot is missing, or is not the one that was indexed.
         """
         if isinstance(part, ZnodesPart):
             yield ZnodeBatch.of(list(part.znodes), list(part.gaps))
@@ -137,16 +138,16 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
     def has_beside(self, name: str) -> bool:
-        """Whether the snapshot has it, or a log made it; see `NeighbourStore.has_beside`."""
+        """Return whether the znode exists after the last log; see `NeighbourStore.has_beside`."""
         return self.value_beside(name) is not None
 
     def value_beside(self, name: str) -> bytes | None:
-        """As the last log left it; see `NeighbourValueStore.value_beside`."""
+        """Return the znode's data after the last log; see `NeighbourValueStore.value_beside`."""
         loaded = self._load()
         return (loaded.index.neighbours | loaded.replay.neighbours).get(name)
 
     def operations(self) -> dict[str, int]:
-        """Records read from slices."""
+        """Return the number of records that were read from slices."""
         return {"records": self._records}
 
     def _read_files(self) -> _DriverState:

@@ -1,16 +1,16 @@
-"""One pass over a snapshot on the driver: where its slices begin, and the few znodes that the driver needs.
+"""Index of a snapshot: one pass on the driver that finds its slices and the few znodes that the driver needs.
 
-The pass verifies the file as it goes: every record fits, the end mark is there, the seals are right. So what
-tasks read later is known to be whole.
+The pass verifies the file: every record fits, the end mark is present, the checksums are right. So tasks
+later read a file that is known to be whole.
 
-Then comes what the transaction logs did after the snapshot was begun. Snapshots are fuzzy: written while the
-server goes on, they can already hold effects of later transactions. A znode that is newer than an operation
-on it has that behind it and is left as it is; so is one that a create finds there; and a delete or change of
-what does not exist does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but applies older
-changes again: where a session's end has no list of paths (before 3.6) and another znode took an ephemeral
-one's place, that leaves old bytes behind, and this does not.
+The replay then applies the transaction logs. A snapshot is fuzzy: the server goes on while it writes
+the file, so the file may already hold effects of later transactions. The replay therefore skips an
+operation on a newer znode, and a create of an existing one. A delete or change of a missing znode
+does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but applies older changes again.
+Before 3.6 the end of a session lists no paths. If another znode took an ephemeral one's place there,
+ZooKeeper can leave old bytes behind; this replay does not.
 
-Only znodes below the root are followed, in as many transactions as a server makes between two snapshots.
+The replay follows only znodes below the root, and is meant for the transactions between two snapshots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from auditor.sources.metadata.zookeeper.files import ZxidFile, map_file
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 64 * 1024 * 1024
 NAME_BYTES = 64
-"""Names beside the root that are longer are not looked at."""
+"""Longest name of a znode beside the root to look at, in bytes."""
 
 _ZERO, _NINE, _L = b"09L"
 _SCOPES = f"{ledger_path.SCOPES}/".encode()
@@ -49,7 +49,7 @@ _SCOPES = f"{ledger_path.SCOPES}/".encode()
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """Some records of a snapshot: where the first begins, how many they are."""
+    """A run of snapshot records: ``count`` of them, from byte ``offset``."""
 
     offset: int
     count: int
@@ -57,11 +57,14 @@ class Slice:
 
 @dataclass(slots=True)
 class ZooKeeperSnapshotIndex:
-    """What one pass over a snapshot found below a root.
+    """The result of one pass over a snapshot, for znodes below a root.
 
-    ``slices`` say which trees have znodes in them. ``base`` are the znodes at the touched paths and all
-    ephemeral ones, ``cluster`` those of neither tree, both by path; ``base_of`` the paths of ``base`` slice
-    by slice. ``newest`` is the largest ctime or mtime of all but ``base``.
+    Attributes:
+        slices: every slice, with the trees that have znodes in it.
+        base: znodes at the touched paths, and all ephemeral ones, by path.
+        base_of: the paths of ``base``, slice by slice.
+        cluster: znodes that are in no tree (`tree_of` is None), by path.
+        newest: largest ctime or mtime of all znodes outside ``base``, in ms.
     """
 
     slices: list[tuple[Slice, frozenset[Tree]]] = field(default_factory=list)
@@ -75,10 +78,10 @@ class ZooKeeperSnapshotIndex:
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
-    """Pass over a whole snapshot.
+    """Index a whole snapshot.
 
     Raises:
-        DecodeError: the snapshot is damaged or cut; nothing of it should be trusted then.
+        DecodeError: the snapshot is damaged or cut off. Do not use any of it.
     """
     index = ZooKeeperSnapshotIndex()
     touched_bytes = {path.encode() for path in touched}
@@ -93,7 +96,7 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnap
 
 
 def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
-    """Some records as znodes; the record's offset instead of one whose path is not text."""
+    """Yield records as znodes. Yield the record's offset instead if its path is not UTF-8."""
     path_at, data_at, tail_at = (
         bounds.path_at[rows].tolist(),
         bounds.data_at[rows].tolist(),
@@ -114,7 +117,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
 
 
 def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
-    """The rows of the records at or below a root."""
+    """Return the rows of the records at or below a root."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
     path_at, ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
@@ -127,10 +130,10 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
 def surely_ledgers(
     data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Which of the rows below a root are in the ledger tree, by the first bytes of their names.
+    """Return a mask of the rows below a root whose first bytes place them in the ledger tree.
 
-    Digits, L and a digit, or ``scopes/``: ledgers and the znodes above them. The few others are told one
-    by one.
+    These are digits, L and a digit, or ``scopes/``: ledgers and the znodes above them. Callers classify the
+    few other rows one by one.
     """
     octets = np.frombuffer(data, np.uint8)
     begins = bounds.path_at[rows] + len(root.encode()) + 1
@@ -144,7 +147,10 @@ def surely_ledgers(
 
 
 def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
-    """The znodes beside the root by name; ``rows`` are the records at or below it, mostly all there are."""
+    """Return the data of the znodes beside the root by name.
+
+    ``rows`` are the records at or below the root.
+    """
     parent = root.rpartition("/")[0].encode() + b"/"
     is_outside = np.ones(len(bounds.path_at), np.bool_)
     is_outside[rows] = False
@@ -197,7 +203,7 @@ def _add(
 
 
 def read_slice(data: memoryview, piece: Slice) -> Boundaries:
-    """The boundaries of one slice again, in the task that reads it.
+    """Find the boundaries of one slice again, in the task that reads it.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
@@ -210,17 +216,17 @@ def read_slice(data: memoryview, piece: Slice) -> Boundaries:
 
 
 OPERATION_LIMIT = 5_000_000
-"""Operations to replay. A server begins a new snapshot after some 100,000 transactions (snapCount)."""
+"""Largest number of operations to replay. A server writes a new snapshot after some 100,000 (snapCount)."""
 
 _EPOCH_BITS = 32
 
 
 @dataclass(slots=True)
 class Replay:
-    """The operations below a root after a zxid, and what is wrong with the logs that they come from.
+    """The operations below a root after a zxid, and the faults of the logs that hold them.
 
-    ``zxid`` is the last transaction's. ``missing`` says why transactions may be missing among them; it is
-    empty if they follow each other without a hole. ``notes`` are worth knowing and harm nothing.
+    ``zxid`` is that of the last transaction. ``missing`` gives reasons why transactions may be missing; it is
+    empty if there is no hole between them. ``notes`` are harmless facts about the logs.
     """
 
     zxid: int
@@ -232,19 +238,20 @@ class Replay:
     )  # the same by name; None: it was deleted
 
     def paths(self) -> set[str]:
-        """Every path that an operation names."""
+        """Return every path that an operation names."""
         paths = {what.path for _, _, what in self.operations if not isinstance(what, CloseSession)}
         return paths.union(*(what.paths for _, _, what in self.operations if isinstance(what, CloseSession)))
 
     def new_children(self) -> Counter[str]:
-        """How many children were made below each path, at most: a fuzzy snapshot may have some already."""
+        """Count the children created below each path. A fuzzy snapshot may hold some of them already."""
         creates = (what.path for _, _, what in self.operations if isinstance(what, Create))
         return Counter(path.rpartition("/")[0] for path in creates)
 
     def apply(self, base: dict[str, Znode]) -> dict[str, Znode | None]:
-        """The touched znodes as they are in the end, None for one that is gone.
+        """Return the touched znodes after the last operation; None for a deleted one.
 
-        ``base`` holds what the snapshot has of the touched paths, and every ephemeral znode.
+        Args:
+            base: the snapshot's znodes at the touched paths, and every ephemeral znode.
         """
         state: dict[str, Znode | None] = dict(base)
         owned: defaultdict[int, set[str]] = defaultdict(set)
@@ -276,10 +283,15 @@ class Replay:
 
 
 def read_logs(logs: Iterable[ZxidFile], after: int, root: str) -> Replay:
-    """Read, from logs in ascending order, the operations below ``root`` of transactions after a zxid.
+    """Read the operations below ``root`` of all transactions after a zxid.
+
+    Args:
+        logs: transaction logs in ascending order.
+        after: zxid of the snapshot.
+        root: absolute path.
 
     Raises:
-        StoreError: more operations than can be replayed here, or a log that cannot be opened.
+        StoreError: there are more operations than `OPERATION_LIMIT`, or a log cannot be opened.
     """
     replay = Replay(after)
     logs = list(logs)

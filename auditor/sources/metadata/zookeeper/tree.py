@@ -1,24 +1,23 @@
-"""A live tree of znodes that changes while it is read: a walk through it, and a watch on what moves in it.
+"""A walk through a tree of znodes that changes meanwhile, and a watch that reports its changes.
 
-A walk reads every znode's data, and its stat says whether it has children; so a znode is listed only if it
-has some, whatever its name. What disappears on the way is judged by what it could have held:
+The walk reads every znode's data. The stat says whether the znode has children, so only those with
+children are listed. A znode can disappear during the walk:
 
-- a leaf (a ledger, mark, lock or registration) that is gone is simply gone;
-- an inner znode that is gone: its parent is listed once more. Gone there too: it was deleted. Otherwise what
-  was below it is unknown, and that is a gap.
+- A leaf (ledger, mark, lock or registration) was deleted.
+- For an inner znode, the walk lists its parent again. If the parent lacks it too, it was deleted.
+  Otherwise its content is unknown, and the walk reports a gap.
 
-A persistent recursive watch says which znodes below the root were made, changed and deleted, in the order in
-which that happened, for as long as its session lasts on one server. It costs bytes for what moves, and
-nothing for what stands still.
+A persistent recursive watch reports, in order, the znodes below the root that were created, changed and
+deleted. It does so while its session stays on one server. It costs bytes only for znodes that change.
 
-That all was told is not believed. A server leaves out events of znodes that this client may not read, and
-says so to nobody. So the inner znodes are looked at when the watch is set and once more in the end: between
-both looks a znode's ``cversion``, which counts the children that were ever made and deleted, must have grown
-by as many events as were heard of its children. Answers and events come in one order, so that the two numbers
-are of one moment. Of a cluster of ten million ledgers that is some thousands of small reads.
+The watch alone proves nothing: a server silently leaves out events of znodes that this client may not
+read. So `TreeWatch` reads the inner znodes when it sets the watch and again at the end. A znode's
+``cversion`` counts the children ever created and deleted. Between both reads it must have grown by
+the number of events about its children. Answers and events arrive in one order, so both numbers
+belong to one moment. A cluster of ten million ledgers needs some thousands of small reads for this.
 
-What neither can show: a znode that this client could read when the watch was set, whose ACL was then changed
-so that it no longer can, and that was written to after that.
+One case remains undetected. A znode is readable when the watch is set, a change of its ACL takes this
+client's READ permission away, and then a client writes to it.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Se
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """Where a walk starts; a shallow one is read without what is below it."""
+    """The start of a walk. If ``deep`` is false, the walk reads this znode alone."""
 
     path: str
     deep: bool = True
@@ -62,14 +61,14 @@ class _Inner:
 
 
 Gap = tuple[str, str]
-"""Absolute path and reason."""
+"""An absolute path and a reason: znodes at or below the path may be missing from the result."""
 
 
 def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Znode], list[Gap]]]:
     """Read the tops and everything below the deep ones, in batches of znodes and gaps.
 
-    Held at a time: one batch, the names of the children still to be read (a batch and the widest znode),
-    and the inner znodes still to be listed.
+    Memory holds one batch, the names of the children still to read (a batch and the widest znode), and the
+    inner znodes still to list.
     """
     to_read = [(top.path, 0 if top.deep else DEPTH_LIMIT + 1) for top in tops]
     to_list: list[_Inner] = []
@@ -90,7 +89,7 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
 
 
 def _take(to_list: list[_Inner], room: int) -> list[_Inner]:
-    """Inner znodes off the end of the list, with about ``room`` children together; at least one."""
+    """Pop inner znodes with about ``room`` children together off the end of the list; at least one znode."""
     inner_znodes = [to_list.pop()]
     children = inner_znodes[0].num_children
     while to_list and children + to_list[-1].num_children <= room:
@@ -151,7 +150,7 @@ def _read_chunk(
 
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
-    """Gaps for inner znodes that were gone when they were read, yet are in their parent's list."""
+    """Return gaps for vanished inner znodes that their parent still lists."""
     parents = sorted({path.rpartition("/")[0] for path in vanished})
     listings = dict(zip(parents, reader.children(parents), strict=True))
     gaps = []
@@ -167,17 +166,17 @@ def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
 
 
 MOVES_LIMIT = 500_000
-"""Paths that are kept, some 60 MB; where more moves, another full scan is not much more."""
+"""Largest number of changed paths to keep, some 60 MB. Beyond that another full scan costs little more."""
 
 INNER_LIMIT = 200_000
-"""Inner znodes that are looked at, twice: ten seconds each at the default rate."""
+"""Largest number of inner znodes to read. Each of the two reads takes ten seconds at the default rate."""
 
 _UNSIGNED = 0xFFFFFFFF
 _OF_ZNODES = frozenset(EventType)
 
 
 class _CountedRead(MultiRead):
-    """getData of some znodes; ``counts`` are the changes heard of each one's children before the answer."""
+    """getData of some znodes. ``counts`` holds, for each, the child events received before the answer."""
 
     def __init__(self, paths: list[str], changes: Mapping[str, int]) -> None:
         super().__init__(Operation.GET_DATA, paths)
@@ -190,7 +189,7 @@ class _CountedRead(MultiRead):
 
 
 class TreeWatch:
-    """A watch of all ledgers below ``root``, from when it was made.
+    """A watch of all ledgers below ``root``, from its creation on.
 
     ``operations`` counts connections and requests by kind. ``newest_zxid`` is the newest zxid seen before.
     """
@@ -215,7 +214,7 @@ class TreeWatch:
             self._unknown = f"the ledgers could not be watched: {self._why(error)}"
 
     def moves(self) -> LedgerMoves:
-        """What has moved, up to a moment after this was called; the watch ends with it."""
+        """End the watch, and return the ledger paths that changed up to a moment after this call."""
         session = self._session
         if session is None:
             return LedgerMoves((), self._unknown or "the watch of the ledgers ended before")
@@ -255,7 +254,7 @@ class TreeWatch:
         return session
 
     def _hear(self, event: WatchEvent) -> None:
-        """Called in kazoo's own thread."""
+        """Record one event. kazoo's own thread calls this."""
         if event.type not in _OF_ZNODES:
             return
         path = event.path
@@ -269,10 +268,10 @@ class TreeWatch:
             self._moved.add(path)
 
     def _inner(self, session: Session) -> dict[str, int]:
-        """The inner znodes of the tree: what each one's cversion has beside the changes that were heard of.
+        """Return each inner znode's cversion minus the number of child events received.
 
         Raises:
-            StoreError: one of them cannot be read, or there are too many.
+            StoreError: a znode cannot be read, or there are too many.
         """
         cversions: dict[str, int] = {}
         level = [self._root]
@@ -293,7 +292,10 @@ class TreeWatch:
         return cversions
 
     def _next_level(self, session: Session, level: Sequence[str]) -> Iterator[str]:
-        """The inner znodes below some of them; those above ledgers alone are not listed."""
+        """Yield the inner znodes one level below ``level``.
+
+        Znodes that have only ledgers below them are not listed.
+        """
         divisible = DIVISIBLE[Tree.LEDGERS]
         above = [
             path for path in level if path == self._root or divisible.fullmatch(path[len(self._below) :])
