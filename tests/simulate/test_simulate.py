@@ -201,7 +201,7 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
     words = near_words(
         [NearLoss("bookie", Amount(), 0, (), 0), NearLoss("rack", Amount(3, 9, 90), 2, ("/r1", "/r2"), 0)]
     )
-    screen = render(report(remarks=[remark(RemarkKind.NEAR_LOSS, "one failure from loss", *words)]))
+    screen = render(report(remarks=[remark(RemarkKind.NEAR_LOSS, "one failure from data loss", *words)]))
     assert "exposure   one failure from data loss: 3 ledgers (rack /r1, /r2)\n" in screen
 
 
