@@ -1,13 +1,13 @@
-"""The ordered list of actions of a run: every screen, page, plan and alert prints from it.
+"""Ordered list of actions of a run; all screens, pages, plans and alerts print from it.
 
-Each check says what to do first about its findings (``do_now``) and of which kind that is (``action``). An
-instruction is on the list for those objects on which the gate permits it; what holds forbid is on a list of
-its own, with the reason. Actions on one object stand together, in the order in which they are taken, and
-objects come in the order of the most urgent finding.
+Each check has an instruction for its findings (``do_now``) and its kind (``action``). An instruction is on
+the list for those objects on which the gate permits it. Forbidden instructions are on a list of their own,
+with the reason. Actions on one object stand together, in the order in which they are taken. Objects are
+ordered by their most urgent finding.
 
-A stop that is needed and that a hold forbids, because the bookie alone has or serves entries, becomes an
-order: copy these entries first, then stop it. So does a stop of one more bookie where those that stop would
-together be the last that serve an entry.
+A hold can forbid a necessary stop because the bookie alone has or serves entries. The list then says: copy
+these entries first, then stop the bookie. It says the same if a stop would leave entries without a server
+because other bookies on the list stop too.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from auditor.model.ledger_id import LedgerId
 COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Holds on a stop that end once the entries have another copy that is served."""
 ALL_WOULD_STOP = "every bookie that takes writes should stop: mend what all have in common, and audit again"
-"""Why nothing is copied before a stop: there is no bookie that copies could stay on."""
+"""Reason why no copy is made before a stop: no bookie remains that could take it."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Of bookies that would stop, the sets that alone serve an entry together, as `StopSet` takes them."""
+"""Function from bookies that would stop to the sets that alone serve an entry together (see `StopSet`)."""
 _KINDS = list(ActionKind)
 
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Of the ledgers that one check's findings are about, those on which an action is permitted."""
+    """Ledgers of one check's findings on which its action is permitted: their number and the first one."""
 
     count: int
     scope_id: int
@@ -46,14 +46,14 @@ class PermittedLedgers:
 
 @dataclass(frozen=True, slots=True)
 class ActionList:
-    """What to do, in order; and what findings ask for although holds forbid it."""
+    """Actions in order, and instructions that findings ask for and holds forbid."""
 
     actions: tuple[Action, ...]
     forbidden: tuple[ForbiddenAction, ...]
 
     @property
     def texts(self) -> dict[str, str]:
-        """The first instruction of each check."""
+        """First instruction of each check."""
         found: dict[str, str] = {}
         for action in self.actions:
             for id in action["checks"]:
@@ -68,15 +68,16 @@ def build_action_list(
     writable: Collection[str] | None = None,
     joint_holders: JointHolders | None = None,
 ) -> ActionList:
-    """The list for what a run found and nothing suppresses.
+    """Build the list from the findings that are not suppressed.
 
     Args:
-        run: The run, whose holds are finished.
-        counts: How many findings have what in common.
-        ledgers: By check, of those whose action is on ledgers: the ledgers on which it is permitted. A check
-            that is not among them has none.
-        writable: The bookies that take writes; None if that was not seen.
-        joint_holders: Of bookies that would stop, those that alone serve an entry together; None: not known.
+        run: the run, whose holds are finished.
+        counts: numbers of findings that have the same check, urgency and object.
+        ledgers: the permitted ledgers of each check with an action on ledgers. A check that is not in it has
+            none.
+        writable: the bookies that take writes; None if that is not known.
+        joint_holders: the function that finds bookies which alone serve an entry together; None if it is not
+            known.
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -99,7 +100,10 @@ def build_action_list(
 
 @dataclass(frozen=True, slots=True)
 class _StopsTogether:
-    """The bookies that the list would stop, and with whom each of some would be the last to serve entries."""
+    """Bookies that the list would stop, and sets of them that must not all stop.
+
+    ``last_holders`` maps a bookie to the set, with itself, that alone serves some entries.
+    """
 
     bookies: frozenset[str] = frozenset()
     last_holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -110,7 +114,7 @@ def _stops_together(
     pressing: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _StopsTogether:
-    """All stops of the list as one set: confirmed and urgent ones may stop, the others are the last ones."""
+    """Collect all stops of the list as one set; confirmed and urgent ones are considered first."""
     ordered = sorted(
         (not count.confirmed, place_of_check(count.urgency, count.severity, count.id), name)
         for check, group in pressing
@@ -130,13 +134,13 @@ def _stops_together(
 
 
 def _may_stop(run: HeldRun, name: str) -> bool:
-    """Whether the list may have a stop of a bookie, at once or after copies."""
+    """Return whether the list may stop a bookie, at once or after copies."""
     answer = permit(run, ActionKind.STOP, [bookie(name)])
     return not isinstance(answer, Refused) or _ends_with_copies(answer)
 
 
 def _united(actions: Iterable[Action]) -> list[Action]:
-    """Equal instructions of several checks as one, with the urgency of the most urgent check."""
+    """Merge equal instructions of several checks; the result has the urgency of the most urgent check."""
     found: dict[tuple[str | None, str], Action] = {}
     for action in sorted(actions, key=_place):
         same = found.setdefault((action["kind"], action["text"]), action)
@@ -148,7 +152,7 @@ def _united(actions: Iterable[Action]) -> list[Action]:
 
 
 def _united_refusals(forbidden: Iterable[ForbiddenAction]) -> list[ForbiddenAction]:
-    """Refusals of one kind on the same objects as one."""
+    """Merge refusals of one kind on the same objects."""
     found: dict[tuple[str, str, str], ForbiddenAction] = {}
     for refused in forbidden:
         same = found.setdefault((refused["kind"], refused["objects"], refused["why"]), refused)
@@ -167,7 +171,7 @@ def _is_pressing(group: Sequence[FindingCount]) -> bool:
 
 
 def _in_order(group: Sequence[FindingCount]) -> list[FindingCount]:
-    """The most severe first, of these the confirmed ones, then by object."""
+    """Sort by severity, confirmed findings before others, and then by object."""
     return sorted(
         group,
         key=lambda count: (
@@ -243,13 +247,13 @@ def _on_bookies(
 
 
 def _collect_nothing(check: Check, counts: list[FindingCount], name: str) -> Action:
-    """What a bookie does whose collector would delete needed data, and that serves on while others stop."""
+    """Return the instruction for a bookie that must not collect, and must serve on while others stop."""
     text = f"restart {name} alone, with {NO_COLLECTION} in its configuration: it deletes nothing meanwhile"
     return _action(check, counts, {}, text)
 
 
 def _ends_with_copies(refusal: Refused) -> bool:
-    """Whether a stop is refused, and by nothing but holds that end once its entries have other copies."""
+    """Return whether a stop is refused only by holds that end once its entries have other copies."""
     reasons = [hold.reason for hold in refusal.holds]
     if refusal.unfit is not None:
         return False
@@ -257,7 +261,7 @@ def _ends_with_copies(refusal: Refused) -> bool:
 
 
 def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
-    """What an instruction does: a restart is a stop and a start."""
+    """Return the kinds of an instruction; a restart is a stop and a start."""
     if check.action is None:
         return ()
     restarts = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
@@ -265,7 +269,7 @@ def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
 
 
 def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
-    """The bookies that an instruction is about: of one that goes by several ids, the other ones."""
+    """Return the bookies of an instruction; for a bookie with several ids these are the other ids."""
     if count.bookie_id is None:
         return []
     if not any(rule.on is HoldTarget.IDENTITY for rule in check.holds):
@@ -279,9 +283,9 @@ def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
 
 
 def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders: Sequence[str]) -> Action:
-    """An order for two holds that conflict: one wants the bookie stopped, the other wants its copies.
+    """Return an instruction that satisfies two holds: one requires a stop, the other the bookie's copies.
 
-    ``holders`` are the bookies of the list that alone serve these entries, the bookie among them.
+    ``holders`` are the bookies of the list, with this one, that alone serve these entries.
     """
     assert check.do_now is not None
     stop = check.do_now.format(bookies=name, ledgers="")
@@ -351,7 +355,7 @@ def _ledger_names(first: FindingCount, count: int) -> str:
 
 
 def _sorted(actions: Sequence[Action]) -> list[Action]:
-    """Actions on one object together, in the order in which they are taken; the most urgent object first."""
+    """Sort actions: those on one object together in the order of execution, the most urgent object first."""
 
     def subject(action: Action) -> tuple[str | None, ...]:
         return action["bookie_id"], action["scope_id"], action["ledger_id"]
@@ -363,7 +367,10 @@ def _sorted(actions: Sequence[Action]) -> list[Action]:
 
 
 def _phase(action: Action) -> int:
-    """When an action on an object is taken: what changes nothing comes between the stop and the start."""
+    """Return the position of an action among those on one object.
+
+    An action that changes nothing comes between the stop and the start.
+    """
     kind = ActionKind.RESTORE_METADATA if action["kind"] is None else ActionKind(action["kind"])
     return _KINDS.index(kind)
 
@@ -373,4 +380,4 @@ LEDGER_ACTIONS = tuple(
     for check in BY_ID.values()
     if check.action is not None and "{ledgers}" in (check.do_now or "")
 )
-"""Checks whose action is on ledgers, with its kind; whether it is permitted is asked of each ledger."""
+"""Checks with an action on ledgers, and its kind; the gate decides for each ledger."""

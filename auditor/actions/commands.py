@@ -1,8 +1,8 @@
-"""Commands that change a cluster: which kind of action each is, and what fills one in.
+"""Commands that change a cluster: their kinds of action, and the filling of their templates.
 
-A template stands on a check's manual page, or here for a bookie's HTTP server. Its words in capitals are
-filled in only with an `Allowed` of the gate for the objects that they name. Templates themselves may be shown
-anywhere: nobody can type one as it stands.
+A template stands on a check's manual page, or here for a bookie's HTTP server. Its words in capitals are only
+filled in with an `Allowed` of the gate for the objects that they name. A template itself may be shown
+anywhere, because nobody can run it as it stands.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
 
 Blanks = Mapping[str, str]
-"""Words in capitals of a command, and what to put in their place."""
+"""Values for the words in capitals of a command."""
 
 _SHELL = "bookkeeper shell "
 _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
@@ -27,11 +27,11 @@ _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
 
 @dataclass(frozen=True, slots=True)
 class _WritingCommand:
-    """Commands of BookKeeper's shell that begin so: their kind, and what they change.
+    """Commands of BookKeeper's shell with one beginning: their kind, and what they change.
 
-    One ``on_bookie`` changes the bookie that a finding is about although its text does not name that. One
-    that ``is_cluster_wide`` has AutoRecovery work on every ledger and bookie, or on none. One that ``closes``
-    its ledger first fences the ledger's writer.
+    A command ``on_bookie`` changes the bookie of the finding although its text does not name it. A command
+    that ``is_cluster_wide`` makes AutoRecovery work on every ledger and bookie, or on none. A command that
+    ``closes`` its ledger first fences the ledger's writer.
     """
 
     beginning: str
@@ -49,7 +49,7 @@ _WRITING = (
     _WritingCommand("lostbookierecoverydelay -s", ActionKind.RECOVER, is_cluster_wide=True),
     _WritingCommand("bookieformat -deleteCookie", ActionKind.DELETE_COOKIE, on_bookie=True),
     _WritingCommand("cookie_create", ActionKind.MAKE_COOKIE),
-    # It writes no more than a file; the next command of every page stores that file as the cookie.
+    # It only writes a file, but the next command on every page stores that file as the cookie.
     _WritingCommand("cookie_generate", ActionKind.MAKE_COOKIE),
     _WritingCommand("cookie_update", ActionKind.MAKE_COOKIE),
     _WritingCommand("updatecookie", ActionKind.MAKE_COOKIE, on_bookie=True),
@@ -81,7 +81,7 @@ def _rule_of(command: str) -> _WritingCommand | None:
 
 
 def kind_of_command(command: str) -> ActionKind | None:
-    """The kind of action that a command of a manual page is; None if it changes nothing.
+    """Return the kind of action of a command from a manual page; None if it changes nothing.
 
     >>> kind_of_command("bookkeeper shell deleteledger -l ID")
     <ActionKind.DELETE_LEDGER: 'delete-ledger'>
@@ -93,7 +93,7 @@ def kind_of_command(command: str) -> ActionKind | None:
 
 
 def is_cluster_wide(command: str) -> bool:
-    """Whether a command has AutoRecovery work on every ledger and bookie.
+    """Return whether a command makes AutoRecovery work on every ledger and bookie.
 
     >>> is_cluster_wide("bookkeeper shell triggeraudit"), is_cluster_wide("bookkeeper shell recover -l 7 a:1")
     (True, False)
@@ -103,16 +103,16 @@ def is_cluster_wide(command: str) -> bool:
 
 
 def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0) -> Permission | None:
-    """Whether a command that writes is permitted on the objects that it is about.
+    """Ask the gate whether a writing command is permitted on its objects.
 
     Args:
-        run: The finished run that it rests on.
-        command: A command of a manual page.
-        blanks: What is known of its words in capitals.
-        scope_id: The scope of the ledger that they name.
+        run: the finished run that the command rests on.
+        command: a command of a manual page.
+        blanks: known values of its words in capitals.
+        scope_id: the scope of the ledger in ``blanks``.
 
     Returns:
-        None if the command changes nothing, or if none of its objects is known: then it stays a template.
+        None if the command changes nothing, or if none of its objects is known, so that it stays a template.
 
     Raises:
         RunError: the table holds is broken.
@@ -121,7 +121,7 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
     if rule is None:
         return None
     if rule.is_cluster_wide:
-        # To switch replication off stops no bookie: holds on stops are of bookies.
+        # Switching replication off stops no bookie, and holds on stops are on bookies.
         is_stop = rule.kind is ActionKind.STOP
         return permit(run, rule.kind, ()) if is_stop else permit_everywhere(run, rule.kind)
     objects = [*_objects(rule, command, blanks, scope_id)]
@@ -131,7 +131,7 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
     if isinstance(answer, Allowed) and rule.closes and run.holds.has_open_ledger(objects):
         return Refused(rule.kind, tuple(objects), why=_FENCES)
     copies_any_ledger = rule.kind is ActionKind.RECOVER and not _NAMES_A_LEDGER.search(command)
-    # It copies ledgers that nobody names: those that are held too.
+    # The command copies ledgers that it does not name, and so held ledgers too.
     if isinstance(answer, Allowed) and copies_any_ledger and (held := run.holds.first_of_ledgers(rule.kind)):
         return Refused(rule.kind, tuple(objects), held)
     return answer
@@ -147,17 +147,18 @@ def _objects(rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int)
 
 
 def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None) -> str:
-    """Put what is known into a command, quoted for a shell.
+    """Fill known values into a command, quoted for a shell.
 
-    A value that cannot be shown leaves its word open: a command with another name in it would be wrong.
+    A value with characters that cannot be shown is not filled in: with any other name the command would be
+    wrong.
 
     Args:
-        command: The template.
-        blanks: What is known of its words in capitals.
-        permission: What the gate answered; None for a command that changes nothing.
+        command: the template.
+        blanks: known values of its words in capitals.
+        permission: the gate's answer; None for a command that changes nothing.
 
     Raises:
-        TypeError: the command writes, and the permission is none, of another kind or on other objects.
+        TypeError: the command writes, and the permission is missing, of another kind or on other objects.
 
     >>> fill_command("bookkeeper shell recover -q BOOKIE", {"BOOKIE": "bk 1;reboot"})
     "bookkeeper shell recover -q 'bk 1;reboot'"
@@ -177,7 +178,7 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
 
 
 def fill_words(command: str, blanks: Blanks) -> str:
-    """Put what is known into any command, as `fill_command`; the caller asked the gate."""
+    """Fill known values into any command, as `fill_command` does; the caller must have asked the gate."""
     words = []
     for word in command.split():
         value = blanks.get(word)
@@ -186,23 +187,23 @@ def fill_words(command: str, blanks: Blanks) -> str:
 
 
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
-    """The command that takes a bookie out.
+    """Return the command that decommissions a bookie.
 
-    Without the flag the local bookie goes, and an id in its place is ignored (pulsar #21607).
+    Without the flag the command takes the local bookie, and ignores an id in its place (pulsar #21607).
     """
     return fill_command(f"{_SHELL}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission)
 
 
 def collect_command(permission: Allowed, url: str) -> str:
-    """The request that has a bookie collect garbage; ``url`` is where its HTTP server takes that."""
+    """Return the request for a garbage collection; ``url`` is its address on the bookie's HTTP server."""
     _require_kind(permission, ActionKind.COLLECT)
     return f"curl -X PUT {shlex.quote(url)}"
 
 
 def compact_command(permission: Allowed, url: str, *, major: bool) -> str:
-    """The request that has a bookie compact; it collects garbage first."""
+    """Return the request for a compaction; the bookie collects garbage first."""
     _require_kind(permission, ActionKind.COMPACT)
-    # Servers before 4.17 fail where one of the two is not in the body.
+    # Servers before 4.17 fail if the body lacks one of the two keys.
     body = json.dumps({"forceMajor": major, "forceMinor": True})
     return f"curl -X PUT -d {shlex.quote(body)} {shlex.quote(url)}"
 

@@ -1,15 +1,14 @@
 """Holds that come from facts instead of findings.
 
-    last known bytes      the only copy that an index shows or may show; copies that no ensemble names
-                          and that may be needed; bytes that no index lists; unread disks while anything is
-                          missing
-    copies that differ    entries past the end of a closed ledger; findings say which payloads differ
-    damaged databases     a start fails on them, or goes on without what lies behind the damage
+    last known bytes      the only copy that an index shows or may show; copies that no ensemble names and
+                          that may be needed; bytes that no index lists; unread disks while data is missing
+    copies that differ    entries past the end of a closed ledger; findings report payloads that differ
+    damaged databases     a start fails on them, or loses the data behind the damage
     unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
     open ledgers          recovery would fence their writers
-    old sources           what was read of a bookie is older than the metadata
+    old sources           the data of a bookie is older than the metadata
 
-Rows of bookies and sources are few and made by the driver; those of ledgers are one query.
+The driver makes the few rows of bookies and sources. One Spark query makes the rows of ledgers.
 """
 
 from __future__ import annotations
@@ -49,12 +48,13 @@ from auditor.tables import Tables
 Row = dict[str, Any]
 
 _TAKES_AWAY = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-"""What takes the copies of a bookie out of reach for good."""
+"""Kinds that put the copies of a bookie out of reach for good."""
 _INTERRUPTS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
-"""What takes them out of reach for a while.
+"""Kinds that put the copies of a bookie out of reach for a while.
 
-Allowed where an entry has one copy because its ledger was written to one bookie at a time: such a bookie
-could otherwise never be restarted. Forbidden where more copies were written and the others are gone.
+They are allowed if an entry has one copy because its ledger was written to one bookie at a time: such a
+bookie could otherwise never be restarted. They are forbidden if more copies were written and the others are
+gone.
 """
 
 
@@ -83,7 +83,7 @@ def _row(
 
 
 def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
-    """Holds on bookies that alone have a known copy, alone serve one, or have open ledgers."""
+    """Yield holds on bookies that alone have a known copy, alone serve one, or have open ledgers."""
     for exposure in exposures:
         name = exposure.bookie_id
         if count := exposure.last_known_possible:
@@ -111,7 +111,7 @@ def _forbidden(degraded: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
-    """Holds on bookies whose disks were not read completely while anything is ``missing``."""
+    """Yield holds on bookies whose disks were not read completely, if anything is ``missing``."""
     if not missing:
         return
     for bookie in tables.roster.bookies:
@@ -122,15 +122,15 @@ def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Ledgers that an owner names, that the metadata lacks, and of which no index has an entry."""
+    """Return ledgers that an owner names, that the metadata lacks, and that no index has."""
     dangling = findings.where((F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR))
     return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
 def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Holds on bookies whose entry logs were not all read and may have the bytes of ``unlocated`` ledgers.
+    """Yield holds on bookies whose unread entry logs may have the bytes of ``unlocated`` ledgers.
 
-    ``unread_logs`` are the bookies with a log that could not be read, of a run that reads logs.
+    ``unread_logs`` are the bookies with an unreadable log, in a run that reads logs.
     """
     if not unlocated:
         return
@@ -147,9 +147,9 @@ def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]
 
 
 def damaged_databases(tables: Tables) -> DataFrame | None:
-    """Bookies of which a RocksDB database is damaged, and the first damage; None if there are none.
+    """Return the bookies with a damaged RocksDB database and the first damage; None if there are none.
 
-    Columns: bookie_id, damage (the file, and what is wrong with it).
+    Columns: bookie_id, damage (the file, and its fault).
     """
     if "unreadable_indexes" in tables.known_empty:
         return None
@@ -159,10 +159,10 @@ def damaged_databases(tables: Tables) -> DataFrame | None:
 
 
 def damaged_database_rows(bookies: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Holds on the start of bookies with a damaged database; ``bookies`` are rows of `damaged_databases`.
+    """Yield holds on the start of bookies with a damaged database, from rows of `damaged_databases`.
 
-    RocksDB opens no database without its MANIFEST or with a table that is missing or cut: the start fails.
-    Of a write-ahead log it drops what lies behind the damage, and the start goes on without it.
+    RocksDB opens no database without its MANIFEST, or with a missing or cut table: the start fails. From a
+    damaged write-ahead log it drops the records behind the damage, and the start goes on without them.
     """
     for bookie in bookies:
         name = bookie["bookie_id"]
@@ -174,9 +174,9 @@ _MAY_BE_LAST = (GcReason.LAST_COPY, GcReason.OTHER_ID, GcReason.MEMBERS_UNKNOWN,
 
 
 def foreign_copies(tables: Tables) -> DataFrame | None:
-    """Copies that no ensemble names and that may be the last ones, counted by bookie; None if there are none.
+    """Count copies that no ensemble names and that may be the last ones, by bookie; None if there are none.
 
-    Columns: bookie_id, count (ledgers), certain (of these, ledgers of which it is proved), first (a ledger).
+    Columns: bookie_id, count (ledgers), certain (the proved ones among them), first (a ledger).
     """
     if "gc_foresight" in tables.known_empty:
         return None
@@ -188,7 +188,7 @@ def foreign_copies(tables: Tables) -> DataFrame | None:
 
 
 def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Holds on bookies with copies that no ensemble names; ``counts`` are rows of `foreign_copies`."""
+    """Yield holds on bookies with copies that no ensemble names, from rows of `foreign_copies`."""
     for bookie in counts:
         certain = bookie["certain"] > 0
         verb = "has" if certain else "may have"
@@ -207,9 +207,9 @@ def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def copies_past_end(tables: Tables) -> DataFrame | None:
-    """Ledgers with entries behind their end, counted by bookie_id as count; None if there are none.
+    """Count ledgers with entries behind their end, by bookie_id; None if there are none.
 
-    Those that a takeover explains do not count: their writers were not told of these entries.
+    Ledgers that a takeover explains do not count: their writers got no acknowledgement of these entries.
     """
     if "past_end" in tables.known_empty:
         return None
@@ -219,7 +219,7 @@ def copies_past_end(tables: Tables) -> DataFrame | None:
 
 
 def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Holds on bookies with entries behind the end of a ledger; ``counts`` are rows of `copies_past_end`."""
+    """Yield holds on bookies with entries behind the end of a ledger, from rows of `copies_past_end`."""
     for bookie in counts:
         ledgers = plural(bookie["count"], "ledger")
         message = f"{bookie['bookie_id']} has entries behind the last entry of {ledgers}"
@@ -228,10 +228,10 @@ def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unindexed_bytes(tables: Tables) -> DataFrame | None:
-    """Bytes that are needed and that no index lists, by bookie_id and log_id; None if no log was read.
+    """Return needed bytes that no index lists, by bookie_id and log_id; None if no log was read.
 
-    Columns besides: bytes, ledgers (how many), and certain. Bytes of a young log are in doubt: the next flush
-    of the index may list them, or the index lost them. A collection leaves the current log alone.
+    Further columns: bytes, ledgers (their number), and certain. Bytes of a young log are uncertain: the next
+    flush of the index may list them, or the index lost them. A collection does not touch the current log.
     """
     if "space" not in tables.frames or "space" in tables.known_empty:
         return None
@@ -248,7 +248,7 @@ def unindexed_bytes(tables: Tables) -> DataFrame | None:
 
 
 def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Holds on entry logs with such bytes, and on their bookies; ``logs`` are rows of `unindexed_bytes`."""
+    """Yield holds on entry logs with such bytes, and on their bookies, from rows of `unindexed_bytes`."""
     of_bookies: dict[str, list[bool]] = {}
     for log in logs:
         name, number, certain = log["bookie_id"], log["log_id"], log["certain"]
@@ -270,7 +270,7 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
-    """A hold on the owners as a source, if no owner store was read."""
+    """Yield a hold on the owners as a source, if no owner store was read."""
     if not owners_read:
         message = "no owner store was read, so that nobody knows which ledgers are in use"
         kinds = (ActionKind.DELETE_LEDGER,)
@@ -281,14 +281,14 @@ def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class OldSource:
-    """A source whose data is older than the metadata: its key, and why in a sentence."""
+    """A source whose data is older than the metadata: its key, and a sentence with the reason."""
 
     key: str
     message: str
 
 
 def old_source_rows(sources: Iterable[OldSource]) -> Iterator[Row]:
-    """Holds on sources that are older than the metadata: nothing dangerous rests on them."""
+    """Yield holds on sources that are older than the metadata; they forbid every dangerous action."""
     for source in sources:
         kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
         yield _row(source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE)
@@ -307,9 +307,10 @@ _UNREACHABLE: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
 
 
 def unreachable_ledgers(tables: Tables) -> DataFrame | None:
-    """Holds on ledgers whose entries only bookies that are down can have; None where no member is down.
+    """Return holds on ledgers with entries that only bookies which are down can have.
 
-    Rows in the columns of a new hold (`auditor.actions.finding_holds.NEW_COLUMNS`).
+    None if no member is down. The columns are those of a new hold
+    (`auditor.actions.finding_holds.NEW_COLUMNS`).
     """
     down = [row["bookie_id"] for row in tables.roster.unregistered]
     if not down or not any(row["registered"] for row in tables.roster.bookies):

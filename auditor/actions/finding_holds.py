@@ -1,7 +1,7 @@
-"""Holds that findings are the reason of, as their checks declare them (`auditor.model.holds.HoldRule`).
+"""Holds that come from findings, as their checks declare them (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings hold too. Findings that are milder than their check's severity do not: what they report
-destroys nothing. On bookies and sources there is one hold for each check, on ledgers one for each ledger.
+Unconfirmed findings hold too. A finding that is milder than its check's severity does not hold, because it
+reports no danger to data. A bookie or source has one hold for each check, a ledger one for each check too.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,19 +21,19 @@ NEW_COLUMNS = tuple(name for name in HOLDS.names if name not in ("first_seen", "
 """Columns of a hold before it is compared with the holds of the earlier run."""
 
 _IDS = {HoldTarget.IDENTITY: "$.ids[*].bookie_id", HoldTarget.COPIES: "$.bookies"}
-"""Where the evidence of a finding lists the bookies that its hold is on."""
+"""JSON paths to the bookies of a hold in the evidence of a finding."""
 
 
 def holds_of_findings(
     findings: DataFrame, changes: DataFrame, tables: Tables, found: Mapping[str, int]
 ) -> list[DataFrame]:
-    """Rows of holds, in `NEW_COLUMNS`, one DataFrame for each kind of target that some finding has.
+    """Return rows of holds in `NEW_COLUMNS`, one DataFrame for each kind of target with findings.
 
     Args:
-        findings: The table findings of the run.
-        changes: Its table changes, which says what is accepted.
-        tables: Its other tables; orphans say who has a ledger that the metadata does not list.
-        found: How many findings there are of each check; checks without any are not asked.
+        findings: the table findings of the run.
+        changes: its table changes, which says which findings are accepted.
+        tables: its other tables; orphans has the bookies with ledgers that the metadata does not list.
+        found: the number of findings of each check; checks without findings are skipped.
     """
     declared = [(check, rule) for check in ALL if found.get(check.id) for rule in check.holds]
     if not declared:
@@ -106,11 +106,11 @@ _OBJECTS = {
     HoldTarget.METADATA: HoldObject.SOURCE,
     HoldTarget.OWNERS: HoldObject.SOURCE,
 }
-"""What a target is; all others are bookies."""
+"""Kind of object of each target; all others are bookies."""
 
 
 def _as_holds(rows: DataFrame, target: HoldTarget, rules: Mapping[str, tuple[Check, HoldRule]]) -> DataFrame:
-    """One hold for each key and check."""
+    """Aggregate findings to one hold for each key and check."""
     # All findings of one key are about the same ledger, where they are about ledgers at all.
     named = [F.first(name).alias(name) for name in LEDGER]
     nothing = [F.lit(None).cast("bigint").alias(name) for name in LEDGER]
@@ -152,5 +152,5 @@ def _by_check(rules: Mapping[str, tuple[Check, HoldRule]], value: Callable[[Hold
 
 
 def union_of(parts: Sequence[DataFrame]) -> DataFrame:
-    """All rows of some DataFrames of one schema; there is at least one."""
+    """Return the union of DataFrames of one schema; there must be at least one."""
     return reduce(lambda some, more: some.unionByName(more), parts)

@@ -1,10 +1,10 @@
-"""The gate: whether the holds of a run, and how old its data is, permit an action.
+"""The gate: decides by the holds of a run and the age of its data whether an action is permitted.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(0, 42)])
 
-Every instruction that a person or a script could follow passes it: plan steps, space steps, the answer of a
-decommissioning and each command that is filled in. What an instruction needs to be made is `Allowed`, and
-nothing but `permit` makes one.
+Every instruction that a person or a script could follow passes the gate: plan steps, space steps, the answer
+of a decommissioning, and each command that is filled in. An instruction needs an `Allowed`, and only the
+functions of this module make one.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_DATA_AGE_MS = 24 * 3_600_000
-"""A dangerous action needs data that is no older than this."""
+"""Largest age of the data for a dangerous action, in ms."""
 
 CHECKS_NAMED = 3
-"""Checks that a refusal names whose holds may be missing."""
+"""Largest number of checks with missing holds that a refusal names."""
 
 CURES: Mapping[ActionKind, frozenset[str]] = {
     ActionKind.REBUILD_INDEX: frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
 }
-"""The reasons of holds that an action ends for the next action of the same procedure.
+"""Reasons of holds that an action removes for the next action of the same procedure.
 
-After its index is rebuilt, a bookie opens its databases, and its collector knows the ledgers.
+After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
 """
 
 
 class HeldRun(Protocol):
-    """What the gate asks of a run."""
+    """The part of a run that the gate uses."""
 
     @property
     def holds(self) -> HoldBook:
-        """The holds of the run."""
+        """Holds of the run."""
         ...
 
 
 @dataclass(frozen=True)
 class HoldsOfRun:
-    """The holds of a run that is still being made."""
+    """Holds of a run that is still being made."""
 
     holds: HoldBook
 
 
 Batches = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
-"""Record batches of a part of a run: its path there, columns, and a filter."""
+"""Function that reads record batches of a part of a run, given its path there, columns, and a filter."""
 
 _COLUMNS = (
     "object", "key", "forbids", "reason", "certain", "first_seen", "lift", "message", "urgency", "accepted",
@@ -81,18 +81,18 @@ _COLUMNS = (
 
 
 class HoldBook:
-    """The holds of one run. Those on ledgers are read when they are asked for, all others once.
+    """Holds of one run; holds on ledgers are read on demand, all others once.
 
     Args:
-        batches: Reads parts of the run.
-        exists: Whether the run has the table holds; a run of an earlier version has not.
-        as_of: The time of the oldest data that the run rests on, ms.
-        has_earlier: Whether an earlier run with holds was found.
-        logs_read: Whether the bookies' entry logs were read.
-        unheld: Kinds of action that checks could forbid whose holds may be missing, each with these checks
+        batches: reads parts of the run.
+        exists: whether the run has the table holds; runs of earlier versions lack it.
+        as_of: the time of the oldest data that the run rests on, ms.
+        has_earlier: whether an earlier run with holds was found.
+        logs_read: whether the bookies' entry logs were read.
+        unheld: kinds of action that may lack holds, each with the checks whose holds may be missing
             (`auditor.checks.configuration.kinds_without_holds`).
-        now: The current time, ms.
-        newest: The time of the newest data that the run rests on, ms; None: that of the oldest.
+        now: the current time, ms.
+        newest: the time of the newest data that the run rests on, ms; None: that of the oldest.
     """
 
     def __init__(
@@ -123,19 +123,19 @@ class HoldBook:
 
     @property
     def is_of_future(self) -> bool:
-        """Whether some data is newer than the current time, so that nobody knows how old it is."""
+        """Whether some data is newer than the current time, so that its age is not known."""
         return self._newest - self.now > MAX_CLOCK_AHEAD_MS
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds but those on ledgers, by object and key. Bounded by bookies and entry logs."""
+        """All holds except those on ledgers, by object and key; bounded by bookies and entry logs."""
         found: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read(ds.field("object") != HoldObject.LEDGER.value):
             found.setdefault((hold.object, hold.key), []).append(hold)
         return found
 
     def of_ledgers(self, keys: Collection[str]) -> dict[str, list[Hold]]:
-        """The holds on these ledgers, by key; one pass over the holds on ledgers."""
+        """Return the holds on these ledgers, by key, in one pass over the holds on ledgers."""
         found: dict[str, list[Hold]] = {}
         if keys and self.exists:
             wanted = pa.array(sorted(keys), pa.string())
@@ -146,23 +146,23 @@ class HoldBook:
         return found
 
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """The first hold on a ledger that forbids a kind of action; empty if there is none."""
+        """Return the first hold on a ledger that forbids a kind of action; empty if there is none."""
         return tuple(islice(self.on_ledgers(kind), 1))
 
     def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """The holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
+        """Return holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
         others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
         return (*others, *self.first_of_ledgers(kind))
 
     def on_ledgers(self, kind: ActionKind) -> Iterator[Hold]:
-        """The holds on ledgers that forbid a kind, as the table has them, batch by batch."""
+        """Yield the holds on ledgers that forbid a kind, in the order of the table, batch by batch."""
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """The ledgers on which a kind of action is forbidden, and ``why``: the first reason of each.
+        """Return the ledgers on which a kind of action is forbidden; ``why`` is the first reason.
 
-        In Arrow, because there may be as many as ledgers.
+        The result is an Arrow table, because it may have as many rows as there are ledgers.
         """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
@@ -177,7 +177,7 @@ class HoldBook:
         return grouped.rename_columns({"why_min": "why"})
 
     def of(self, objects: Iterable[ActionObject]) -> Iterator[Hold]:
-        """The holds on some objects."""
+        """Yield the holds on these objects."""
         ledgers = []
         for object in objects:
             if object.kind is HoldObject.LEDGER:
@@ -188,10 +188,10 @@ class HoldBook:
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Of these ledgers, by key, those that the run proved closed and unowned.
+        """Return those of these ledgers, by key, that the run proved closed and unowned.
 
-        The proof is a confirmed ``ledger-unowned`` of a closed ledger, which rests on every owner store and
-        on two runs a rollover apart. A ledger without a finding may well be owned.
+        The proof is a confirmed ``ledger-unowned`` of a closed ledger. It rests on every owner store, and on
+        two runs that are a rollover apart. A ledger without a finding may have an owner.
         """
         proved: set[str] = set()
         if keys and self.exists:
@@ -206,7 +206,7 @@ class HoldBook:
         return frozenset(proved)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
-        """Whether one of the ledgers among these objects is open, so that a writer may have it."""
+        """Return whether a ledger among these objects is open, so that it may have a writer."""
         keys = {object.key for object in objects if object.kind is HoldObject.LEDGER}
         if not keys:
             return False
@@ -232,7 +232,7 @@ _UNPROVED = (
 
 
 def _is_deletable(evidence: Mapping[str, Any]) -> bool:
-    """Whether a confirmed ``ledger-unowned`` proves that its ledger may go."""
+    """Return whether a confirmed ``ledger-unowned`` proves that its ledger may be deleted."""
     return (
         bool(evidence.get("owners_complete"))
         and bool(evidence.get("seen_before"))
@@ -261,7 +261,7 @@ _FACT_RANK = {str(reason): rank for rank, reason in enumerate(FactReason)}
 
 
 def by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
-    """Sort holds: the most urgent first, certain ones before doubt, findings before facts."""
+    """Sort holds: the most urgent first, certain before uncertain ones, findings before facts."""
 
     def importance(hold: Hold) -> tuple[object, ...]:
         rank = _FACT_RANK.get(hold.reason, -1)
@@ -273,13 +273,14 @@ def by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
 def permit(
     run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], after: Allowed | None = None
 ) -> Allowed | Refused:
-    """Whether an action on some objects is permitted.
+    """Decide whether an action on these objects is permitted.
 
     Args:
-        run: The finished run that the action rests on.
-        kind: What is to be done.
-        objects: To what; the sources that it rests on are added.
-        after: The action before it in the same procedure, on the same objects. It ends some holds (`CURES`).
+        run: the finished run that the action rests on.
+        kind: the kind of action.
+        objects: the objects of the action; the gate adds the sources that it rests on.
+        after: the action before it in the same procedure, on the same objects. It removes some holds
+            (`CURES`).
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -292,13 +293,14 @@ def permit(
 
 
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
-    """Whether an action that is done to the whole cluster is permitted: no hold on anything may forbid it.
+    """Decide whether an action on the whole cluster is permitted: no hold on any object may forbid it.
 
-    What AutoRecovery copies, and from which bookie, nobody chooses: one ledger that is held is enough.
+    Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. One held ledger is
+    therefore enough to refuse the action.
 
     Args:
-        run: The finished run that the action rests on.
-        kind: What is to be done.
+        run: the finished run that the action rests on.
+        kind: the kind of action.
 
     Raises:
         RunError: the table holds is broken.
@@ -317,17 +319,18 @@ def permit_ledgers(
     ledgers: Sequence[ActionObject],
     after: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
-    """Whether an action that is taken ledger by ledger is permitted, of which of them.
+    """Decide for each ledger whether an action that is taken ledger by ledger is permitted.
 
     Args:
-        run: The finished run that the action rests on.
-        kind: What is to be done.
-        objects: What all of it is done to, such as a bookie.
-        ledgers: To which ledgers.
-        after: As for `permit`.
+        run: the finished run that the action rests on.
+        kind: the kind of action.
+        objects: the objects of every part of the action, such as a bookie.
+        ledgers: the ledgers.
+        after: as in `permit`.
 
     Returns:
-        The permitted part, None if nothing is; and a refusal for all, or one for each ledger that is held.
+        The permitted part, None if nothing is permitted; and one refusal for all, or one for each held
+            ledger.
     """
     book = run.holds
     cured = _cured(after, objects)
@@ -355,14 +358,14 @@ def permit_ledgers(
 
 
 def _cured(after: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Reasons of holds on these objects that the action before ends; none if it is not on all of them."""
+    """Return the reasons of holds that the previous action removes; none if it lacks one of the objects."""
     if after is None or not {*objects} <= {*after.objects}:
         return frozenset()
     return CURES.get(after.kind, frozenset())
 
 
 def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]) -> frozenset[ActionObject]:
-    """The ledgers among these objects that must not be deleted for want of a proof; none of another kind."""
+    """Return the ledgers among these objects that lack the proof for a deletion; none for other kinds."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledgers = {object for object in objects if object.kind is HoldObject.LEDGER}
@@ -371,9 +374,9 @@ def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject])
 
 
 def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
-    """Why nothing of this kind can rest on the run at all; None if it can."""
+    """Return why the run supports no action of this kind at all; None if it does."""
     if not book.exists and kind is not ActionKind.WAIT:
-        return RunUnfit.NO_HOLDS  # a start can destroy data too, and nobody looked for what forbids it
+        return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in book.unheld:
         return RunUnfit.CHECKS_NOT_RUN
     if kind not in DANGEROUS:
@@ -390,7 +393,7 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
 
 
 def _why_unfit(book: HoldBook, kind: ActionKind, unfit: RunUnfit) -> str:
-    """Why nothing of this kind can rest on the run, with the names of checks that are missing."""
+    """Return the reason with the names of the checks that are missing."""
     if unfit is not RunUnfit.CHECKS_NOT_RUN:
         return unfit.sentence
     return f"{unfit.sentence} ({first_names(book.unheld[kind], CHECKS_NAMED)})"

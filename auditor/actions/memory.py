@@ -1,12 +1,12 @@
-"""The memory of holds: a hold of the earlier run stays until this run has seen what lifts it.
+"""Memory of holds: a hold of the earlier run stays until this run has seen its lifting condition.
 
-    finding-gone     no finding of the check is `unseen` in the table changes for this object, or milder there
-                     only because less was looked at
+    finding-gone     the table changes has no `unseen` finding of the check for this object, and none that is
+                     milder only because less was read
     fact-gone        the object was read completely: for a bookie its whole index, for a ledger the metadata
     data-elsewhere   the bookie was read completely, and every ledger on it has all its copies elsewhere
 
-What an option alone shows (entry logs, answers of bookies, further stores of owners) is not gone because a
-later run was not given that option (`auditor.actions.run_inputs`).
+Some facts are only seen with an option (entry logs, answers of bookies, further stores of owners). They are
+not gone because a later run lacked the option (`auditor.actions.run_inputs`).
 
 A hold that this run makes again keeps the time at which it was first seen.
 """
@@ -34,27 +34,27 @@ _OF_REGISTRATIONS = (
     FactReason.NO_MEMBER_REGISTERED,
     FactReason.COPIES_ON_DOWN_BOOKIES,
 )
-"""Facts that rest on who is registered."""
+"""Facts that rest on registrations."""
 _KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
 """Facts that make data on a bookie needed."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What this run looked at, as far as lifting a hold depends on it.
+    """Parts of the cluster that this run read, as far as lifting a hold depends on it.
 
     Args:
-        metadata_whole: No part of the metadata was left out.
-        registrations_whole: All cookies and registrations were seen.
-        bookies_read: Bookies whose index and journal tail were read to the end.
-        needed: Bookies that this run holds because data on them is needed.
-        anything_missing: An entry or the metadata of a ledger is missing, or may be.
-        unseen: Pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
-        found: Checks that found something in this run.
-        lost_reasons: Reasons of holds that the earlier run could see and this one could not.
-        lost_carried: The same of holds that the earlier run carried on from any run before it.
-        unread_logs: Bookies and entry logs, by the keys of holds, with bytes that this run could not read.
-        unread_records: Bookies with copies of ledgers whose records could not be decoded; None: all could.
+        metadata_whole: no part of the metadata was left out.
+        registrations_whole: all cookies and registrations were read.
+        bookies_read: bookies whose index and journal tail were read to the end.
+        needed: bookies that this run holds because data on them is needed.
+        anything_missing: an entry or the metadata of a ledger is missing, or may be.
+        unseen: pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
+        found: checks with findings in this run.
+        lost_reasons: reasons of holds that the earlier run could see and this one could not.
+        lost_carried: the same for holds that the earlier run carried on from any run before it.
+        unread_logs: bookies and entry logs, by the keys of holds, with bytes that this run could not read.
+        unread_records: bookies with copies of ledgers whose records could not be decoded; None: all could.
     """
 
     metadata_whole: bool
@@ -71,10 +71,11 @@ class Seen:
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Check, bookie and ledger of findings of an earlier run that this one did not look for as well.
+    """Return check, bookie and ledger of earlier findings that this run did not look for equally well.
 
-    One that is found as a milder stage of the same trouble, only because less was read, is among them under
-    the id of each stage: entry-lost is below-ack-quorum once a bookie that lacks the entry cannot be read.
+    A finding may appear as a milder stage of the same trouble, only because less was read. The result has it
+    under the id of each stage. Example: entry-lost becomes below-ack-quorum if a bookie that lacks the entry
+    cannot be read.
     """
     rank, known = ranks(), ranks("known_severity")
     milder = (rank > known) | ((rank == known) & (F.col("missing") < F.col("known_missing")))
@@ -85,21 +86,21 @@ def unseen_findings(changes: DataFrame) -> DataFrame:
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
-    """The bookies whose index and journal tail were read to the end."""
+    """Return the bookies whose index and journal tail were read to the end."""
     tails = (TailRead.READ, TailRead.STOPPED)
     rows = (row for row in tables.roster.bookies if row["read"] == BookieRead.READ and row["tail"] in tails)
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """The bookies that holds from facts keep because data on them is needed."""
+    """Return the bookies with holds from facts that make their data needed."""
     return frozenset(str(row["key"]) for row in facts if row["reason"] in _KEEP_DATA)
 
 
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
-    """Bookies with copies of ledgers that do not name them and that may lack copies elsewhere: bookie_id.
+    """Return bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
 
-    Returns None if no bookie has such copies. Their data is needed even if it is not the last copy.
+    None if no bookie has such copies. Their data is needed even if it is not the last copy.
     """
     if "over_replicated" in tables.known_empty:
         return None
@@ -111,20 +112,20 @@ _ON_COOKIES = tuple(
     check.id
     for check in ALL
     if check.holds and GROUP_OF[check.id] == "identity"
-    # That a cookie is there, and that it cannot be read, even such a cookie shows.
+    # An unreadable cookie still shows that it exists, and that it is unreadable.
     if check.id not in ("cookie-missing", "cookie-unreadable")
 )
-"""Checks that compare what cookies say: of one that cannot be read they find nothing."""
+"""Checks that compare the contents of cookies, and so find nothing on an unreadable cookie."""
 
 
 def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
-    """Return checks and bookies of which a cookie could not be read, by rows of `Roster.every_cookie`."""
+    """Return pairs of check and bookie with an unreadable cookie, from rows of `Roster.every_cookie`."""
     damaged = {row["bookie_id"] for row in cookies if row["damage"] is not None}
     return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Ledgers of which some copy is unknown, and whether (``unread_record``) all of them are."""
+    """Return ledgers with an unknown copy; ``unread_record`` says whether all their copies are unknown."""
     unread = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_unknown = F.col("class") != F.col("potential_class")
     unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
@@ -132,7 +133,7 @@ def undecided_ledgers(tables: Tables) -> DataFrame:
 
 
 def ledgers_with_unread_record(tables: Tables) -> DataFrame:
-    """Ledgers whose record is there and could not be decoded: their columns of a key."""
+    """Return the key columns of ledgers whose record exists and could not be decoded."""
     is_unread = F.col("ledger_id").isNotNull() & F.coalesce("undecidable", F.lit(False))
     return tables.ledgers.where(is_unread).select(*LEDGER).distinct()
 
@@ -145,15 +146,15 @@ def with_memory(
     now: int,
     undecided: DataFrame | None = None,
 ) -> DataFrame:
-    """The holds of this run and those of the earlier one that nothing has lifted, in the columns of `HOLDS`.
+    """Return this run's holds and the earlier run's holds that nothing has lifted, in the columns of `HOLDS`.
 
     Args:
-        holds: Rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
-        earlier: The table holds of the earlier run; None if there is no earlier run that has one.
-        changes: The table changes of this run.
-        seen: What this run looked at.
-        now: When the findings of this run were complete, ms.
-        undecided: Ledgers of which this run does not know every copy (`undecided_ledgers`); None: none.
+        holds: rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
+        earlier: the table holds of the earlier run; None if no earlier run has one.
+        changes: the table changes of this run.
+        seen: the parts of the cluster that this run read.
+        now: when the findings of this run were complete, ms.
+        undecided: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
     if earlier is None:
         rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
@@ -171,7 +172,7 @@ def with_memory(
     else:
         gone = gone.join(undecided, [*LEDGER], "left")
     gone = gone.where(~_is_lifted(seen))
-    # Nobody accepts what was not looked for: what was accepted then may have become worse.
+    # An acceptance ends if the finding was not looked for again: it may have become worse.
     carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
     return again.select(*HOLDS.names).unionByName(carried.select(*HOLDS.names))
 
@@ -195,7 +196,7 @@ def _is_lifted(seen: Seen) -> Column:
     nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
     fact_gone = (
         F.when(of_bytes & _among(seen.unread_logs), False)
-        # That a registered member has the entries again is not known while its copy is not.
+        # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
@@ -207,9 +208,9 @@ def _is_lifted(seen: Seen) -> Column:
             F.col("object") == HoldObject.ENTRY_LOG,
             _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
         )
-        # Whose last copy it is, and whose ledger is open, the metadata says.
+        # The metadata decides which copies are the last, and which ledgers are open.
         .when(is_bookie, bookie_read & ~of_unread_record & F.lit(seen.metadata_whole))
-        # What was read of a bookie is as old as it was until all of the bookie is read again.
+        # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
             _among([bookie_source(name) for name in seen.bookies_read]),
@@ -222,7 +223,7 @@ def _is_lifted(seen: Seen) -> Column:
         .when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
         .when(F.col("lift") == Lift.FACT_GONE, fact_gone)
         .when(F.col("lift") == Lift.DATA_ELSEWHERE, elsewhere)
-        .otherwise(F.lit(False))  # a later version's condition, which this one does not know
+        .otherwise(F.lit(False))  # a condition of a later version of the program
     )
 
 
@@ -232,17 +233,17 @@ _ON_COPIES = frozenset(
     for rule in check.holds
     if rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
 )
-"""Checks that hold bookies for what these have, or lack, of the ledger that a finding is about."""
+"""Checks that hold bookies for their copies of a finding's ledger, or for copies that they lack."""
 
 
 def _is_of_unread_copy(seen: Seen) -> Column:
-    """Whether a bookie is held for its copy by a check that still finds something, and was not read again."""
+    """Return whether a check with findings holds a bookie for its copy, and the bookie was not read again."""
     on_copies = _among(_ON_COPIES & seen.found, F.col("reason"))
     return (F.col("object") == HoldObject.BOOKIE) & on_copies & ~_among(seen.bookies_read)
 
 
 def _is_lost(seen: Seen) -> Column:
-    """Whether this run could not see the reason of a hold, as it was given fewer options."""
+    """Return whether this run could not see the reason of a hold, because it had fewer options."""
     reason = F.col("reason")
     carried = F.col("carried") & _among(seen.lost_carried, reason)
     return _among(seen.lost_reasons, reason) | carried
@@ -254,7 +255,7 @@ def _among(names: Collection[str], column: Column | None = None) -> Column:
 
 
 def _finding_unseen(seen: Seen) -> Column:
-    """Whether a finding of this check was not looked for again, on this bookie or on none in particular."""
+    """Return whether a finding of this check was not looked for again, on this bookie or without a bookie."""
     anywhere = {id for id, bookie in seen.unseen if bookie is None}
     pairs = {f"{id}\0{bookie}" for id, bookie in seen.unseen if bookie is not None}
     of_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)

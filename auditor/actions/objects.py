@@ -1,4 +1,4 @@
-"""What actions are taken on: bookies, ledgers and entry logs; and the sources that each kind rests on."""
+"""Objects of actions: bookies, ledgers and entry logs; and the sources that each kind of action rests on."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,12 +16,12 @@ __all__ = ["ActionObject", "bookie", "ledger", "rests_on", "source"]
 
 
 def bookie(bookie_id: str) -> ActionObject:
-    """A bookie."""
+    """Return a bookie as the object of an action."""
     return ActionObject(HoldObject.BOOKIE, bookie_id)
 
 
 def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
-    """A ledger.
+    """Return a ledger as the object of an action.
 
     >>> ledger(42).key
     '0/42'
@@ -30,7 +30,7 @@ def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
 
 
 def source(key: str) -> ActionObject:
-    """A source, by one of the keys of `auditor.model.holds`."""
+    """Return a source as the object of an action, by one of the keys of `auditor.model.holds`."""
     return ActionObject(HoldObject.SOURCE, key)
 
 
@@ -44,11 +44,11 @@ _RESTS_ON = {
     ActionKind.MAKE_COOKIE: (METADATA_SOURCE,),
     ActionKind.DELETE_LEDGER: (METADATA_SOURCE, OWNERS_SOURCE),
 }
-"""The sources besides bookies whose completeness an action takes for granted."""
+"""Sources other than bookies that must be complete for a kind of action."""
 
 
 def rests_on(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
-    """The sources that an action on some objects rests on."""
+    """Yield the sources that an action on these objects rests on."""
     for key in _RESTS_ON.get(kind, ()):
         yield source(key)
     for object in objects:

@@ -1,7 +1,7 @@
-"""Procedures of plan steps: which commands are typed for which kind of action, in order.
+"""Procedures of plan steps: the commands for each kind of action, in order.
 
-A procedure is filled in with the names of objects only for who has the gate's permission for this kind and
-these objects. What each command does and risks stands in the manual pages of checks.
+A procedure is only filled in with the names of objects if the gate permits this kind on these objects. The
+manual pages of checks describe the effect and the risk of each command.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from auditor.model.plan import CommandRole, PlanCommand
 LOOK, SAVE, HAND, DO, UNDO = CommandRole
 _SHELL = "bookkeeper shell "
 MAX_PATHS_SHOWN = 20
-"""Damaged index files that one step names."""
+"""Largest number of damaged index files that one step names."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """One command of the shell, as a manual page has it, and options that follow it."""
+    """One command of the shell, as on a manual page, and the options that follow it."""
 
     role: CommandRole
     text: str
@@ -36,17 +36,17 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """What a person types for one kind of action, in order; words in capitals are filled in."""
+    """Commands that a person types for one kind of action, in order; words in capitals are filled in."""
 
     kind: ActionKind
     lines: tuple[CommandLine, ...]
 
     def filled(self, allowed: Allowed, blanks: Mapping[str, str]) -> tuple[PlanCommand, ...]:
-        """Return its commands with names of objects put in.
+        """Return the commands with the names of objects filled in.
 
         Args:
-            allowed: The gate's permission for this kind and for each object in ``blanks``.
-            blanks: What stands for words in capitals, such as BOOKIE (several with commas between) and ID.
+            allowed: the gate's permission for this kind and for each object in ``blanks``.
+            blanks: values of words in capitals, such as BOOKIE (several with commas between) and ID.
 
         Raises:
             ValueError: the permission is for another kind, or not for all of these objects.
@@ -76,7 +76,7 @@ MAKE_COOKIE_WITH_INDEXES = Procedure(
         *MAKE_COOKIE.lines[1:],
     ),
 )
-"""The same where indexDirectories is configured."""
+"""The same procedure for bookies with indexDirectories."""
 DELETE_COOKIE = _procedure(
     ActionKind.DELETE_COOKIE,
     (SAVE, "cookie_get BOOKIE"),
@@ -107,15 +107,15 @@ REBUILD_LEDGERS_INDEX = _procedure(
 REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO, "rebuild-db-ledger-locations-index"))
 
 REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain check mark-unreadable)"
-"""How copying that was asked for is held back."""
+"""Advice for holding back copies that were already requested."""
 
 
 _BY_HAND = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
-"""How words for what no command does begin; the bookie's id follows."""
+"""Beginnings of instructions without a command; the bookie's id follows."""
 
 
 def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
-    """The kind of action that words of `stop_bookie` or `start_bookie` are, and on which bookie; else None.
+    """Return kind and bookie of an instruction of `stop_bookie` or `start_bookie`; None for other texts.
 
     >>> kind_by_hand("start bk1:3181")
     (<ActionKind.START: 'start'>, 'bk1:3181')
@@ -125,33 +125,36 @@ def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
 
 
 def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
-    """Stop a bookie."""
+    """Return the instruction to stop a bookie."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
     return PlanCommand(HAND, f"{_BY_HAND[ActionKind.STOP]}{bookie_id}", why, "load")
 
 
 def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
-    """Start a bookie."""
+    """Return the instruction to start a bookie."""
     require_permission(allowed, ActionKind.START, bookie(bookie_id))
     return PlanCommand(HAND, f"{_BY_HAND[ActionKind.START]}{bookie_id}", "serves its copies again", "none")
 
 
 def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
-    """Write lines into the configuration of a bookie that is being stopped."""
+    """Return the instruction to set lines in the configuration of a bookie that is being stopped."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
     words = f"set {' and '.join(settings)} in its configuration"
     return PlanCommand(HAND, words, "its collector then deletes none of it", "writes")
 
 
 def exchange_disks(allowed: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
-    """Put directories back where they belong, while the bookies are stopped."""
+    """Return the instruction to put directories back in their places, while the bookies are stopped."""
     require_permission(allowed, ActionKind.STOP, *map(bookie, bookies))
     words = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
     return PlanCommand(HAND, words, "each bookie has its own data again", "writes")
 
 
 def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]) -> PlanCommand:
-    """Move index files with a damaged header away: the shell fails while one is in place."""
+    """Return the instruction to move damaged index files away.
+
+    The shell fails while an index file with a damaged header is in place.
+    """
     require_permission(allowed, ActionKind.REBUILD_INDEX, bookie(bookie_id))
     names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     more = len(paths) - MAX_PATHS_SHOWN
@@ -185,5 +188,5 @@ def _filled(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
 
 @cache
 def _manual() -> dict[str, Command]:
-    """Every command of a check's page, by its text."""
+    """Return every command of a check's manual page, by its text."""
     return {command.text: command for check in ALL for command in check.commands}

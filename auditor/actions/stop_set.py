@@ -1,7 +1,7 @@
-"""Bookies that one list of instructions stops: asked together, because holds know each bookie alone.
+"""Bookies that one list of instructions stops; they are judged together, as a hold knows only one.
 
-Each of two bookies may stop while the other one serves the same entries. Both may not. Which bookies alone
-serve an entry together, the run's ledgers show (`auditor.simulate.exposure.find_joint_holders`).
+Each of two bookies may stop while the other one serves the same entries, but not both. The run's ledgers show
+which bookies alone serve an entry together (`auditor.simulate.exposure.find_joint_holders`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Sequence
 from auditor.model.amounts import first_names
 
 DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
-"""Findings of bookies whose next collection deletes what is needed: they stop, or collect nothing."""
+"""Checks on bookies whose next collection deletes needed data; these bookies stop, or collect nothing."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
-"""A year, ms, before the first collection after a start, and before each one after that."""
+"""Settings that delay the first collection after a start, and each later one, by a year (in ms)."""
 
 _NAMED = 5
-"""Bookies that a sentence names."""
+"""Largest number of bookies in a sentence."""
 
 
 def why_last_of_set(holders: Sequence[str]) -> str:
@@ -29,11 +29,11 @@ def why_last_of_set(holders: Sequence[str]) -> str:
 
 
 class StopSet:
-    """The bookies that stop so far, and with whom one more of them would be the last.
+    """Bookies that stop so far; tells whether a further stop leaves an entry without a server.
 
     Args:
-        joint_holders: Sets of two or more bookies that alone serve an entry together; None if there are too
-            many to list: then any two may be such a set.
+        joint_holders: sets of two or more bookies that alone serve an entry together. None if there are too
+            many to list; any two may then be such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
@@ -43,7 +43,7 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the bookies that alone serve an entry together, if these stop too; empty if none do.
+        """Return the bookies that alone serve an entry together, if these stop too; empty if there are none.
 
         >>> stops = StopSet([("a:1", "b:1")])
         >>> stops.last_holders("a:1")
@@ -63,5 +63,5 @@ class StopSet:
         return tuple(sorted({name for holders in last for name in holders}))
 
     def add(self, *bookies: str) -> None:
-        """Count these among those that stop."""
+        """Add bookies to those that stop."""
         self.stopping.update(bookies)

@@ -1,1 +1,1 @@
-"""The conductor of an audit: it and the packages named in the house test run Spark actions."""
+"""Stages of an audit. This package and those named in the house test run Spark actions."""

@@ -1,22 +1,23 @@
-"""One audit, from sources to report.
+"""The stages of one audit, from sources to report.
 
     M0       all metadata, with the version of each ledger
-    I        every bookie's index; where that is asked for, what bookies say themselves
-    join     what should be held and what is, in one form; only unequal pairs go on
-    witness  on a live store, the bookies are asked for what seems to be missing
+    I        every bookie's index and, if requested, the bookies' own listings
+    join     expected and held entries in one form; only unequal pairs go on
+    witness  on a live store, the bookies are asked for entries that seem to be missing
     M1       all metadata again (a saved store: the same scan stands for both)
-    check    every check asks its question of the tables
-    confirm  what did not stand still between the scans is no more than suspect; what two runs see is sure
-    compare  with the run before: new, worse, fixed, or not looked at any more; suppressions
+    check    every check queries the tables
+    confirm  a finding about a ledger that changed between the scans stays suspect; one of two runs is
+        confirmed
+    compare  with the run before: new, worse, fixed, or no longer looked at; suppressions
     report   full counts, bounded samples, coverage, verdict
 
-The order matters. A ledger's metadata exists before its first entry is written, and goes before its data
-does: so what is on a disk and not in the metadata read afterwards can only have been deleted.
+The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
+data. A ledger on a disk that the metadata read afterwards lacks can therefore only have been deleted.
 
-Whether an audit is small must be known before Java starts. An audit of some ten thousand ledgers runs nearly
-all of the code of Java a few times only, to plan queries. Its second compiler and a collector with threads of
-its own take a quarter of all processor time, for nothing. So it is taken from the size of what was saved, or
-asked of the running store: a few hundred reads at most, whatever its size.
+The size of an audit must be known before Java starts. An audit of some ten thousand ledgers runs most Java
+code only a few times, to plan queries. The second compiler and a collector with its own threads take a
+quarter of the processor time without gain. The size is taken from the saved files, or asked of the running
+store with a few hundred reads at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -89,14 +90,17 @@ from auditor.spark.tasks import background_thread, run_errors
 from auditor.spark.types import SparkSession
 
 SMALL_BYTES = 8 << 20
-"""Of saved metadata: some 12,000 ledgers of a dump, 30,000 of a snapshot, ten times that in a packed file."""
+"""Largest saved metadata of a small audit, in bytes.
+
+That is some 12,000 ledgers of a dump, 30,000 of a snapshot, and ten times that in a packed file.
+"""
 
 SMALL_LEDGERS = 30_000
-"""Of a running store."""
+"""Largest number of ledgers in a running store for a small audit."""
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Whether the metadata is small; False where that cannot be seen.
+    """Return whether the metadata is small. False if its size cannot be seen.
 
     Raises:
         UsageError, StoreError: a running store does not answer, or has another layout than the URI says.
@@ -123,10 +127,10 @@ def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
 
 
 class Audit:
-    """Audit a cluster: read its metadata and its bookies' indexes, compare, and say what is wrong.
+    """An audit of a cluster. It compares the metadata with the bookies' indexes and reports faults.
 
     ``metadata`` is a metadata URI, ``bookies`` the ``--bookies`` sources, ``out`` the run directory to make.
-    Without sources only the metadata is looked at; whatever needs an index is unknown then.
+    Without sources only the metadata is audited. Everything that needs an index is unknown then.
 
     >>> audit = Audit("dump:///saved/metadata.jsonl", ["/mnt/bookies"], "/runs/today")
     >>> audit.options.samples
@@ -146,11 +150,11 @@ class Audit:
         self.options = options or AuditOptions()
 
     def run(self, spark: SparkSession | None = None, progress: Progress | None = None) -> Report:
-        """Run the audit and return its report; everything else lies in the run directory.
+        """Run the audit and return its report. All other results are in the run directory.
 
         Raises:
-            UsageError: a source or option that is invalid, a run directory that is taken, or another
-                run of this cluster that is already running.
+            UsageError: a source or option is invalid, the run directory is taken, or another run of this
+                cluster is already running.
             StoreError: the metadata could not be read.
         """
         started, uri = now_ms(), self._check_request()
@@ -164,7 +168,7 @@ class Audit:
         return report
 
     def _conduct(self, source: MetadataSource, started: int, configuration: CheckConfiguration) -> Audited:
-        """All stages but the report, in their order."""
+        """Run all stages but the report, in order."""
         landing, options = source.landing, self.options
         earlier = find_earlier_run(options.since, landing, source.cluster)
         watch_ledgers(source)
@@ -223,7 +227,7 @@ class Audit:
         )  # fmt: skip
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
-        """Read and land metadata only; returns how many rows each table got.
+        """Read and write metadata only. Returns the number of rows by table.
 
         Raises: as `run`.
         """
@@ -238,7 +242,7 @@ class Audit:
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
-        """Say what is invalid before a session costs five seconds; the URI is taken apart here only."""
+        """Check all options before a session costs five seconds. Return the parsed URI."""
         uri = parse_metadata_uri(self.metadata)
         read_access(credentials_file(self.options.credentials))
         check_suppressions(self.options)

@@ -1,4 +1,4 @@
-"""What ``--bookie-conf`` says of clients: whether they look for bookies at what these registered."""
+"""Client settings in ``--bookie-conf``: whether clients resolve bookie ids from registrations."""
 
 from auditor.audit.placement_scan import read_properties
 from auditor.errors import UsageError
@@ -6,7 +6,7 @@ from auditor.model.bookie_conf import resolves_ids
 
 
 def read_resolver_flag(path: str | None) -> bool:
-    """Return whether clients resolve ids, by a bookie's configuration file; True without one.
+    """Return whether clients resolve ids, by a bookie's configuration file. True without a file.
 
     Raises:
         UsageError: no such file, no properties, or a flag that is neither true nor false.

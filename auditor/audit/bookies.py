@@ -1,7 +1,6 @@
-"""Who the bookies are, whom ensembles name and whose each directory is; and in the end how far each was read.
+"""The bookies of a cluster, the owner of each directory, and how far each bookie was read.
 
-The former is decided before anything of a bookie is read. The rows of the tables bookies and starts have the
-latter.
+Bookies and owners are known before bookie data is read. The tables ``bookies`` and ``starts`` get the rest.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClusterBookies:
-    """The bookies of a cluster, and where their data is.
+    """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources, ``rpc`` whether bookies may be asked themselves. ``members``
-    are the rows of the table members by id: who is in ensembles. ``registered`` are modes at the first scan.
-    ``attributed`` says whose each directory is, ``settled`` the same with collected ones taken out.
-    ``tail_parts`` is what of the journals is to be read, from the marks as they were now.
+    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether bookies may be asked themselves.
+    ``members`` are the rows of the table ``members`` by id: the bookies in ensembles. ``registered`` are the
+    modes at the first scan. ``attributed`` has the owner of each directory, and ``settled`` the same without
+    collected ones. ``tail_parts`` are the parts of journals to read, from the marks at that time.
     """
 
     sources: tuple[str, ...]
@@ -64,39 +63,39 @@ class ClusterBookies:
 
     @property
     def replicas(self) -> int:
-        """How many copies of ledgers, whole or in part, the metadata puts on bookies."""
+        """Return the number of copies of ledgers, whole or in part, that the metadata puts on bookies."""
         return sum(row["replicas"] for row in self.members.values())
 
     @property
     def attribution(self) -> Attribution:
-        """Whose the directories on disk are."""
+        """Return the owners of the directories on disk."""
         return self.settled.attribution
 
     @property
     def foreign(self) -> list[str]:
-        """Bookies whose directories all carry another cluster's instance id."""
+        """Return bookies whose directories all carry another cluster's instance id."""
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
     def unseen(self, bookie_id: str) -> bool:
-        """Whether no directory and no collection shows anything of a bookie's index."""
+        """Return whether no directory and no collection shows any of a bookie's index."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
 
     def read_whole(self, bookie_id: str) -> bool:
-        """Whether a bookie's directories and collections show all of its index."""
+        """Return whether a bookie's directories and collections show all of its index."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is not None and bookie.read == BookieRead.READ
 
     def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
-        """The same without collections, by path, that turned out to be damaged, and why."""
+        """Return the bookies without ``damaged`` collections, a mapping from path to reason."""
         collected = without_collections(self.collected, damaged)
         return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
 
 
 def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
-    """Look where bookies' data is, and whose it is.
+    """Find the places of the bookies' data, and the owner of each.
 
-    Directories are listed now, after M0, and the marks of journals are those of now: before the indexes.
+    Directories are listed after M0. The marks of journals are read before the indexes.
     """
     landing.progress.stage("directories")
     kinds = split_sources(sources)
@@ -119,17 +118,17 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 
 def _members(landing: Landing) -> DataFrame:
-    """Who is in ensembles: one row per bookie. What the server would refuse as an id is not a bookie."""
+    """Return the bookies in ensembles, one row each. Ids that the server would refuse are left out."""
     # The indexes, which are still to come, are as large at least.
     tasks = landing.tasks_of(2 * landing.size("tables/ledgers"))
     return landing.land("members", lambda: members(tasks, landing.files("ledgers")))
 
 
 def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
-    """How far each bookie that holds or should hold something was read.
+    """Return how far each bookie was read that holds or should hold an entry.
 
-    ``answer_gaps`` are the bookies that were asked for everything, over the wire, and why one could not
-    answer whole.
+    ``answer_gaps`` are the bookies that were asked for everything over the wire. Each has the reason why its
+    listing is incomplete, or None.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
@@ -149,7 +148,7 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Rows of the table bookies: every id that anything names; ``answer_gaps`` as for `bookie_states`."""
+    """Return the rows of the table ``bookies``: all known ids. ``answer_gaps`` as for `bookie_states`."""
     # As many as bookies were ever lost.
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}
@@ -169,7 +168,7 @@ def bookie_rows(
 def start_rows(
     indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
 ) -> list[dict[str, Any]]:
-    """Rows of the table starts: what each bookie would say if it were started now.
+    """Return the rows of the table ``starts``: the result of each bookie's start check now.
 
     ``conf_path`` is the file of ``--bookie-conf``.
     """
@@ -226,7 +225,7 @@ def _row(
 
 
 def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
-    """How the index of each bookie is kept that has rows of one kind alone.
+    """Return the index storage of each bookie whose rows have only one kind.
 
     >>> rest = (0, None, True, True, 1)
     >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))

@@ -1,13 +1,10 @@
-"""What an audit says of time: the runs before it, what has changed since, and what is suppressed or accepted.
+"""Comparison of an audit with earlier runs, and with the suppressions file.
 
-    previous   the newest one: changes are beside it, and it confirms what both have seen
-    hour_ago   the newest one that ended an hour or more before the first scan: orphans that it had already
-               outlasted a collection. Only a live store has them deleted meanwhile
+    previous   the newest earlier run. Changes are relative to it, and it confirms findings seen in both
+    hour_ago   the newest run that ended an hour before the first scan: a garbage collection came since
 
-Both are chosen once: a resumed run keeps to them. A bookie that never comes back, or an index that stays
-damaged, leaves the same replicas undecided every night. Once the finding that says so is suppressed, with a
-reason and a last day, those replicas are accepted: they stay undecided, and the report keeps saying so, but
-they do not make the exit code 3.
+Both are chosen once, also for a resumed run. Replicas that suppressed findings explain stay undecided in the
+report, but do not make the exit code 3.
 """
 
 from collections import Counter
@@ -64,14 +61,14 @@ from auditor.tables.orphans import COLLECTED_WITHIN_MS
 from auditor.tables.scans import scan_ids
 
 REFUSALS_SHOWN = 20
-"""A report names so many entries of the suppressions file that could not accept a finding."""
+"""Largest number of refused suppression entries that a report names."""
 
 _COUNTED = ("change", "urgency", "severity", "id", "confidence", "suppression", "bookie_id")
 
 
 @dataclass(frozen=True)
 class RunChanges:
-    """The table changes, which has landed, counted: what of it goes into a report."""
+    """The table ``changes`` of a run, and the counts of its rows that a report contains."""
 
     counts: tuple[FindingCount, ...]
     previous: RunSummary | None
@@ -85,7 +82,7 @@ class RunChanges:
     lost_carried: frozenset[str] = frozenset()  # and those that saw less than in any run before
 
     def change_counts(self) -> Changes | None:
-        """How many findings changed how; None where there is no run before."""
+        """Return the number of findings by kind of change. Returns None if there is no earlier run."""
         if self.previous is None:
             return None
         counts: Counter[str] = Counter()
@@ -103,8 +100,7 @@ class RunChanges:
         )
 
     def tally(self) -> list[Tally]:
-        """How many findings of each urgency, severity, id and confidence, in the order of reports; new and
-        worse are those beside an earlier run that nothing suppresses."""
+        """Return the number of findings by urgency, severity, id and confidence, in report order."""
         tallies: dict[tuple[str, str, str, str], Tally] = {}
         for count in self.found():
             key = count.urgency, count.severity, count.id, count.confidence
@@ -122,11 +118,11 @@ class RunChanges:
         return [tallies[key] for key in ordered]
 
     def found(self) -> list[FindingCount]:
-        """The counts of what this run found."""
+        """Return the counts of findings that this run found."""
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
-        """What was not compared, and what the suppressions name and cannot accept."""
+        """Return remarks about runs that were not compared and suppressions that were refused."""
         remarks = [remark_with_reason(RemarkKind.NOT_COMPARED, note) for note in self.notes]
         if self.refused:
             losses = plural(self.refused, "finding")
@@ -135,7 +131,7 @@ class RunChanges:
         return remarks
 
     def suppressions(self) -> list[Suppression]:
-        """The entries of the suppressions file, and how many findings each suppresses."""
+        """Return the entries of the suppressions file, each with its number of suppressed findings."""
         counts: Counter[int | None] = Counter()
         for count in self.counts:
             counts[count.suppression] += count.findings
@@ -162,12 +158,16 @@ def compare_with_previous(
     not_run: Collection[str] = (),
     inputs: RunInputs | None = None,
 ) -> RunChanges:
-    """Land the table changes. ``holes``: something of the metadata could not be read, or leaves ids in
-    doubt; ``finish_time`` in ms. ``not_run`` are the checks that were left out, or that saw nothing.
-    ``inputs`` is what the run was given to read; None: as much as any run before.
+    """Write the table ``changes``.
+
+    Args:
+        holes: Whether some metadata could not be read, or leaves ledger ids in doubt.
+        finish_time: When the findings were complete, in ms.
+        not_run: Ids of the checks that did not run or had no input.
+        inputs: What the run was given to read. None means as much as any earlier run.
 
     Raises:
-        UsageError: the suppressions file, or a baseline that it names, is not what it should be.
+        UsageError: the suppressions file, or a baseline that it names, is invalid.
     """
     finished: int = landing.pin_fact("finished", finish_time)
     lost, lost_carried = find_lost_inputs(landing.run, previous.run, inputs)
@@ -207,19 +207,19 @@ def compare_with_previous(
 
 
 def check_suppressions(options: AuditOptions) -> None:
-    """Raise `UsageError` for what can be said of the suppressions file before an audit begins."""
+    """Raise `UsageError` if the suppressions file or a baseline is invalid, before the audit starts."""
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
             _open_baseline(path, options, None)
 
 
 def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
-    """The runs that entries which have not expired name."""
+    """Return the baseline runs named by entries that have not expired."""
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """A baseline's run; where ``cluster`` is known, of that."""
+    """Open the run of a baseline. Raise `UsageError` if it is of another cluster than ``cluster``."""
     where = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
@@ -257,44 +257,44 @@ OWNERSHIP = "tables/ownership"
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of a cluster that the run which is made rests on; see above."""
+    """The earlier runs of the same cluster that an audit uses."""
 
     previous: Previous
     hour_ago: RunSummary | None
     siblings: RunsBeside
 
     def orphans(self, landing: Landing) -> DataFrame | None:
-        """The orphans of the run an hour ago; None where there is no such run."""
+        """Return the table ``orphans`` of the run an hour ago. Returns None if there is no such run."""
         if self.hour_ago is None:
             return None
         return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
     def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
-        """The ids that the newest run listed from ``since`` to ``scan_time``, ms; None: no run did."""
+        """Return the ids that the newest run listed from ``since`` to ``scan_time``, in ms, or None."""
         newest = self._newest_with("tables/ledgers", scan_time)
         is_recent = newest is not None and newest.scan_time >= since
         run = _first_choice(landing, "ledgers_before", newest if is_recent else None)
         return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
-        """The newest run that looked at the store by ``scan_time``, ms, and has its ledgers; chosen once."""
+        """Return the newest run scanned by ``scan_time``, ms, that has the table ``ledgers``. Chosen once."""
         return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
     def with_table(self, landing: Landing, name: str, scan_time: int) -> RunSummary | None:
-        """The newest run that looked at the store by ``scan_time``, ms, and has a table; chosen once."""
+        """Return the newest run scanned by ``scan_time``, ms, that has the table ``name``. Chosen once."""
         return _first_choice(landing, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
     def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
-        """A table of the newest run that looked at the store by ``scan_time``, ms; chosen once."""
+        """Return the table ``name`` of the newest run scanned by ``scan_time``, ms. Chosen once."""
         run = self.with_table(landing, name, scan_time)
         return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
-        """The newest run that looked at the store by ``scan_time``, ms, and read owners; chosen once."""
+        """Return the newest run scanned by ``scan_time``, ms, that read owners. Chosen once."""
         return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
 
     def of_future(self, time: int) -> bool:
-        """Whether a run beside this one ended after ``time``, ms: its holds are not carried on."""
+        """Return whether a run ended after ``time``, ms. Its holds are not carried over."""
         return bool(self.siblings.notes_of_future(time))
 
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -302,7 +302,7 @@ class RunsBefore:
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
-        """Findings that have landed, with those confirmed that the previous run has seen too."""
+        """Return the findings, with those confirmed that the previous run also found."""
         run = self.previous.run
         if (
             run is None
@@ -317,7 +317,7 @@ class RunsBefore:
 
 
 def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
-    """Choose the earlier runs beside the run that is made; ``scan_time`` is that of its first scan, ms."""
+    """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
     siblings = runs_beside(landing.run.path, cluster, renew_index=True)
     newest = siblings.newest(time := now_ms())
     notes = siblings.notes_of_future(time)
@@ -329,7 +329,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
-    """The run that was chosen first: ``run``, or what the same run chose before it was interrupted."""
+    """Return the run chosen first: ``run``, or the choice made before this run was interrupted."""
     path = landing.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -353,16 +353,16 @@ EXPLAINING = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""The checks that say why something is undecided: a suppression of any other accepts no gap."""
+"""Checks that explain why something is undecided. Suppressing any other check accepts no gap."""
 
 NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
 
 def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
-    """What suppressed findings explain of the bookies, ledgers and replicas that are not decided.
+    """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
 
-    A finding about a ledger explains that ledger (on its bookie, where it names one); one about a bookie
-    alone all that is unknown there. A ledger is accepted where each of its unknown copies is.
+    A finding about a ledger explains it, on its bookie if it names one. A finding about a bookie alone
+    explains all that is unknown there. A ledger is accepted if each of its unknown copies is.
     """
     if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
         return NOTHING_ACCEPTED
@@ -388,7 +388,7 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
 
 
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
-    """Every replica of which something is unknown, and whether that is accepted."""
+    """Return every replica with unknown entries, and whether it is accepted."""
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
     replicas = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     on_ledgers = about.groupBy(*LEDGER).agg(

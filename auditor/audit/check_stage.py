@@ -1,7 +1,7 @@
-"""Every check asks its question of the tables: a run's findings, confirmed, named, landed; and their causes.
+"""The checks of a run: their findings, confirmed and with fingerprints, and the causes of findings.
 
-What did not stand still between the two scans is no more than suspect; what an earlier run saw too is sure.
-Causes are claimed of what checks say of bookies, then counted over all findings.
+A finding about a ledger that changed between the scans stays suspect. A finding of two runs is confirmed.
+Causes are derived from findings about bookies, then counted over all findings.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,7 +24,7 @@ from auditor.tables import Tables
 
 
 def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
-    """The causes that findings about bookies prove; what is collected is bounded by bookies.
+    """Return the causes that findings about bookies prove. The collected rows are bounded by bookies.
 
     ``findings`` are all of the run, before they have their columns ``cause`` and ``fingerprint``.
     """
@@ -34,7 +34,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """In how many findings about copies each bookie surely lacks entries, by the place of the ledger."""
+    """Return the number of findings of missing copies by bookie and directory of the ledger."""
     if tables.known_empty.issuperset(id.replace("-", "_") for id in COPIES):
         return {}
     of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
@@ -50,7 +50,7 @@ def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
-    """What follows from each cause, the most urgent first; a cause of nothing is none."""
+    """Return the consequences of each cause, the most urgent first. Causes without findings are left out."""
     if not claims:
         return []
     counted = findings.where("cause is not null").groupBy("cause", "urgency", "severity", "id").count()
@@ -79,13 +79,13 @@ def _place(count: CauseCount) -> tuple[int, int, int, str]:
 
 
 SMALL_TABLES_STAGE = "checks"
-"""The stage at which the checks of small tables are asked, all groups of them in two queries."""
+"""Stage name of the checks of small tables. Two queries run all groups of them."""
 
 
 def run_checks(
     landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Ask all checks but those ``not_run``, and land the table findings; return it and its causes."""
+    """Run all checks but those ``not_run``, and write the table ``findings``. Return it and its causes."""
     unsorted = _rows_of_checks(landing, tables, not_run)
     claims = claim_causes(unsorted, tables)
 
@@ -100,10 +100,10 @@ def run_checks(
 
 
 def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:
-    """What all checks say that run; landed before it is sorted, for a sort looks at its input twice.
+    """Write the rows of all checks, before they are sorted, because a sort reads its input twice.
 
-    Each group of checks of large tables lands by itself: whenever a part of a query ends, Spark plans all
-    the rest of it anew, and for one query of all checks that takes longer than the checks.
+    Each group of checks of large tables is written separately. Spark plans the rest of a query anew whenever
+    a part ends. For one query of all checks that takes longer than the checks.
     """
 
     def of(table_checks: Sequence[TableCheck]) -> DataFrame:

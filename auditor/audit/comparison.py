@@ -1,18 +1,17 @@
-"""The comparison of both sides, with what bookies say themselves, and what that makes of each ledger.
+"""Comparison of the metadata with the bookies' indexes and own listings, and the state of each ledger.
 
-It needs the first scan only, and comes before the second, so that a ledger that is deleted while its bookies
-are asked is seen to have moved.
+It needs only the first scan, and runs before the second one. A ledger deleted while bookies are asked is
+then seen as moved.
 
-Where ``--bookies rpc:`` was given, bookies are asked before that for what they have: last of all sources, and
-least. One that no directory and no collection shows is asked for every ledger of which it may hold an entry.
-One that they do show is asked only for the ledgers in which they differ from the metadata: a second look,
-which sees what a bookie has not yet written to its index. Nobody is asked what ledgers it has: the protocol
-cannot.
+With ``--bookies rpc:`` bookies are asked for their listings first. A bookie without a readable directory or
+collection is asked about every ledger of which it may hold an entry. A bookie with one is asked only about
+ledgers where it differs from the metadata. That shows entries that it has not yet written to its index. No
+bookie is asked which ledgers it has: the protocol has no such request.
 
-The witness comes after: before anything is called lost on a live cluster, the bookies themselves are asked.
-What is asked, and what answers change, is `auditor.tables.rejudgement`; the table ``witness`` has every
-answer. Where no ledger lacks a copy, none is in limbo or outside its place, and no listing has more than a
-disk, nobody is asked.
+Witness reads come last: on a live cluster, bookies are asked before anything is called lost.
+`auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
+answer. No bookie is asked if no ledger lacks a copy, none is in limbo or misplaced, and no listing has more
+than its disk.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,18 +56,18 @@ from auditor.tables.rows_of_ledgers import OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 
 BOOKIES_NAMED = 5
-"""So many bookies that were not heard a report names."""
+"""Largest number of silent bookies that a report names."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """What bookies said: the table witness, and the options that it was made with; None: nobody was asked."""
+    """The witness reads: the table ``witness``, or None if no bookie was asked, and the ``reads`` limit."""
 
     rows: DataFrame | None
     reads: int
 
     def summary(self) -> tuple[int, list[Remark]]:
-        """How many reads were sent, and what a reader of the report should know of them."""
+        """Return the number of reads sent, and remarks about them for the report."""
         if self.rows is None:
             return 0, []
         unknown, refused = (
@@ -114,7 +113,7 @@ class Witness:
 
 
 def rpc_limits(options: AuditOptions) -> StoreOptions:
-    """How hard one bookie may be asked."""
+    """Return the rate and concurrency limits for requests to one bookie."""
     return StoreOptions(
         rate_limit=options.bookie_rate_limit,
         in_flight=options.bookie_in_flight,
@@ -132,9 +131,9 @@ def judge_with_witness(
     by_index: Callable[[], DataFrame],
     options: AuditOptions,
 ) -> tuple[DataFrame, Witness]:
-    """Land the table judged, and the table witness where bookies were asked.
+    """Write the table ``judged``, and the table ``witness`` if bookies are asked.
 
-    ``by_index`` makes the table judged from the indexes alone, ``pairs`` is the table unequal.
+    ``by_index`` makes the table ``judged`` from the indexes alone. ``pairs`` is the table ``unequal``.
     """
     askable = _askable(first, bookies) if options.witness == "yes" else []
     if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
@@ -170,9 +169,9 @@ def judge_with_witness(
 
 
 def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
-    """The bookies that can be asked: registered in a live store, named by an ensemble, and this cluster's.
+    """Return the bookies that can be asked: registered in a live store, in an ensemble, of this cluster.
 
-    Nobody, in an audit of metadata alone: without an index nothing seems to be missing.
+    Empty in an audit of metadata alone: without an index no copy seems to be missing.
     """
     if not first.source.live or not bookies.sources:
         return []
@@ -181,16 +180,16 @@ def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
 
 @dataclass(frozen=True)
 class BookieAnswers:
-    """The table ``answers``, and the bookies that were asked for everything: why one could not say it all."""
+    """The table ``answers``, and the bookies asked for everything, each with why it could not list all."""
 
     rows: DataFrame
     bookies: Mapping[str, str | None]
 
 
 class SideComparison(NamedTuple):
-    """The tables unequal and judged, and what they rest on: how far each bookie was read, and the witness.
+    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness.
 
-    ``ledgers`` and ``indexes`` have at least the rows that the unequal pairs are of.
+    ``ledgers`` and ``indexes`` have at least the rows of the unequal pairs.
     """
 
     unequal: DataFrame
@@ -204,10 +203,10 @@ class SideComparison(NamedTuple):
 def query_bookies(
     landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
-    """Ask the registered bookies that ensembles name, where ``rpc:`` is a source; None where it is not.
+    """Ask the registered bookies in ensembles for their listings. Returns None if ``rpc:`` is no source.
 
-    ``indexes`` is what files show of them. An answer counts as of its own time, so that no write cache hides
-    an entry from it.
+    ``indexes`` has what files show of them. An answer counts as of its own time, because a bookie answers
+    from its write cache too.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
@@ -240,10 +239,10 @@ def compare_sides(
     options: AuditOptions,
     has_gone: bool = False,
 ) -> SideComparison:
-    """Compare both sides and judge what differs, with the word of the bookies.
+    """Compare both sides, judge the differing pairs, and ask the bookies about them.
 
-    ``answers`` is None where no bookie was asked for what it has. ``has_gone`` says that the table
-    gone_entries has rows.
+    ``answers`` is None if no bookie was asked for a listing. ``has_gone`` is whether the table
+    ``gone_entries`` has rows.
     """
     states = bookie_states(indexes, answers.bookies if answers else {})
     if has_gone:
@@ -265,7 +264,7 @@ def compare_sides(
 
 
 def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
-    """The states, with bookies that were stopped when their store was read, if it lists any that run."""
+    """Return the states, marking bookies that were stopped when a store with registrations was read."""
     running = registered_modes(registrations(first.nodes))
     if not running and not first.source.live:
         return dict(states)
@@ -283,7 +282,7 @@ def _compare(
     with_answers: bool = False,
     has_gone: bool = False,
 ) -> DataFrame | pa.Table:
-    """The pairs of a ledger and a bookie in which expected and held differ, of tables that have landed."""
+    """Return the pairs of ledger and bookie whose expected and held entries differ, from written tables."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = landing.files
     accounts = [
@@ -320,9 +319,9 @@ def _compare(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable: Sequence[str]
 ) -> list[str]:
-    """Leave out bookies that refuse reads and whose journals say all: they are judged as without a witness.
+    """Return the askable bookies, without those that refuse reads but whose journals were fully read.
 
-    Runs a query.
+    Those are judged without a witness. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}

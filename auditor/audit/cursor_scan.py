@@ -1,9 +1,9 @@
-"""The compacted ledgers that only entries of cursors' ledgers name.
+"""The compacted ledgers that only entries of cursor ledgers name.
 
-While a topic is loaded, its compaction cursor keeps positions, and the id of the compacted ledger, in entries
-of a ledger of its own; the znode is older. Of saved metadata, whose bookies do not move, that entry is read:
-where every member of its ensemble was read completely, with its journal, and no journal has a later entry of
-it. Everything else stays unknown. Of the entry nothing is kept but the id.
+While a topic is loaded, its compaction cursor keeps positions and the compacted ledger's id in entries of
+its own ledger. The znode is older. With saved metadata, whose bookies do not change, that entry is read.
+Every member of its ensemble must have been read completely with its journal, and no journal may have a later
+entry. Everything else stays unknown. Only the id is kept of the entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,13 +22,15 @@ from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 
 CURSORS_LIMIT = 1000
-"""So many cursors' ledgers are looked at in one audit; with more of them the rest stays unknown."""
+"""Largest number of cursor ledgers read in one audit. The rest stays unknown."""
 
 COMPACTIONS = "path string, found boolean, compacted bigint"
 
 
 class Compaction(NamedTuple):
-    """The compacted ledger that a cursor's newest entry names, by the cursor's path; None: it names none."""
+    """The compacted ledger named by a cursor's newest entry, with the cursor's path. None if it
+    names none.
+    """
 
     path: str
     compacted: int | None
@@ -45,7 +47,7 @@ class _Copy:
 
 
 def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
-    """What the newest entries of compaction cursors' ledgers name, as far as that is sure."""
+    """Return the compacted ledgers named by the newest cursor entries, as far as that is certain."""
     if first.source.live:
         return []  # the cursor may have moved on while it was read
     own = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
@@ -76,7 +78,7 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Rows of owners in which these references stand as the entries have them, and are not stale."""
+    """Return the owner rows with these references resolved and no longer stale."""
     if not compactions:
         return owners
     rows = [(compaction.path, True, compaction.compacted) for compaction in compactions]
@@ -107,7 +109,7 @@ def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
 
 
 def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
-    """The last entry of each ledger that a journal has beside an index."""
+    """Return the last entry of each ledger in the journals."""
     if indexes.tails.rows is None:
         return {}
     of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
@@ -118,13 +120,13 @@ def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last(groups: bytes | None) -> int:
-    """The last entry of a set; -1 of the empty one."""
+    """Return the last entry of a set. -1 if it is empty."""
     runs = groups_of(groups)
     return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
 
 
 def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
-    """Each cursor's ledger, all members of its ensembles, and its digest type."""
+    """Yield each cursor's ledger, with all members of its ensembles and its digest type."""
     of_cursors = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )
@@ -141,7 +143,7 @@ def _read_whole(indexes: Indexes, name: str) -> bool:
 
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
-    """Where each bookie's entry logs may lie."""
+    """Return the directories of each bookie that may have entry logs."""
     directories: dict[str, list[str]] = {}
     for directory in bookies.attribution.directories:
         if directory.owner is not None:
@@ -152,7 +154,7 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 def _first_body(
     newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
-    """The entry from the first bookie that can show it; None where none can."""
+    """Return the entry from the first bookie that can show it. None if none can."""
     for copy in newest:
         try:
             location = find_location(copy.index, copy.storage, id, copy.last)

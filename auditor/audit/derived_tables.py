@@ -1,6 +1,6 @@
-"""All that is known, with the second scan: the tables that checks ask.
+"""The tables that checks query, made from both scans, the indexes and the comparison.
 
-What is made of large tables is landed here once; what most clusters have nothing of is not asked at all.
+Each is written once. A table that is empty in most clusters is not computed there.
 """
 
 from collections import Counter
@@ -63,10 +63,10 @@ from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 
 def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
-    """Put together all that tells who a bookie is, and say which ids are one: two tables of a run.
+    """Write the tables ``identities`` and ``identity_edges``: which bookie ids belong to one bookie.
 
-    The tables bookies, registrations, cookies and directories have landed: they are as small as the cluster
-    has bookies. So are the pairs of bookies that share ledgers, which are collected.
+    The tables ``bookies``, ``registrations``, ``cookies`` and ``directories`` are read back: they have a few
+    rows per bookie. The pairs of bookies that share ledgers are as few, and are collected.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -91,9 +91,11 @@ def derive_tables(
     placement: Placement,
     settings: CheckSettings,
 ) -> Tables:
-    """Land what checks ask, and put it together; the tables of entry logs come later, if at all.
+    """Write the tables that checks query, and return them. Tables of entry logs are added later.
 
-    ``answers`` is None where no bookie was asked for what it has, ``ownership`` where there are no owners.
+    Args:
+        answers: The bookies' own listings. None if no bookie was asked.
+        ownership: The table ``ownership``. None if there are no owners.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -169,13 +171,13 @@ IN_NEED = frozenset(
         "orphans",
     }
 )
-"""Parts whose rows may need bytes from a disk that nobody read."""
+"""Table parts whose rows may need bytes from a disk that was not read."""
 
 
 def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
-    """``tables`` that know which parts have no row, and whether a disk that nobody read may be needed.
+    """Return ``tables`` with their empty parts, and with whether an unread disk may be needed.
 
-    ``has_gaps``: something of the metadata could not be read, or leaves ids open.
+    ``has_gaps`` is whether some metadata could not be read, or leaves ledger ids in doubt.
     """
     tables = replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
     cluster = tables.cluster
@@ -186,7 +188,7 @@ def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
 
 
 def with_declared(landing: Landing, tables: Tables) -> Tables:
-    """``tables`` with those that `TABLES` says how to make, where what they are made of is there."""
+    """Return ``tables`` with the tables that `TABLES` declares, if their inputs are there."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
             make = partial(table.make, *(tables.frames[name] for name in table.of))
@@ -208,7 +210,7 @@ def _parts_without_rows(tables: Tables) -> frozenset[str]:
 
 
 class OrphanTables(NamedTuple):
-    """The table orphans, and those that are made of it; and how far the id generators are."""
+    """The table ``orphans``, the tables made from it, and the positions of the id generators."""
 
     orphans: DataFrame
     holdings: DataFrame
@@ -272,7 +274,7 @@ def _land_orphans(
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
-    """With fewer orphans than this no guard needs to know which were listed lately."""
+    """Return the number of orphans below which no guard needs the recently listed ledgers."""
     default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
@@ -285,7 +287,10 @@ def _land_contents(
     bookies: DataFrame,
     counts: DataFrame,
 ) -> None:
-    """Land whose each directory's content looks to be, of bookies that differ from the metadata."""
+    """Write the table ``contents``: to which bookie the content of a directory seems to belong.
+
+    It has the bookies that differ from the metadata.
+    """
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
     directories = landing.rows("directories", rows, DIRECTORIES)
 
@@ -303,7 +308,7 @@ def _land_contents(
 
 
 def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Bookies with one directory that may have an index, and those with several."""
+    """Return the bookies with one directory that may have an index, and those with several."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
     with_one = [name for name in owners if number[name] == 1]
@@ -345,7 +350,7 @@ def _cluster_facts(
 
 
 def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
-    """The tables that no check needs to be asked of; ``bookies`` are the rows of that table."""
+    """Return the tables that are known to be empty. ``bookies`` are the rows of that table."""
     empty = {*landing.empty, *(OPTIONAL - landing.landed.keys())}  # until they were read
     if "marks" in empty:
         empty |= {"locks", "empty_directories"}  # which are made of it

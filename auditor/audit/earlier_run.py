@@ -1,21 +1,21 @@
-"""An earlier run of the same cluster, and what of it may be taken again instead of being read (``--since``).
+"""Reuse of unchanged rows of an earlier run of the same cluster (``--since``).
 
-What is taken is only what surely reads the same today: index files and databases whose stamps are unchanged
-(`auditor.sources.bookies.earlier_rows`), on bookies whose directories are; and of a running etcd the ledgers
-that have not changed since (`auditor.sources.metadata.etcd.pinned_etcd`). Everything else is read, all other
-metadata too; so a run that may take nothing is a full one, and says why.
+Only data that is certain to read the same is reused. These are index files and databases with unchanged
+stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged directories. With a running etcd
+these are also unchanged ledgers (`auditor.sources.metadata.etcd.pinned_etcd`). Everything else is read
+again, including all other metadata. A run that may reuse nothing reads all, and says why.
 
-A run notes of itself in its manifest what a later one must know to tell that:
+A run notes in its manifest what a later run needs to decide this:
 
     "reusable": {"version", "schemas",
                  "availability": {"began", "files": {name: size},
                                   "bookies": {id: {"index_time", "directories"}}},
                  "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
-``began`` is when its scan of indexes began (ms), ``directories`` are the bookie's as the tasks were told of
-them, ``files`` those of the table's directory, so that one that is lost or cut is noticed. ``ledgers`` is
-there where they were read from a running etcd: ``history`` is a `History` with the revision of the table,
-``notes`` say why ledgers were not taken from the run before. Bounded by the number of bookies and of tasks.
+``began`` is the start of its index scan, in ms. ``directories`` are the bookie's, as its tasks got them.
+``files`` are those of the table's directory: they show whether one is lost or truncated. ``ledgers`` exists
+if they were read from a running etcd. ``history`` is a `History` with the revision of the table. ``notes``
+say why ledgers were not reused from the run before. The size is bounded by the number of bookies and tasks.
 """
 
 import hashlib
@@ -50,25 +50,25 @@ REUSABLE = "reusable"
 
 
 def writer() -> dict[str, Any]:
-    """By what a table was written: the program's version, and a digest of its tables' columns."""
+    """Return the writer of a table: the program's version, and a digest of its tables' columns."""
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
 def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
-    """Note of which bookies' directories the table availability is going to be read, unless it is there."""
+    """Note the bookies' directories from which the table ``availability`` will be read, unless it exists."""
     if not landing.run.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
         _note(landing, "availability", {"began": now_ms(), "bookies": read})
 
 
 def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
-    """Note at which moment of which etcd the table ledgers is going to be read; None: that is not known."""
+    """Note the etcd and its revision from which ``ledgers`` will be read. ``history`` is None if unknown."""
     moment = None if history is None else list(history)
     _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """What must not have changed of a bookie, but for ``index_time``, which may have gone on."""
+    """Return the facts that must not change for reuse of a bookie. Only ``index_time`` may advance."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -76,20 +76,20 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 
 def note_files(landing: Landing, table: str = "availability") -> None:
-    """Note the files of a table of which something was noted, and which has landed."""
+    """Note the files of a written table, if facts about it were noted."""
     facts = reusable_facts(landing, table)
     if facts and "files" not in facts:
         _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
 
 
 def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
-    """What this run has noted of a table; nothing where it has not."""
+    """Return the facts that this run noted about a table, or an empty dict."""
     facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
 
 def files_of(table: str) -> dict[str, int]:
-    """The Parquet files of a table by name, and their sizes.
+    """Return the Parquet files of a table by name, with their sizes in bytes.
 
     Raises:
         RunError: there is no such directory, or it cannot be listed.
@@ -116,7 +116,7 @@ _FILES_AT_ONCE = 16
 
 
 class _File(NamedTuple):
-    """A file of the table availability, and which bookies' rows it can have."""
+    """A file of the table ``availability``, and the range of bookie ids in it. None is unbounded."""
 
     name: str
     lowest: str | None
@@ -127,9 +127,9 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """Parts of the indexes that know where their earlier rows are, as far as these may be taken.
+    """Parts of the indexes, with the files of their earlier rows if these may be reused.
 
-    ``takes`` is whether any may be; ``notes`` say why others may not.
+    ``takes`` is whether any may be. ``notes`` say why others may not.
     """
 
     parts: Sequence[IndexPart]
@@ -139,9 +139,10 @@ class IndexPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """The run at ``path``, None: all is read; ``notes`` say why nothing of it is ``usable``.
+    """The earlier run at ``path`` for reuse. None if all is read.
 
-    ``facts`` is what its manifest notes of itself (`auditor.audit.earlier_run`).
+    ``facts`` are the reuse facts in its manifest (`auditor.audit.earlier_run`). ``notes`` say why it is not
+    ``usable``.
     """
 
     path: str | None
@@ -151,11 +152,11 @@ class EarlierRun:
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """Return the name of its directory."""
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """What of these parts of the indexes may be taken from the run."""
+        """Return these parts of the indexes, with the rows that may be reused from the run."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -182,7 +183,7 @@ class EarlierRun:
         return IndexPlan(planned, True, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
-        """Read all of these parts, for a reason that the report has."""
+        """Return these parts with none of them reused. The report shows the reason ``why``."""
         return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
@@ -196,7 +197,7 @@ class EarlierRun:
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, history)
 
     def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
-        """What the report says of it; ``notes`` are those of the scans."""
+        """Return the reuse facts for the report. ``notes`` are those of the scans."""
         if self.path is None:
             return None
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
@@ -231,16 +232,17 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
 
 
 def check_since(option: str | None) -> None:
-    """Refuse a name that is not a finished run, before anything is started.
+    """Raise an error if ``option`` is not a finished run, before anything is started.
 
-    Raises: RunError, as `auditor.runs.reader.RunReader`.
+    Raises:
+        RunError: as `auditor.runs.reader.RunReader`.
     """
     if option not in (None, LAST):
         RunReader(option)
 
 
 def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
-    """The earlier run that ``option`` means for the run that is made; a resumed one keeps to its choice.
+    """Return the earlier run that ``option`` selects for this run. A resumed run keeps its choice.
 
     Raises:
         UsageError: that run is of another cluster.
@@ -275,9 +277,10 @@ def _unusable(path: str, why: str) -> EarlierRun:
 
 
 def _last(out: str, cluster: Cluster) -> str | None:
-    """The newest run of the cluster beside ``out`` with whole tables, complete or not; else a complete one.
+    """Return the newest run beside ``out`` with whole tables, or else the newest complete one.
 
-    What could not be read then has no earlier rows, and is read now.
+    A run with whole tables may be incomplete. Data that it could not read has no earlier rows, and is read
+    now.
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
@@ -289,7 +292,7 @@ def _last(out: str, cluster: Cluster) -> str | None:
 
 
 def _tables_whole(path: str) -> bool:
-    """Whether a run that this version wrote still has the tables that may be taken of it, as they were."""
+    """Return whether this version wrote the run, and its reusable tables are unchanged."""
     try:
         facts = RunDirectory(path).read_manifest().get(REUSABLE, {})
         if {name: facts.get(name) for name in writer()} != writer():
@@ -301,7 +304,7 @@ def _tables_whole(path: str) -> bool:
 
 
 def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) -> str | None:
-    """Why nothing of a bookie may be taken, or None."""
+    """Return why no index of a bookie may be reused. None if it may be."""
     if not bookie.index_directories:
         return None  # nothing to read
     if then is None:
@@ -316,7 +319,7 @@ def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) 
 
 
 def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
-    """The files of a table, if they are all there and as they were written.
+    """Return the files of a table, if all are there and unchanged.
 
     Raises:
         RunError: they are not, or one of them cannot be opened.
@@ -332,7 +335,7 @@ def _check_files(table: str, noted: Mapping[str, int]) -> None:
 
 
 def _file(table: str, name: str) -> _File:
-    """Find the first and the last bookie of a file by its column: Arrow aborts on damaged statistics."""
+    """Find the first and the last bookie of a file from its column. Arrow aborts on damaged statistics."""
     lowest: list[str] = []
     highest: list[str] = []
     with open_earlier_file(table, name, SCHEMA) as file:

@@ -1,8 +1,8 @@
-"""The entry logs of an audit (``--entry-logs``): read after the indexes, from disks and from collections.
+"""Read of the entry logs (``--entry-logs``) after the indexes, from disks and from collections.
 
-Where the indexes point is read before the logs: what collection moves in between is then seen in the log that
-it was moved to. A collection has all of it that was made with --entry-logs too. With
-``--deep`` sampled entries are held to their digests, and to each other.
+Index locations are read before the logs. Entries that compaction moves in between are then found in their
+new log. A collection made with --entry-logs has all of it too. With ``--deep`` sampled entries are compared
+with their digests and with each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,23 +65,23 @@ def whole_entries(
     ledger_directories: Mapping[str, Sequence[str]],
     options: AuditOptions,
 ) -> DataFrame:
-    """The sampled entries of these parts of indexes, read when the frame is."""
+    """Return a frame of the sampled entries of these index parts. They are read when the frame is."""
     sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
     read = WholeEntryReader(indexes, ledger_directories, sample, credentials_file(options.credentials))
     return PartTable.of(spark, WHOLE_ENTRIES, read, indexes).frame()
 
 
 def entries_whole(tables: Tables) -> dict[str, int]:
-    """How many entries were read completely, as an operation of the run; none where it did not look deep."""
+    """Return the number of entries read completely, as an operation. Empty without --deep."""
     if "digests" not in tables.frames:
         return {}
     return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
 def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:
-    """How many entries were checked, and how many were not, with the reasons.
+    """Return remarks on the number of entries checked, and on those not checked, with reasons.
 
-    ``collected`` are bookies that a collection shows, which has no entries.
+    ``collected`` are bookies whose index is in a collection, which has no entries.
     """
     counts = {
         (row["state"], row["reason"]): row["entries"]
@@ -128,9 +128,9 @@ class EntryLogScan(NamedTuple):
 def read_entry_logs(
     landing: Landing, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
-    """Read where the indexes point, the logs, and what lies beside them; None where nobody asked for it.
+    """Read the index locations, the logs and the files beside them. Returns None without --entry-logs.
 
-    What an index has of ``ledgers`` in a log that is not there is read a second time, after all else.
+    Index entries of ``ledgers`` in a log that is not there are read a second time, after all else.
     """
     if not options.entry_logs:
         return None
@@ -174,7 +174,9 @@ def read_entry_logs(
 
 
 class _Directories:
-    """Every directory of the sources with ``current``, on disk or in a collection; one of nobody's too."""
+    """Every directory of the sources with ``current``, on disk or in a collection, with an owner or
+    without.
+    """
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
@@ -200,20 +202,24 @@ class _Directories:
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
     def _logger(self, row: AttributedDirectory) -> int | None:
-        """Whose numbering a directory's logs have, as the table entry_logs says it."""
+        """Return the number of the logger that numbers a directory's logs, for ``entry_logs``. None if
+        unknown.
+        """
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
         homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
         return homes.index(row.path) if row.path in homes else None
 
     def _cache(self, row: AttributedDirectory) -> str | None:
-        """Where the collector's metadata cache lies: one of a bookie's logs is in its first directory."""
+        """Return the directory of the collector's metadata cache: the bookie's first one. None with
+        RocksDB.
+        """
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None
 
     def log_parts(self, verify: bool) -> list[LogPart]:
-        """Those on disk that may have entry logs."""
+        """Return the parts on disk that may have entry logs."""
         return [
             LogPart(
                 row.owner,
@@ -228,7 +234,7 @@ class _Directories:
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
-        """What lies in them besides entry logs."""
+        """Return the sizes of the files besides entry logs in the directories."""
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
         bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
@@ -260,7 +266,7 @@ class _Directories:
                 yield DirectoryOwner(self._ids[place.collection], place.path, row.path, row.owner, logger)
 
     def _lacking(self, table: str) -> Iterator[dict[str, Any]]:
-        """Rows that say of a directory that its collection has nothing of it."""
+        """Return rows for directories whose collection lacks the table."""
         for row, _ in self._current:
             place = self._bookies.collected.directories.get(row.path)
             if place is None or (place.trouble is None and place.collection in self._ids):

@@ -1,4 +1,4 @@
-"""The stage holds: what must not be done to the cluster, by findings, facts and the run before."""
+"""The holds of a run: actions forbidden on the cluster, by findings, facts and the previous run."""
 
 from __future__ import annotations
 
@@ -69,12 +69,11 @@ _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
 
 class RunScope(NamedTuple):
-    """What a run looked at.
+    """The extent of a run's data.
 
-    ``metadata_whole``: no part of the metadata was left out, and no ledger id is in doubt. ``owners_read``:
-    some owner store was read. ``as_of`` is the time of the oldest data that the run rests on, ``newest`` that
-    of the newest, ms.
-    ``unheld`` are the checks whose holds may be missing.
+    ``metadata_whole`` is whether no metadata was left out and no ledger id is in doubt. ``owners_read`` is
+    whether an owner store was read. ``as_of`` and ``newest`` are the times of the oldest and newest data of
+    the run, in ms. ``unheld`` are the checks whose holds may be missing.
     """
 
     metadata_whole: bool
@@ -92,15 +91,15 @@ def land_holds(
     before: RunsBefore,
     scope: RunScope,
 ) -> tuple[HoldFacts, ActionList]:
-    """Land the table holds; return how many holds there are, and the ordered list of actions.
+    """Write the table ``holds``. Return its counts, and the ordered list of actions.
 
     Args:
-        landing: The run; its tables findings and changes have landed.
-        findings: The table findings.
-        changes: How they stand against the run before, and what is accepted.
+        landing: The run, with its written tables ``findings`` and ``changes``.
+        findings: The table ``findings``.
+        changes: Their changes since the run before, and the accepted findings.
         tables: All other tables.
-        before: The runs beside this one; the previous one's holds are carried on.
-        scope: What the run looked at, and how old its data is.
+        before: The earlier runs. Holds of the previous one are carried over.
+        scope: The extent and age of the run's data.
     """
     counts: Counter[str] = Counter()
     for count in changes.found():
@@ -160,7 +159,7 @@ def land_holds(
 def _rows_of_facts(
     landing: Landing, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
-    """The holds from facts on bookies, entry logs and sources: bounded by these."""
+    """Return the holds from facts on bookies, entry logs and sources. Their number is bounded by these."""
 
     def rows_of(query: DataFrame | None) -> list[Any]:
         return [] if query is None else [row.asDict() for row in query.orderBy(query.columns[0]).collect()]
@@ -186,12 +185,12 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Of each check whose action is on ledgers: the ledgers of its findings on which no hold forbids it.
+    """Return the ledgers on which no hold forbids the action of a check, by check id.
 
     Args:
-        findings: The table findings.
-        changes: How they stand, and what is accepted: accepted ones ask for nothing.
-        holds: The table holds.
+        findings: The table ``findings``.
+        changes: Their changes and suppressions. Accepted findings need no action.
+        holds: The table ``holds``.
     """
     check_ids = {count.id for count in changes.found()}
     actions = [(id, kind) for id, kind in LEDGER_ACTIONS if id in check_ids]
@@ -219,7 +218,7 @@ def _list_actions(
     scope: RunScope,
     tables: Tables,
 ) -> ActionList:
-    """The ordered list of actions of the run, whose table holds has landed."""
+    """Return the ordered list of actions of the run, whose table ``holds`` is written."""
     book = HoldBook(
         landing.run.batches,
         exists=True,
@@ -242,7 +241,7 @@ def _list_actions(
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:
-    """The bookies that take writes; None if their registrations were not all seen, or there are none."""
+    """Return the bookies that take writes. None if registrations are incomplete, or there are none."""
     modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
     if not tables.cluster.bookies_listed or not any(modes.values()):
         return None
@@ -250,7 +249,7 @@ def _writable(tables: Tables) -> frozenset[str] | None:
 
 
 def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
-    """Whether an entry, or the metadata of a ledger that an owner names, is missing or may be.
+    """Return whether an entry, or the metadata of a ledger with an owner, is or may be missing.
 
     Without the check owner-dangling (in ``unheld``) the metadata of any ledger may be missing.
     """

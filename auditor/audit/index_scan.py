@@ -1,4 +1,4 @@
-"""I: the bookies' indexes and the journals after them, read and landed, and how new what they show is."""
+"""Read of the bookies' indexes and the journals after them, and of how new both are."""
 
 from __future__ import annotations
 
@@ -42,23 +42,27 @@ from auditor.tables.index_counts import (
 )
 
 MAX_AUDIT_MS = 24 * 3_600_000
-"""No audit takes longer."""
+"""Longest duration that an audit is assumed to take, in ms."""
 NOTHING_REUSED = ReuseCount(reused=0, read=0)
 
 
 @dataclass(frozen=True)
 class Indexes:
-    """What the bookies' indexes and journals say.
+    """The entries that the bookies hold, as read from their indexes and journals.
 
-    ``bookies`` are those of which they were read, without collections that turned out to be damaged.
-    ``rows`` is the table availability, ``counts`` how many of its rows are alike, and ``shapes`` what all of
-    them are like; ``by_state`` has them with files that were cut recognised, for questions after a few.
-    ``overlapping`` are the bookies of which a ledger may have more than one row: ``pieces`` has one for each
-    of their replicas, None where there is no such bookie. ``tails`` is what their journals have besides.
-    ``gaps`` are the bookies of which something could not be listed, and why; ``old`` are those whose data is
-    older than the metadata (`auditor.audit.source_age`). ``reused`` counts what was taken from an earlier
-    run, and ``earlier_notes`` say why not more. ``index_option`` is the moment that ``--index-time`` gives to
-    all, ms; ``read_at`` is when reading ended, ms.
+    ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
+    ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` their common properties.
+    ``by_state`` has the same rows with truncated index files recognised. It serves queries for a few of the
+    rows.
+
+    ``overlapping`` are the bookies where a ledger may have more than one row. ``pieces`` has one row for
+    each replica on these, or is None if there is no such bookie. ``tails`` has the entries of their
+    journals.
+
+    ``gaps`` are the bookies with something that could not be listed, and why. ``old`` are those whose data
+    is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken from an
+    earlier run. ``earlier_notes`` say why not more were taken. ``index_option`` is the time that
+    ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
     """
 
     bookies: ClusterBookies
@@ -80,27 +84,27 @@ class Indexes:
 
     @property
     def whole(self) -> bool:
-        """Whether a row of the table availability says all that is known of a replica."""
+        """Return whether one row of the table ``availability`` says all that is known of a replica."""
         return not self.shapes.cut and not self.overlapping and self.tails.rows is None
 
     @property
     def in_databases(self) -> list[str]:
-        """The bookies with an index in RocksDB: of DbLedgerStorage."""
+        """Return the bookies with an index in RocksDB: those with DbLedgerStorage."""
         return sorted({count.bookie_id for count in self.counts if count.storage == index_parts.ROCKSDB})
 
     def of_rows(self, rows: DataFrame) -> Indexes:
-        """The same of some of the rows."""
+        """Return the same indexes with other ``rows``."""
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """How a bookie's journal after the mark is known, and why it was not read completely."""
+        """Return how the bookie's journal after the mark was read, and why it was not read completely."""
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
         return journal_scan.tail_state(bookie, self.tails.by_bookie.get(bookie_id), self._running(bookie_id))
 
     def date_bookie(self, bookie_id: str) -> DatedIndex | None:
-        """How new what is known of a bookie's entries is at least, and what that rests on."""
+        """Return the lower bound of the bookie's index time, and the basis of it. None if it is unknown."""
         if self.index_option is not None:
             return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
@@ -110,23 +114,23 @@ class Indexes:
         return journal_scan.date_bookie(bookie, tail, running, self._latest)
 
     def index_time(self, bookie_id: str) -> int | None:
-        """How new what is known of a bookie's entries is at least, in ms; None where nothing says."""
+        """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
         date = self.date_bookie(bookie_id)
         return None if date is None else date.at
 
     @property
     def _latest(self) -> int:
-        """No time of a bookie's data is later than this, ms; of a running store by its own clock.
+        """Upper bound of all times in a bookie's data, in ms. For a running store it is its own clock.
 
-        Bookies are read after the first scan of the metadata, and no audit takes longer than
-        `MAX_AUDIT_MS`. Files of saved data may be newer than the metadata, up to the moment at which they are
-        read. The clock of this machine may be behind the cluster's: then the metadata says what time it is.
+        Bookies are read after the first scan of the metadata, and no audit takes longer than `MAX_AUDIT_MS`.
+        Files of saved data may be newer than the metadata, up to the time at which they are read. The clock
+        of this machine may be behind that of the cluster. The time of the metadata scan counts then.
         """
         after_scan = self.scan_time + MAX_AUDIT_MS
         return min(self.read_at, after_scan) if self.live else max(self.read_at, after_scan)
 
     def newest(self, bookie_id: str) -> int | None:
-        """No index file of a bookie that counts is newer than this, in ms; None where nothing says."""
+        """Return the upper bound of the times of the bookie's index files, in ms. None if it is unknown."""
         if self.index_option is not None:
             return self.index_option
         bookie, tail = self.bookies.attribution.bookies.get(bookie_id), self.tails.by_bookie.get(bookie_id)
@@ -135,9 +139,10 @@ class Indexes:
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """A row for each replica, with files' times only where these tell of an orphan's age.
+        """Return one row for each replica, with file times only where these show an orphan's age.
 
-        They do with a saved scan, if any index may be newer than that; and always in collections.
+        File times show it with a saved scan if an index may be newer than the scan, and always in
+        collections.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
         if self.pieces is not None:
@@ -150,12 +155,12 @@ class Indexes:
         return replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
-        """The bookies that lack the journal file from which they would be replayed."""
+        """Return the bookies that lack the journal file at which their replay would start."""
         running = {name for name in self.tails.by_bookie if self._running(name)}
         return journal_scan.refused_replays(self.tails.by_bookie, running)
 
     def remarks(self) -> list[Remark]:
-        """What a reader of the report should know of the sources."""
+        """Return remarks for the report about the bookie sources."""
         collected = self.bookies.collected
         unmarked = [
             f"{name} ({path})"
@@ -188,9 +193,9 @@ class Indexes:
 def read_indexes(
     landing: Landing, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> Indexes:
-    """I: read all indexes, then the journals after them, and land both.
+    """Read all indexes, then the journals after them, and write both.
 
-    Indexes that have not changed since ``earlier`` are taken from there.
+    Indexes that have not changed since ``earlier`` are taken from that run.
     """
     bookies, rows, notes = _availability(landing, bookies, earlier, options)
     tails = journal_scan.land_tails(
@@ -221,7 +226,7 @@ def read_indexes(
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
-    """The bookies of which something could not be listed or asked for, and one reason each."""
+    """Return the bookies with something that could not be listed or asked for, with one reason each."""
     gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
     rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}
@@ -230,7 +235,7 @@ def gap_reasons(availability: DataFrame) -> dict[str, str]:
 def _availability(
     landing: Landing, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
-    """What every bookie that has a readable directory says it holds, and what lies beside it."""
+    """Write the table ``availability``: what each bookie with a readable directory holds."""
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     part_count = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
@@ -257,7 +262,7 @@ def _availability(
 def _land_indexes(
     landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
-    """The table of some parts and of all collections; these without those that are damaged."""
+    """Write the table of the given parts and all collections. Damaged collections are left out."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -278,7 +283,7 @@ UNSEEN = (
 
 
 def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
-    """The collections, by path, whose availability cannot be read to its end, and why; one job for each."""
+    """Return the paths of collections whose availability is damaged, and why. Runs one job for each."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -305,9 +310,9 @@ def _read(
 
 
 def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
-    """Bookies of which a ledger may have more than one row.
+    """Return the bookies where a ledger may have more than one row.
 
-    Their index came in several pieces; or one of their databases has a ledger that belongs into another.
+    Their index came in several pieces, or one of their databases has a ledger that belongs to another.
     """
     several = any(
         directory.storage == index_parts.ROCKSDB and directory.of > 1
@@ -326,7 +331,7 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
-    """How large each bookie's pages are, and what else is worth knowing before the indexes are asked."""
+    """Return the page size of each bookie's indexes, and other properties that queries need."""
     numbers: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
         numbers[count.bookie_id, count.state, count.length] += count.number
@@ -334,11 +339,11 @@ def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
 
 
 REUSED_AND_READ = ("count_if(coalesce(reused, false))", "count_if(not coalesce(reused, false))")
-"""How many rows were taken from an earlier run, and how many were read: aggregates, in SQL."""
+"""SQL aggregates: the number of rows taken from an earlier run, and the number of rows read."""
 
 
 def _reuse_of(availability: DataFrame) -> ReuseCount:
-    """How many indexes were taken from an earlier run, and how many were read."""
+    """Return the number of indexes taken from an earlier run, and the number read."""
     counts = aggregate_many({"indexes": (availability.where("path is not null"), REUSED_AND_READ)})
     reused, read = counts["indexes"]
     return ReuseCount(reused=reused, read=read)

@@ -1,9 +1,10 @@
-"""The journals of an audit: what follows each bookie's marks, read after its index, and whether that is all.
+"""Read of the bookies' journals after their marks, and of whether that was complete.
 
-Indexes are read from the marks on that were seen before: what a flush in between moved from the journal into
-an index that was read already is still in the journal after the earlier mark.
+The journals are read from the marks that were seen before the indexes were read. A flush in between may move
+entries from the journal into an index that was read already. These entries are still in the journal after
+the earlier mark.
 
-Where it is little, by a look at the files' sizes, one process reads it: tasks would take longer to begin.
+If the files are small, one process reads them, because Spark tasks would take longer to start.
 """
 
 import os
@@ -36,20 +37,22 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
 
 HERE_S = 1.5
-"""What one process reads in this time it has read before the processes of tasks have started."""
+"""Seconds in which one process reads data before tasks have started."""
 COPIED_BYTES = 64 << 20
-"""Of collected tables, likewise: they are only copied."""
+"""Largest size of collected tables that one process copies, in bytes."""
 LOOK_S = 0.5
-"""Where it takes longer to look, tasks read: the disk is slow, or nobody has looked at it for long."""
+"""Longest look at file sizes, in seconds. If it takes longer, the disk is slow or not cached, and tasks
+read.
+"""
 _INDEX_FILE_S, _FILE_S, _BYTE_S = 20e-6, 15e-6, 1 / 130e6
-"""Rough times of cached files: of a small index file and all, of any other, and of the bytes of that."""
+"""Approximate seconds, measured on cached files: per index file, per other file, and per byte of it."""
 
 
 def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_S) -> bool:
-    """Whether one process reads the indexes of all parts sooner than tasks begin to.
+    """Return whether one process reads the indexes of all parts sooner than tasks start.
 
-    ``replicas`` is what metadata puts on these bookies. That is about as many index files: to look how many
-    there are takes half as long as to read them.
+    ``replicas`` is the number of copies that the metadata puts on these bookies. It approximates the number
+    of index files: counting them takes half as long as reading them.
     """
     directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
     files = any(storage != ROCKSDB for _, storage in directories)
@@ -59,13 +62,16 @@ def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_
 
 
 def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
-    """Likewise of journals, whole, for where their marks are is not looked at here."""
+    """Return whether one process reads whole journals sooner than tasks start. Marks are not looked at."""
     places = (Path(directory.path, "current") for part in parts for directory in part.directories)
     return _fit(places, most_s)
 
 
 def _fit(directories: Iterable[Path], most_s: float) -> bool:
-    """Whether what is below these directories takes no more than so long; no more is looked at than that."""
+    """Return whether reading the files below these directories takes at most ``most_s`` seconds.
+
+    The look stops when that is exceeded.
+    """
     seconds_left, begun = most_s, time.monotonic()
     if seconds_left < 0:
         return False
@@ -96,11 +102,11 @@ SEVERAL = "its directories come from more than one source"
 NOT_COLLECTED = "its collection has no journals in it: an older version of this program made it"
 OTHER_MARK = "it was collected from another mark than the greatest of the bookie's directories"
 BROADCAST_BYTES = 32 << 20
-"""Up to so many bytes on disk the table is sent whole to every task of the join."""
+"""Largest size on disk at which the table is broadcast to every task of the join, in bytes."""
 
 
 class LostJournal(NamedTuple):
-    """A journal directory that lacks the file that its mark names; how many older and newer ones it has."""
+    """A journal directory without the file that its mark names, and its numbers of older and newer files."""
 
     path: str
     file_id: int
@@ -109,10 +115,10 @@ class LostJournal(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """What is known of one bookie's tail: ``reason`` says why not all of it; times are in ms.
+    """Facts about one bookie's journal after its mark. Times are in ms.
 
-    ``files`` is how many journal files were seen, ``lost`` which directories lack the one of their mark, and
-    ``failed`` where replaying them would end.
+    ``reason`` says why it was not read completely, or is None. ``files`` is the number of journal files.
+    ``lost`` are the directories without the file of their mark. ``failed`` says where a replay would end.
     """
 
     reason: str | None
@@ -125,10 +131,10 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class Tails:
-    """What journals have besides the indexes, and what is known of each bookie's tail by its id.
+    """The entries that journals have besides the indexes, and facts about each bookie's tail by its id.
 
-    ``rows`` has scope_id, ledger_id, bookie_id and groups, a row per pair; None where there is nothing. It
-    has nothing of the bookies ``elsewhere``, which were collected from other marks.
+    ``rows`` has scope_id, ledger_id, bookie_id and groups, one row per pair. It is None if there are none.
+    It leaves out the bookies ``elsewhere``, which were collected from other marks.
     """
 
     rows: DataFrame | None
@@ -139,9 +145,9 @@ class Tails:
 def plan_tails(
     landing: Landing, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
 ) -> list[TailPart]:
-    """What of the journals on disk is to be read, from the marks as they are now.
+    """Return the parts of journals on disk to read, from their current marks.
 
-    A run that was interrupted keeps to the marks of its first attempt, for its index may be of then.
+    A resumed run keeps the marks of its first attempt, because its index may be of that time.
     """
     pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
     parts = [
@@ -159,7 +165,7 @@ def land_tails(
     collected: CollectedPlaces,
     settled: SettledPlaces,
 ) -> Tails:
-    """Read the journals, after the indexes; the result covers every bookie of which an index was read."""
+    """Read the journals after the indexes. The result covers every bookie whose index was read."""
     spark = landing.spark
 
     def read() -> pa.Table | PartTable | DataFrame:
@@ -199,7 +205,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
-    """What the rows of a bookie's journal directories say, one of each directory."""
+    """Return the tail of a bookie from ``rows``, one for each of its journal directories."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     modified = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
@@ -241,7 +247,7 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 
 
 def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
-    """How a bookie's tail is known, and why not all of it was read; ``running``: it is registered now."""
+    """Return how a bookie's tail was read, and why not all of it. ``running``: it is registered now."""
     if tail is None:
         return None, None
     if tail.reason is None:
@@ -252,14 +258,15 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
-    """How new what is known of a bookie's entries is at least, and what that rests on; None: nothing says.
+    """Return the lower bound of the time that a bookie's data shows, and its basis. None if it is unknown.
 
-    With the journal of a running bookie that is when the journal was read; of another, and of a saved copy,
-    when the journal or its mark was last written to. A bookie that went down cleanly had all in its index
-    when it wrote its last mark. Else its mark is dated from below, and never by when it was written: a flush
-    may take minutes, and shows what there was when it began. Where the files of the index are older than its
-    mark, they date it. No time after ``latest``, the end of reading, is
-    one: some clock was ahead.
+    For a running bookie with a journal it is the time at which the journal was read. For a stopped bookie or
+    a saved copy it is the last write to the journal or its mark. A bookie that stopped cleanly had all
+    entries in its index when it wrote its last mark.
+
+    Otherwise the mark gives a lower bound, but never by its own write time. A flush may take minutes, and
+    shows the entries from its start. Index files that are older than the mark lower the bound. A time after
+    ``latest``, the end of reading, is not used: a clock was ahead.
     """
     state, _ = tail_state(bookie, tail, running)
     if state == TailRead.READ and tail is not None and running:
@@ -276,12 +283,12 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
 
 
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
-    """Which bookies would not start, because they cannot replay their journals from their marks on.
+    """Return the bookies that would not start because they cannot replay their journals from their marks.
 
-    The file of a mark is gone, or the replay ends at a record or a file with an exception. In copies journals
-    are often left out, beside a running cluster too: where no bookie has any file, that says nothing, and a
-    bookie without one beside others is not sure to have lost it. The mark of a running bookie may have moved
-    to a newer file since it was read, and moves past any record when it stops cleanly.
+    The file of a mark is gone, or the replay fails at a record or a file. Copies often lack journals, also
+    next to a running cluster. If no bookie has a journal file, nothing is reported. A bookie without journal
+    files next to others may not have lost them. The mark of a running bookie may have moved to a newer file
+    since it was read. It passes any record when the bookie stops cleanly.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):
@@ -297,7 +304,7 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
 
 
 def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
-    """Of bookies, (id, reason), whose journals leave something open; one remark, or none."""
+    """Return one remark about bookies with incompletely read journals, or none. ``reasons``: (id, reason)."""
     if not reasons:
         return []
     text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
@@ -307,7 +314,7 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
 
 
 def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
-    """What a report says of ledger directories whose lastMark cannot be read: one remark, or none.
+    """Return one remark about ledger directories whose lastMark cannot be read, or none.
 
     >>> unmarked_remark(["bk1 (/l1)"])[0]["text"]
     '1 lastMark cannot be read: journals are read from another mark, or in full'
@@ -324,9 +331,9 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """The rows of indexes without those of ledgers that only the index of ledgers lacks, as yet.
+    """Return the index rows, without ledgers that only the list of ledgers lacks so far.
 
-    A ledger comes into it with its first entry, and that is in the journal.
+    A ledger is listed with its first entry, which is still in the journal.
     """
     if tails.rows is None:
         return indexes

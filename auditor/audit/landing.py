@@ -1,14 +1,14 @@
-"""How tables land in a run directory, so that a run can be repeated, compared, and resumed.
+"""Writing of tables into a run directory, so that runs can be repeated, compared and resumed.
 
-What has landed is read from its files, or from memory if it is small: a plan over rows that are at hand needs
-no scan of files and no job before a broadcast, and that is most of the time of an audit of a small cluster.
-Of large tables the rows that a few others are of land besides, for the steps that ask for no others, and are
-taken away when the checks are done.
+A written table is read from its files, or from memory if it is small. A plan over rows in memory needs no
+file scan, and no job before a broadcast. These take most of the time of an audit of a small cluster. The
+rows of large tables that a few other rows refer to are written separately for some steps. They are deleted
+after the checks.
 
-A table is whole once Spark has written its _SUCCESS file; a resumed run does not read it again, unless it is
-of a live store and too old by then. For the tables of a run are one look at a cluster: metadata, then
-indexes, then metadata again. Where they are resumed much later, what changed in between looks as if it had
-changed during the audit, and what broke in between is not seen at all.
+A table is complete once Spark has written its _SUCCESS file. A resumed run does not read it again, unless
+the store is live and the table too old. The tables of a run describe one time: metadata, then indexes, then
+metadata again. If a run is resumed much later, older changes look as if they happened during the audit.
+Damage in between would not be seen.
 """
 
 import json
@@ -42,17 +42,17 @@ from auditor.tables.rows_of_ledgers import rows_of_ledgers
 from auditor.tables.run_tables import TABLES
 
 IN_MEMORY_BYTES = 256 << 10
-"""Of Parquet: a table that is no larger is held by the driver: some thousands of ledgers."""
+"""Largest Parquet size of a table that the driver holds, in bytes: some thousands of ledgers."""
 
 FEW_BYTES = 4 << 20
-"""Likewise: a table that is no larger may be sent to every task: some hundred thousand narrow rows."""
+"""Largest Parquet size of a table sent to every task, in bytes: some hundred thousand narrow rows."""
 
 
 T = TypeVar("T")
 
 
 class Landing:
-    """Writes tables of a run, each once."""
+    """Writer of the tables of a run, each once."""
 
     def __init__(
         self,
@@ -71,21 +71,21 @@ class Landing:
         self.progress = progress
         self._shared = False
         self.landed: dict[str, DataFrame] = {}
-        """By name, the tables that this run has by now."""
+        """Tables that this run has written or found, by name."""
         self.resumed = resumed
-        """When the oldest table was written that an interrupted run had left, ms; None: there is none."""
+        """Time of the oldest table that an interrupted run had left, in ms. None if there is none."""
         self.notes = tuple(notes)
-        """What a reader of the report should know of how the run came about."""
+        """Notes for the report on how the run was resumed."""
         self.empty: set[str] = set()
-        """Names of the tables that have landed without a row."""
+        """Names of the tables that were written without a row."""
 
     def land(
         self, name: str, make: Callable[[], DataFrame | PartTable | pa.Table], below: str = "tables"
     ) -> DataFrame:
-        """The table as it lies on disk, made first where it is not whole yet.
+        """Return a table from its files. Make it first if it is not complete.
 
-        What the driver has read, and what is made of tiny tables, the driver writes; what a source has,
-        the tasks that read it.
+        The driver writes tables that it has read, or made of tiny tables. The tasks that read a source write
+        its table.
         """
         if name not in self.landed:
             where, schema, rows = _place(below, name), None, None
@@ -114,11 +114,11 @@ class Landing:
         return self.landed[name]
 
     def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
-        """Make something beside what the caller goes on with, where tables are small; else make it now.
+        """Make a value on a second thread if tables are small, else now. Return a function that returns it.
 
-        A small audit is planning, which Java does in the thread that asks, while another core has little to
-        do; of large tables tasks keep all of them at work. What was made is had by calling what this returns,
-        which raises what making it raised.
+        A small audit spends its time on query planning, which Java does in the calling thread. Another core
+        is idle then. Tasks on large tables use all cores. The returned function raises any error of
+        ``make``.
         """
         if self._second is not None and self._small:
             return self._second.submit(make).result
@@ -126,32 +126,33 @@ class Landing:
         return lambda: product
 
     def read_small(self, table: PartTable) -> PartTable | pa.Table:
-        """A table that is made of small ones, made here and now; of large ones it is left to tasks."""
+        """Read a table of small inputs in this process. Leave one of large inputs to tasks."""
         return read_few(table) if self._small else table
 
     def values(self, name: str, column: str) -> frozenset[str] | None:
-        """What a column of a table that has landed says, where tables are small; else None: nobody looks.
+        """Return the values of a column of a written table. None if tables are large.
 
-        What no row says need not be asked for by a query, which takes a tenth of a second even so.
+        A query can be skipped if no row has the value that it looks for. An empty query takes a tenth of a
+        second.
         """
         if not self._small:
             return None
         return frozenset(self.run.read(f"tables/{name}", [column])[column].unique().to_pylist())
 
     def where(self, below: str) -> str:
-        """The path of a table, as Spark takes it."""
+        """Return the path of a table for Spark."""
         return f"{self.run.path}/{below}"
 
     def size(self, below: str) -> int:
-        """Bytes of the files of a table; 0 where there is none."""
+        """Return the size of a table's files in bytes. 0 if there is none."""
         return sum(self.run.sizes(below).values())
 
     def files(self, name: str) -> TableFiles:
-        """The files of a table that has landed."""
+        """Return the files of a written table."""
         return TableFiles.of(*self.run.place(f"tables/{name}"))
 
     def _require_shared(self) -> None:
-        """Once, before the first table that tasks write or read."""
+        """Check once that tasks share the run directory, before they write or read a table there."""
         if not self._shared:
             require_shared(self.spark, *self.run.place(""))
             self._shared = True
@@ -161,30 +162,32 @@ class Landing:
         return self._plans is not None and self._plans.small
 
     def tasks_of(self, table_bytes: int) -> SparkSession | None:
-        """The session whose tasks work on tables of this size; None where they are small: the driver does."""
+        """Return the session whose tasks process tables of this size. None if the driver does, as they are
+        small.
+        """
         return self.spark if is_large(table_bytes) else None
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
-        """Let Spark plan the queries to come by the size of the tables that have landed."""
+        """Set Spark's query planning to the size of the tables written so far."""
         if self._plans is not None:
             self._plans.fit(table_bytes, replicas)
 
     def rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
     ) -> DataFrame:
-        """Land a small table that the driver holds; written here, for a Spark job costs more than that."""
+        """Write a small table of driver rows without Spark, because a job costs more than the write."""
         return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
     def land_some(
         self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
     ) -> DataFrame:
-        """`land`, where there can be some rows; else the table is landed without, and nothing is asked."""
+        """Write a table with `land` if it may have rows. If not, write it empty without a query."""
         return self.land(name, make) if may_have_rows else self.rows(name, [], schema)
 
     def _landed_at(
         self, name: str, below: str, schema: StructType | None, rows: pa.Table | None
     ) -> DataFrame:
-        """A table that has landed; its schema and its rows where they are at hand."""
+        """Return a written table. ``schema`` and ``rows`` are given if they are in memory."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         where = _place(below, name)
@@ -203,15 +206,17 @@ class Landing:
         return table
 
     def broadcast_if_small(self, name: str, table: DataFrame) -> DataFrame:
-        """A table that has landed, to be held against all ledgers: every task gets it, if it is small.
+        """Return a written table for a join with all ledgers, broadcast to every task if it is small.
 
-        Spark takes what its files hold for ten times what it is, and would sort all ledgers to join a few.
+        Spark estimates ten times the size of its files, and would sort all ledgers to join a few.
         """
         size = self.size(f"tables/{name}")
         return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
 
     def pin_fact(self, key: str, value: Any) -> Any:
-        """A fact that a resumed run must not see afresh: the first value it was given."""
+        """Return the first value of a fact, so that a resumed run keeps it. Save ``value`` if there
+        is none.
+        """
         manifest = self.run.read_manifest()
         if key not in manifest:
             manifest[key] = value
@@ -219,7 +224,7 @@ class Landing:
         return manifest[key]
 
     def finish(self, report: Report) -> None:
-        """Write the report last: a run that has one is whole."""
+        """Write the report last: a run with a report is complete."""
         self.run.add_to_manifest(
             {
                 "run": asdict(report.run),
@@ -232,20 +237,20 @@ class Landing:
 
 
 def _place(below: str, name: str) -> str:
-    """Where a table lies in the run; an object store takes no ``.`` for the run itself."""
+    """Return the path of a table in the run. Object stores accept no ``.`` for the run itself."""
     return f"{below}/{name}" if below else name
 
 
 STEPS = "few"
-"""Where they land below the tables of a run, with what else is for these steps alone."""
+"""Directory below the tables of a run for tables that only some steps need."""
 
 
 def rows_that_matter(
     landing: Landing, few: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """The rows of ``table`` with a ledger id of the table ``few``; all, where those are more than a few.
+    """Return the rows of ``table`` with a ledger id of the table ``few``. All if ``few`` is large.
 
-    Both have landed; ``rows`` are all of ``table``. ``columns`` are those to keep, None: all.
+    Both are written. ``rows`` are all rows of ``table``. ``columns`` are those to keep, or None for all.
     """
     if landing.size(f"tables/{few}") > FEW_BYTES:
         return rows
@@ -256,16 +261,16 @@ def rows_that_matter(
 
 
 def drop_few_rows(landing: Landing) -> None:
-    """Take away what landed for the steps up to the checks alone."""
+    """Delete the tables that only the steps up to the checks need."""
     landing.run.remove(f"tables/{STEPS}")
 
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """What a run took of an interrupted one.
+    """The tables that a run took over from an interrupted run.
 
-    ``since`` is when its oldest table was written, in ms, None where nothing was taken; ``notes`` say it to a
-    reader.
+    ``since`` is when the oldest of them was written, in ms, or None if there are none. ``notes`` say it in
+    the report.
     """
 
     since: int | None = None
@@ -273,9 +278,9 @@ class Resumption:
 
 
 def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
-    """Look at what an unfinished run has left in its directory; what is too old is taken away.
+    """Return the tables that an unfinished run left in its directory. Delete them if they are too old.
 
-    Saved metadata do not change: there is no limit to them.
+    Saved metadata does not change: its tables are never too old.
     """
     oldest = run.oldest_table()
     if oldest is None:
@@ -294,7 +299,7 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
 
 def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
-    """What a run is asked, as its manifest keeps it: only the same question goes on with a run.
+    """Return the identity of a run for its manifest. A run is resumed only with the same identity.
 
     Raises:
         UsageError: the settings of the checks are wrong (`read_check_configuration`).
@@ -313,13 +318,13 @@ def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: Audi
 
 
 def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
-    """The newest run right below ``runs`` that broke off and was asked the same; None where there is none.
+    """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
 
-    One of a running store whose oldest table is older than ``within`` seconds would be begun anew: it is left
-    alone. What lies there and is not a run of this program is passed over.
+    A run of a live store whose oldest table is older than ``within`` seconds would start anew. It is left
+    alone. Directories that are not runs of this program are skipped.
 
     Raises:
-        RunError: ``runs`` is there and cannot be listed.
+        RunError: ``runs`` exists and cannot be listed.
     """
     live = is_live(identity["metadata"])
     unfinished: list[tuple[int, str]] = []

@@ -1,13 +1,12 @@
-"""One audit at a time: runs of one cluster that are kept side by side do not overlap.
+"""Lock that keeps runs of one cluster in the same directory from overlapping.
 
-Two audits of one cluster read its store twice as hard as their rate limits say, and a comparison with the
-run before means little while that one is not finished. So a run holds a lock as long as it works: ``flock``
-on a hidden file beside it, one file per cluster in the directory that holds the runs. The kernel lets go of
-it when the process ends, however it ends: after a crash nothing has to be cleaned up. The file says who
-holds it, and goes with the run; that of a run that was killed stays for the next one, or for `bkaudit prune`.
+Two audits of one cluster read its store at twice the configured rate. A comparison with an unfinished run
+means little. A run therefore holds ``flock`` on a hidden file beside it, one file per cluster in the
+directory of the runs. The kernel releases it when the process ends, also after a crash. The file names its
+holder and is deleted with the lock. After a kill it stays for the next run, or for `bkaudit prune`.
 
 Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
-locks, runs are not kept apart: there the scheduler does it (``concurrencyPolicy: Forbid``, or
+locks, runs are not kept apart. The scheduler must do it there (``concurrencyPolicy: Forbid``, or
 ``max_active_runs=1``).
 """
 
@@ -29,12 +28,12 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""What a file system says that knows no locks."""
+"""Error numbers of a file system without locks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds a lock: process and machine, since when (ms, UTC), and the run that it makes."""
+    """The holder of a lock: process and machine, its start (ms, UTC), and its run."""
 
     pid: int
     host: str
@@ -51,7 +50,7 @@ class Holder:
 
 
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
-    """The file that runs of this cluster beside ``out`` lock; None where nothing can be locked.
+    """Return the lock file for runs of this cluster beside ``out``. None if nothing can be locked.
 
     The hosts of a URI may come in any order, and a layout suffix names no other cluster.
 
@@ -75,7 +74,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     """Hold the lock of a run while the block runs.
 
     Raises:
-        LockedError: another run holds it; the message names it and the way out.
+        LockedError: another run holds it. The message names that run and what to do.
         RunError: the directory of the runs cannot be written.
     """
     path = lock_file(metadata, out)
@@ -95,7 +94,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
 
 
 def holder(metadata: str, out: str) -> Holder | None:
-    """Who holds the lock at this moment; None where nobody does, as far as can be seen. Makes no file.
+    """Return the current holder of the lock. None if there is none or it cannot be seen. Makes no file.
 
     >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
     True
@@ -114,7 +113,7 @@ def holder(metadata: str, out: str) -> Holder | None:
 
 
 def _open_locked(path: Path, out: str) -> int:
-    """Open the lock file and lock it; the caller closes it, and nothing stays open after an error."""
+    """Open and lock the lock file. The caller closes it. It is closed after an error."""
     while True:
         descriptor = _open_lock(path, out)
         try:
@@ -134,7 +133,7 @@ def _open_locked(path: Path, out: str) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Whether the open file is still the one of that name."""
+    """Return whether the open file is still the one at ``path``."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except (FileNotFoundError, NotADirectoryError):
@@ -153,7 +152,7 @@ def _open_lock(path: Path, out: str) -> int:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Whether the lock was to be had; where the file system has none, everybody may go on."""
+    """Return whether the lock was taken. True on a file system without locks."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -170,7 +169,7 @@ def _write(descriptor: int, own_holder: Holder) -> None:
 
 
 def _read_holder(descriptor: int) -> Holder | None:
-    """What the file says; None where its holder has not written it yet."""
+    """Return the holder in the file. None if its holder has not written it yet."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
     except (ValueError, TypeError):

@@ -1,13 +1,15 @@
-"""Both scans of a cluster's metadata: the second one, M1, and what the two say together.
+"""The second scan of a cluster's metadata, M1, and the comparison of both scans.
 
-A saved store is scanned once, and that scan stands for both. A live one is scanned again after the bookies
-were read: what did not stand still in between is never called sure. Most of it did: where the store can say
-what moved, only that is read again, and the rest is taken from the first scan. etcd is asked which keys have
-a newer revision, and how many there are; ZooKeeper is watched from before the first scan on, and Oxia keeps
-what changes for some time. Where it cannot be told, all is read again, and the report says why.
+A saved store is scanned once, and that scan stands for both. A live store is scanned again after the bookies
+were read. A finding about something that changed in between is never confirmed.
 
-What was seen in either scan is there; what is missing must be missing in both, and a source that was cut, or
-has a gap where it would lie, proves no absence.
+Where the store can list changes, only the changed ledgers are read again, and the others are taken from the
+first scan. etcd is asked which keys have a newer revision, and how many keys there are. ZooKeeper is watched
+from before the first scan on. Oxia keeps its changes for some time. Otherwise all ledgers are read again,
+and the report says why.
+
+An object seen in either scan exists. An object is absent only if both scans lack it. A source that was cut,
+or has a gap where the object would be, proves no absence.
 """
 
 from dataclasses import dataclass
@@ -47,9 +49,9 @@ from auditor.tables.scans import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids, fin
 
 @dataclass(frozen=True)
 class SecondScan:
-    """M1: the cluster's own nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
+    """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
 
-    ``ledgers`` has id, version and standing of every ledger; None where one scan stands for both.
+    ``ledgers`` has id, version and standing of every ledger. It is None if one scan stands for both.
     ``marks_listed`` is whether all marks were seen.
     """
 
@@ -62,7 +64,7 @@ class SecondScan:
 
 
 def watch_ledgers(source: MetadataSource) -> None:
-    """Before the first scan: have a store that can do so say what moves from here on."""
+    """Start watching the ledgers before the first scan, if the store supports it."""
     # A table that is there was read before this moment, and nobody knows what has moved since.
     landed = source.landing.run.exists(f"tables/ledgers/{WHOLE}")
     if isinstance(source.store, WatchableStore) and not landed:
@@ -70,7 +72,7 @@ def watch_ledgers(source: MetadataSource) -> None:
 
 
 def scan_second(first: FirstScan) -> SecondScan:
-    """M1: of a live store, land which ledgers are there now, and at which version; then the marks."""
+    """Scan a live store again: write the table ``ledgers_again``, then the table ``marks``."""
     source = first.source
     if not source.live:
         return _with_marks(first, first.nodes)
@@ -87,15 +89,15 @@ def scan_second(first: FirstScan) -> SecondScan:
 
 
 def scan_marks(first: FirstScan) -> SecondScan:
-    """What a scan of the metadata alone has after M0: nodes and marks, and no ledger again."""
+    """Return nodes and marks for a scan of the metadata alone, which reads no ledger again."""
     return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
 
 
 class _Rescan:
-    """The ledgers once more: what moved, where that can be seen, and the rest from the first scan; or all.
+    """The second read of the ledgers: only changed ones if the store can list them, else all.
 
-    ``takes`` is whether anything was taken from the first scan, ``notes`` say why nothing was; both once
-    `rows` was called.
+    ``takes`` is whether rows were taken from the first scan. ``notes`` say why none were. Both are set by
+    `rows`.
     """
 
     def __init__(self, first: FirstScan) -> None:
@@ -104,7 +106,9 @@ class _Rescan:
         self.notes: tuple[str, ...] = ()
 
     def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
-        """The table ``ledgers_again``, not before it is wanted: what moves until then counts."""
+        """Return the table ``ledgers_again``. Call it as late as possible: it includes all changes until
+        then.
+        """
         if not self.notes:
             try:
                 if (rows := self._moved(nodes)) is not None:
@@ -115,7 +119,7 @@ class _Rescan:
         return self._first.source.table(LedgerAgainSource, nodes)
 
     def take_nothing(self, why: Exception) -> None:
-        """Read all from here on."""
+        """Read all ledgers again from now on, for the reason ``why``."""
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
@@ -129,20 +133,20 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """The first scan as an earlier one, for a store that is asked what has changed since.
+    """Return the first scan as an earlier scan, for a store that can list changes since then.
 
     Raises:
-        RunError, StoreError: it cannot be one, and why.
+        RunError, StoreError: the first scan cannot be used so, and why.
     """
     table, facts = source.landing.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
 
 
 def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
-    """The paths that moved since before the first scan.
+    """Return the paths of ledgers that changed since before the first scan.
 
     Raises:
-        StoreError: nobody can say which ones, and why.
+        StoreError: the changed paths are unknown, and why.
     """
     moves = store.ledgers_moved()
     if moves.unknown is not None:
@@ -153,7 +157,7 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
 
 
 def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """The rows of the first scan but for some paths, and what is at these now."""
+    """Return the rows of the first scan, with those at ``paths`` read again."""
     names = LEDGERS_AGAIN.names
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
@@ -170,7 +174,7 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Read marks and locks, last: they explain what is being repaired at this moment."""
+    """Read marks and locks last: they show which repairs run at this moment."""
     source = first.source
     marks = source.landing.land("marks", lambda: source.table(MarkSource, nodes))
     may_be_whole = source.store.keeps_marks and first.cut is None
@@ -179,11 +183,11 @@ def _with_marks(
 
 
 _LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writable", "bookies/readonly")
-"""Below the root: where ZooKeeper and etcd list bookies."""
+"""Paths below the root where ZooKeeper and etcd list bookies."""
 
 
 NEW_CLUSTER_IDS = 5
-"""A store that has given out fewer ids than this is that of a new cluster: its ledgers may all be deleted."""
+"""Number of ledger ids below which a cluster counts as new. All its ledgers may have been deleted."""
 
 
 @dataclass(frozen=True)
@@ -195,85 +199,88 @@ class ClusterMetadata:
 
     @property
     def source(self) -> MetadataSource:
-        """Where it was read."""
+        """Return the source of the metadata."""
         return self.first.source
 
     def cookies(self) -> list[StoreCookie]:
-        """The cookies of the store."""
+        """Return the cookies in the metadata store."""
         return store_cookies(self.second.nodes)
 
     def modes(self) -> dict[str, str]:
-        """Registered bookies and how; one that was seen in either scan is there."""
+        """Return the registered bookies and their modes. A bookie seen in either scan is registered."""
         before, after = self._modes()
         return {**before, **after}
 
     def registered_twice(self) -> set[str]:
-        """Bookies that every scan saw both writable and read-only: for a moment, each that turns is."""
+        """Return bookies that every scan saw both writable and read-only. A bookie that changes mode is so
+        briefly.
+        """
         before, after = self._modes()
         return {name for name, mode in before.items() if mode == "both" and after.get(name) == "both"}
 
     def instance_id_missing(self) -> bool:
-        """Whether the cluster surely has no INSTANCEID."""
+        """Return whether the cluster certainly has no INSTANCEID."""
         looks = (self.first.nodes, self.second.nodes)
         return self.first.cut is None and all(map(instance_id_missing, looks))
 
     def bookies_listed(self) -> bool:
-        """Whether cookies and registrations were seen to their end; else one that is not there is unknown."""
+        """Return whether all cookies and registrations were read. If not, a missing one is unknown."""
         return self._hidden_bookies() is None
 
     def bookies_seen(self) -> BookiesListed:
-        """What of the cookies and registrations could not be read, and why, for the report."""
+        """Return the cookies and registrations that could not be read, and why, for the report."""
         hidden = self._hidden_bookies()
         why = None if hidden is None else ": ".join(hidden)
         return {"hidden": why, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
-        """Bookies of which a cookie or a registration could not be read, with its path."""
+        """Return the bookies whose cookie or registration could not be read, each with its path."""
         unclear = ((self._bookie_of(path), path) for path, _ in self.gaps())
         return {name: path for name, path in unclear if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
-        """How far the store's id generators are: of a live store, after the bookies were read."""
+        """Return the positions of the ledger id generators. A live store is read after the bookies."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:
-        """Whether the store surely has neither a LAYOUT nor an id generator, and should have one.
+        """Return whether the store certainly lacks LAYOUT and id generator, and should have one of them.
 
-        A store of Pulsar that lists ledgers is in use without either: its driver writes no LAYOUT, and makes
-        the id generator as a container node, which ZooKeeper deletes if it is empty.
+        A Pulsar store that lists ledgers is in use without either. Pulsar's driver writes no LAYOUT, and
+        creates the id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
         if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
             return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
 
     def layout_known(self, tree_elsewhere: str | None) -> bool:
-        """Whether the store says its layout, or can have one alone; else it is assumed.
+        """Return whether the layout is known from the store or the only possible one. If not, it is assumed.
 
-        ``tree_elsewhere`` is that of `ScanDifference`: such a tree is not that of Pulsar's driver.
+        ``tree_elsewhere`` is that of `ScanDifference`. A ledger tree found elsewhere is not that of Pulsar's
+        driver.
         """
         if self.source.pulsar_layout:
             return tree_elsewhere is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Whether the store was listed without a gap, and is not known to be that of a new cluster."""
+        """Return whether the store was listed without a gap and is not that of a new cluster."""
         ids = self.ids_drawn()
         is_new = bool(ids) and sum(generator.next - generator.low for generator in ids) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new
 
     def gaps(self) -> list[tuple[str, str]]:
-        """What of the cluster's own znodes could not be read."""
+        """Return the cluster's own znodes that could not be read, each with its reason."""
         first = self.first.nodes
         cut = [(self.source.store.root, first.cut)] if first.cut else []
         return sorted({*first.gaps, *self.second.nodes.gaps, *cut})
 
     def positions(self) -> list[str]:
-        """Where the store stood at each scan: zxids, etcd's revisions, or Oxia's versions."""
+        """Return the store's position at each scan: ZooKeeper zxids, etcd revisions or Oxia versions."""
         first, second = self.first.nodes.position, self.second.nodes.position
         return [first, second] if self.source.live else [first]
 
     def remarks(self) -> list[Remark]:
-        """What a reader of the report should know of how it was read."""
+        """Return remarks for the report about how the metadata was read."""
         first, second = self.first.nodes, self.second.nodes
         remarks = [remark_with_reason(RemarkKind.RESUMED, note) for note in self.source.landing.notes]
         if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
@@ -292,12 +299,12 @@ class ClusterMetadata:
         return remarks
 
     def cluster_rows(self) -> list[dict[str, Any]]:
-        """What the store says of the whole cluster: rows of the table ``cluster``."""
+        """Return the rows of the table ``cluster``: facts of the store about the whole cluster."""
         hidden = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
         return [*cluster_state(self.second.nodes), *hidden]
 
     def registration_rows(self) -> list[dict[str, Any]]:
-        """Who is connected: rows of the table ``registrations``."""
+        """Return the rows of the table ``registrations``: the connected bookies."""
         # The etcd driver keeps no endpoints, and its clients look for none (as of 4.17).
         reads = self.source.layout is not LayoutKind.ETCD
         return registrations(self.second.nodes, reads_registrations=reads)
@@ -307,7 +314,10 @@ class ClusterMetadata:
         return registered_modes(first), registered_modes(second)
 
     def _hidden_bookies(self) -> tuple[str, str] | None:
-        """A place where any bookie's cookie or registration may be that could not be read, and the reason."""
+        """Return an unreadable path that may hold any bookie's cookie or registration, and the reason.
+
+        Returns None if there is no such path.
+        """
         root = self.source.store.root
         lists = [f"{root}/{name}" for name in _LISTS]
         below = tuple(f"{place}/" for place in lists)
@@ -318,22 +328,27 @@ class ClusterMetadata:
         return None
 
     def _bookie_of(self, path: str) -> str | None:
-        """The bookie whose cookie or registration lies at a path; None where it is not one bookie's."""
+        """Return the bookie whose cookie or registration is at ``path``. None if it is not one bookie's
+        path.
+        """
         parent, _, name = path.removeprefix(f"{self.source.store.root}/").rpartition("/")
         return name if parent in _LISTS and f"{parent}/{name}" not in _LISTS and name else None
 
 
 class ScanDifference(NamedTuple):
-    """What the scans differ in, None where one stands for both; and ids that either may have missed."""
+    """The differences between both scans. ``moved`` is None if one scan stands for both.
+
+    ``doubtful_ids`` are ledger ids that either scan may have missed.
+    """
 
     moved: DataFrame | None
     doubtful_ids: DataFrame
     tree_elsewhere: str | None
-    """That the ledgers lie where the store's LAYOUT does not say, as a sentence; None: they do not."""
+    """Sentence that says that the ledgers are not where the store's LAYOUT says. None if they are."""
 
 
 def land_difference(metadata: ClusterMetadata) -> ScanDifference:
-    """Compare the scans with each other, and land the tables ``doubtful_ids`` and ``moved``."""
+    """Compare both scans, and write the tables ``doubtful_ids`` and ``moved``."""
     first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
     statuses = [landing.values(name, "status") for name in names]
@@ -356,7 +371,7 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
 
 
 def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
-    """Land what the store has of the cluster itself, by the table's name: as many rows as it has bookies."""
+    """Write the tables about the cluster itself, and return them by name. Each is as small as the cluster."""
     landing = metadata.source.landing
     cookies = [cookie.row() for cookie in metadata.cookies()]
     return {

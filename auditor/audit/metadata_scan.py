@@ -1,4 +1,4 @@
-"""The first scan of a cluster's metadata, M0, before the bookies are read; and how many ids it may not see.
+"""The first scan of a cluster's metadata, M0, before the bookies are read, and the ids it may not see.
 
 `auditor.audit.metadata` has the second one, M1.
 """
@@ -35,16 +35,16 @@ from auditor.tables.registry import instance_id
 from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 
 _PATHS_A_TASK = 2_000
-"""Of less than this another task would cost more than it brings."""
+"""Smallest number of paths for which another task pays off."""
 
 
 @dataclass(frozen=True)
 class MetadataSource:
-    """A metadata store that is open, and what it says first: which cluster it is, and how its ledgers lie.
+    """An open metadata store, with its cluster and ledger layout.
 
-    ``nodes`` are the cluster's own znodes or keys when it was opened, ``scan_time`` the moment from which
-    ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout``: the store has
-    no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
+    ``nodes`` are the cluster's own znodes or keys when it was opened. ``scan_time`` is the time from which
+    ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout`` is whether the
+    store has no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
     """
 
     landing: Landing
@@ -60,20 +60,20 @@ class MetadataSource:
 
     @property
     def live(self) -> bool:
-        """Whether the store is running, and changes while it is read."""
+        """Return whether the store is running, and changes while it is read."""
         return self.store.live
 
     @property
     def cluster(self) -> Cluster:
-        """Which cluster it is."""
+        """Return the cluster of the store."""
         return Cluster(self.instance_id, self.uri.text, self.layout.value)
 
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
     ) -> pa.Table | PartTable:
-        """A table of the store, read at the moment of ``nodes`` where the store can do that (`read_source`).
+        """Read a table of the store, as of ``nodes`` if the store can do that (`read_source`).
 
-        ``earlier`` is what an earlier run read of it, as `StoreSource` takes it.
+        ``earlier`` is the earlier run's read of it, as `StoreSource` takes it.
         """
         spark = self.landing.spark
         parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
@@ -83,7 +83,7 @@ class MetadataSource:
         return read_source(spark, table_source, parts)
 
     def rows_at(self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes) -> DataFrame:
-        """What a table has of some paths, and of nothing below them; of a `WatchableStore`."""
+        """Return the rows of a table at exactly these paths, from a `WatchableStore`."""
         assert isinstance(self.store, WatchableStore)
         spark = self.landing.spark
         table_source = source(source_options(spark, self.options, {"metadata": self.uri.text}, nodes))
@@ -95,10 +95,10 @@ class MetadataSource:
 
 @dataclass(frozen=True)
 class FirstScan:
-    """M0: the table ``ledgers``, and the cluster's own nodes as they were then.
+    """M0: the table ``ledgers``, and the cluster's own nodes at that time.
 
-    ``restarts`` is how often it began anew at a later moment; ``notes`` say why no ledgers were taken from an
-    earlier run.
+    ``restarts`` is the number of times the scan started anew. ``notes`` say why no ledgers were taken from
+    an earlier run.
     """
 
     source: MetadataSource
@@ -109,13 +109,13 @@ class FirstScan:
 
     @property
     def cut(self) -> str | None:
-        """Why any part of the metadata may be missing; None where nothing says so."""
+        """Return why a part of the metadata may be missing. None if there is no sign of that."""
         return self.nodes.cut_below(self.source.store.root)
 
 
 @contextmanager
 def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> Iterator[MetadataSource]:
-    """Connect to a metadata store for as long as the block runs, and look how its ledgers lie.
+    """Open a metadata store while the block runs, and find its ledger layout.
 
     Raises:
         UsageError: the URI says another layout than the store.
@@ -143,9 +143,9 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
 
 
 def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
-    """M0: land every ledger, decoded, with what each bookie should hold.
+    """M0: write the table of every ledger, decoded, with the entries that each bookie should hold.
 
-    Ledgers that have not changed since ``earlier`` are taken from there, where the store can tell.
+    Ledgers unchanged since ``earlier`` are taken from that run, if the store can tell.
     """
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
@@ -162,7 +162,7 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
 
 
 class LedgerScan(NamedTuple):
-    """A table that has landed, the nodes at the moment of which it is, and how often it began anew."""
+    """A written table of ledgers, the nodes at its time, and the number of restarts of its scan."""
 
     rows: DataFrame
     nodes: ClusterNodes
@@ -172,7 +172,7 @@ class LedgerScan(NamedTuple):
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
 ) -> pa.Table | PartTable:
-    """All ledgers, without the earlier run where a reason says that it is not usable."""
+    """Read all ledgers, without the earlier run if ``unusable`` gives a reason."""
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
@@ -196,7 +196,7 @@ def scan_ledgers(
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], pa.Table | PartTable | DataFrame],
 ) -> LedgerScan:
-    """Land all ledgers as they are at one moment; where that moment is lost, at a newer one."""
+    """Write all ledgers as of one time. If the store can no longer serve that time, use a newer one."""
     for restarts in range(RESTARTS):
         try:
             return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
@@ -208,16 +208,19 @@ def scan_ledgers(
 
 
 REASONS = 5
-"""So many reasons a report gives for ids in doubt."""
+"""Largest number of reasons for ids in doubt that a report gives."""
 
 MOST_ELSEWHERE = 10_000
-"""More ledgers than this in other layouts' places are a whole tree: each of them would be a range."""
+"""Number of ledgers at paths of other layouts above which they count as a whole tree.
+
+Each of them would be a range of ids.
+"""
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
-    """How many ids may be there unseen, and why; None where there are none. Runs up to two queries."""
+    """Return the number of ids that may exist unseen, and why. None if there are none. Up to two queries."""
     once = unseen_ranges(doubtful)
     width = F.col("high").cast(WIDE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
@@ -230,9 +233,9 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
-    """That at least half of a scan's ledgers, or very many, lie where other layouts keep them; None: not so.
+    """Return a sentence if half of the ledgers or very many are at paths of other layouts. Else None.
 
-    ``says`` is what says which layout the store has. Runs a query or two.
+    ``says`` names the source of the store's layout. Runs a query or two.
     """
     if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None

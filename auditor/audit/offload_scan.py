@@ -4,7 +4,8 @@
     "bucket","pulsar/UUID-ledger-7","1048576"     CSV without one, as S3 Inventory writes it
     Parquet with such columns
 
-Other columns are ignored. Nobody asks the bucket: whoever may list it makes the inventory.
+Other columns are ignored. The program does not access the bucket: someone who may list it makes the
+inventory.
 """
 
 from pathlib import Path
@@ -21,15 +22,15 @@ from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
 
 NAMES, SIZES = ("name", "key", "object"), ("size", "bytes")
-"""What the two columns may be called, in any case."""
+"""Accepted names of the two columns, in any case."""
 
 _CSV = (".csv", ".csv.gz", ".txt")
 _INVENTORY = 3
-"""S3 Inventory has bucket and key first, then the size; a list of two columns has name and size."""
+"""Number of columns of S3 Inventory: bucket, key, size. A list of two columns has name and size."""
 
 
 def check_listing(path: str | None) -> None:
-    """Say that ``--offload-listing`` is invalid, before anything is read; it need not be given.
+    """Check ``--offload-listing`` before anything is read. It may be None.
 
     Raises:
         UsageError: there is no such file or directory.
@@ -39,7 +40,7 @@ def check_listing(path: str | None) -> None:
 
 
 def listing_rows(spark: SparkSession, path: str) -> DataFrame:
-    """Columns ``name`` and ``bytes`` of an inventory; ``bytes`` is null where it is no number.
+    """Return columns ``name`` and ``bytes`` of an inventory. ``bytes`` is null if it is no number.
 
     Raises:
         UsageError: no column has the names of objects.
@@ -73,10 +74,10 @@ def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
 
 
 def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
-    """``tables`` with what the listing and the contexts say; as they are where no listing was given.
+    """Return ``tables`` with the offloaded objects, or unchanged without a listing.
 
     Raises:
-        UsageError: nobody's owners were read, or the listing has no names.
+        UsageError: no owners were read, or the listing has no names.
     """
     listing, rows = options.offload_listing, owners.rows
     if listing is None:
@@ -91,7 +92,7 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
-    """Whether copies in an object store were looked for, where a topic has any."""
+    """Return a remark if a topic has offloaded ledgers and no listing was given."""
     if "offload_objects" in tables.frames or "ownership" in tables.known_empty:
         return []
     offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()

@@ -1,8 +1,8 @@
-"""Who refers to the ledgers: read between the two scans of the metadata, landed, and joined with both.
+"""Read of the owners that refer to ledgers, between both scans of the metadata.
 
-Several stores are joined into one table owners. Where ``--owners`` names no store, the metadata's own is
-asked whether an application lies beside BookKeeper's root. Without one nothing is read, nothing lands, and no
-check is asked.
+Several stores are joined into one table ``owners``. If ``--owners`` names no store, the metadata's own store
+is searched for an application beside BookKeeper's root. Without owners nothing is read or written, and their
+checks do not run.
 """
 
 from collections.abc import Sequence
@@ -62,16 +62,16 @@ _OPEN = {
     "foreign": "of other applications, or of namespaces that no store has",
     "unnamed": "without custom metadata",
 }
-"""Standings of ledgers that no owner names and that are not called unowned."""
+"""Standings of ledgers that no owner names and that are not called unowned, with their words."""
 
 NOTHING_MATCHED = StoreMatches({}, {}, {})
 
 
 def check_owners(options: AuditOptions) -> None:
-    """Say that ``--owners`` or ``--owners-complete`` is invalid before anything is read.
+    """Check ``--owners`` and ``--owners-complete`` before anything is read.
 
     Raises:
-        UsageError: one names no application, its URI is invalid, or NOBODY stands beside a store.
+        UsageError: a value names no application, its URI is invalid, or NOBODY stands beside a store.
     """
     named_stores(options)
     declared_stores(options)
@@ -79,10 +79,10 @@ def check_owners(options: AuditOptions) -> None:
 
 @dataclass(frozen=True)
 class Owners:
-    """The owners that one audit has read: the table ``rows`` of all stores; None: there are none.
+    """The owners that an audit read: the table ``rows`` of all stores, or None if there are none.
 
-    ``own`` is whether the metadata's own store was looked at, since nobody named another. ``matches`` says
-    which stores are the same, here and in the earlier run.
+    ``own`` is whether the metadata's own store was searched because no other was named. ``matches`` says
+    which stores are the same, in this run and in the earlier one.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -93,20 +93,20 @@ class Owners:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The stores as ``--owners`` takes them."""
+        """Return the stores in the form that ``--owners`` takes."""
         return tuple(store.text for store in self.stores)
 
     @property
     def applications(self) -> tuple[str, ...]:
-        """The applications whose owners were read."""
+        """Return the applications whose owners were read."""
         return tuple(sorted({store.application for store in self.stores}))
 
 
 def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
-    """Find who refers to the ledgers, after M0, and land the table owners.
+    """Read the owners of ledgers after M0, and write the table ``owners``.
 
     Raises:
-        StoreError: a store that ``--owners`` names cannot be read, or has none.
+        StoreError: a store that ``--owners`` names cannot be read, or has no owners.
     """
     named_uris = named_stores(options)
     is_own = named_uris is None
@@ -127,7 +127,7 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
 
 
 def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
-    """Raise StoreError for a named store without a row."""
+    """Raise StoreError if a named store has no row."""
     if "owners" in source.landing.empty:
         store_names = set()
     elif len(stores) == 1:
@@ -144,7 +144,7 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: D
 
 
 def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
-    """Take what only cursors' ledgers name from the disks (`auditor.audit.cursor_scan`)."""
+    """Add the ledgers that only cursor ledgers name, read from the disks (`auditor.audit.cursor_scan`)."""
     run = first.source.landing.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
@@ -156,12 +156,12 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
 def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
     """Find the stores of owners that name the same ledgers under the same paths. Runs up to three queries.
 
-    An id is given to one ledger, so that no two stores do: those that share a reference are one store under
-    two names, or at two times.
+    Each ledger id is given out once, so two different stores share no reference. Stores that do are one
+    store under two names, or at two times.
 
     Args:
-        owners: The table owners of this run.
-        lists: The table ownership of the earlier run; None: there is none.
+        owners: The table ``owners`` of this run.
+        lists: The table ``ownership`` of the earlier run. None if there is none.
     """
     is_own = (F.col("status") == "ok") & F.col("ledger_id").isNotNull()
     references = owners.where(is_own & ~F.coalesce("borrowed", F.lit(False)))
@@ -184,7 +184,7 @@ def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreRefere
 
 
 def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefore) -> Owners:
-    """Find out which stores of owners are the same ones, in this run and in the earlier one."""
+    """Find out which stores of owners are the same, in this run and in the earlier one."""
     if owners.rows is None:
         return owners
     run = before.with_table(source.landing, "ownership", source.scan_time)
@@ -198,7 +198,7 @@ def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefor
 
 
 def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame | None:
-    """The table ownership of the earlier run, each store under its name in this run."""
+    """Return the table ``ownership`` of the earlier run, with each store under its name in this run."""
     if lists is None or "store" not in lists.columns:
         return lists
     # As many as there are stores.
@@ -219,7 +219,7 @@ def land_ownership(
     before: RunsBefore,
     options: AuditOptions,
 ) -> DataFrame | None:
-    """Join owners with both scans, and land the table ownership; None where there are no owners."""
+    """Join owners with both scans, and write the table ``ownership``. Returns None if there are no owners."""
     source, rows = metadata.source, owners.rows
     landing = source.landing
     if rows is None:
@@ -247,7 +247,9 @@ def land_ownership(
 def land_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
-    """Land the table owner_stores, and return what each store of owners proves; none where none was read."""
+    """Write the table ``owner_stores``, and return the scope that each store proves. Empty if none
+    was read.
+    """
     landing, rows = source.landing, []
     if (
         ownership is not None
@@ -270,7 +272,7 @@ def land_owner_stores(
 
 
 def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Ask both tables; of each there is a row per store."""
+    """Count the rows of both tables by store."""
     counts = list_counts(ownership, owners.applications, scan_time).collect()
     lists: dict[str, ListCounts] = {}
     for row in counts:
@@ -289,9 +291,9 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
 
 
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
-    """Return the rows of the table ownership in which an owner names a ledger. Runs a query.
+    """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a query.
 
-    Returns None where their absence proves nothing: an owner could not be read, or none names any ledger.
+    Returns None if their absence proves nothing: an owner could not be read, or none names any ledger.
     """
     names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
@@ -301,9 +303,9 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
 
 
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
-    """What a reader of the report should know: whose owners were read, and what that left open.
+    """Return remarks about the owners that were read, and the ledgers whose owner stays unknown.
 
-    ``rows`` are those of the table ownership.
+    ``rows`` are those of the table ``ownership``.
     """
     unread = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
     if not owners.stores:
@@ -321,7 +323,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the owners beside BookKeeper's root, and why that is not known of some application."""
+    """Return the owners beside BookKeeper's root, and notes on applications that could not be looked for."""
     notes: tuple[str, ...] = ()
     for name, application in APPLICATIONS.items():
         try:
@@ -340,19 +342,20 @@ def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOpt
 
 
 def _zxid(first: FirstScan) -> int | None:
-    """Where a running ZooKeeper stood at the first scan; None of other stores."""
+    """Return the zxid of a running ZooKeeper at the first scan. None for other stores."""
     return int(first.nodes.position, 16) if first.source.uri.scheme == "zk" else None
 
 
 def _read_apart(source: MetadataSource, owners: Owners) -> bool:
-    """Whether only clocks tell what came first: running stores of two kinds, or Oxia, whose versions are a
-    shard's own.
+    """Return whether only clocks order reads of owners and ledgers.
+
+    That is so for running stores of two kinds, and for Oxia, whose versions belong to one shard.
     """
     return source.live and (not owners.own or source.uri.scheme == OXIA)
 
 
 def _apart(owners: Owners, uri: OwnersUri, source: MetadataSource) -> str | None:
-    """Why owners and ledgers may be of two times."""
+    """Return why owners and ledgers may be of different times. None if they are of the same time."""
     tree = APPLICATIONS[uri.application].trees[0]
     if owners.own or (source.live and is_live(uri.tree(tree))):
         return None

@@ -1,13 +1,14 @@
-"""Where each bookie stands and by which policy, with what said so: the table bookie_locations.
+"""Racks and placement policy of the bookies, with their origin: the table ``bookie_locations``.
 
-A mapping comes from ``--racks``, else from ``--rack-script``, else from Pulsar's ``/bookies`` beside
-BookKeeper's root. A policy comes from ``--placement``, which brokers, or whoever writes, go by, else from
-``--bookie-conf``, which AutoRecovery goes by; without either it is the default of bookies and brokers. With
-no mapping and no ``--placement`` nothing is said of placement: every ledger of a cluster that nobody mapped
-would break a policy that nobody chose.
+The mapping comes from ``--racks``, else from ``--rack-script``, else from Pulsar's ``/bookies`` beside
+BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers follow. Otherwise
+it comes from ``--bookie-conf``, which AutoRecovery follows, or is the default of bookies and brokers.
 
-Where both are configuration files they are compared: AutoRecovery that has other rules, or another mapping,
-undoes what brokers do.
+Without a mapping and ``--placement`` placement is not judged. Every ledger of a cluster without racks would
+break a policy that nobody chose.
+
+Two configuration files are compared. AutoRecovery with other rules or another mapping undoes the placement
+of the brokers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,11 +36,11 @@ from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
 DEFAULT_POLICY = "the default of bookies and brokers"
 RESOLVER = "reppDnsResolverClass"
 PULSAR_RESOLVER = "BookieRackAffinityMapping"
-"""How the names of Pulsar's resolvers end, the old one too."""
+"""Suffix of the class names of Pulsar's resolvers, old and new."""
 
 
 def check_placement(options: AuditOptions) -> PlacementSettings:
-    """The policy and settings that the options give, for their errors before anything is read.
+    """Return the policy and settings of the options, before anything is read.
 
     Raises:
         UsageError: invalid options, alone or together.
@@ -60,7 +61,7 @@ def check_placement(options: AuditOptions) -> PlacementSettings:
 
 
 def chosen_settings(text: str) -> PlacementSettings:
-    """What ``--placement`` gives: a policy, with settings by the server's names; or a configuration file.
+    """Return the settings of ``--placement``: a policy with server settings, or a configuration file.
 
     >>> chosen_settings("rack,minNumRacksPerWriteQuorum=3,isolationBookieGroups=a,b").isolation_groups
     ('a', 'b')
@@ -92,9 +93,9 @@ def chosen_settings(text: str) -> PlacementSettings:
 
 
 def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
-    """What AutoRecovery's configuration says otherwise than the brokers', in sentences; none without both.
+    """Return the differences between the configurations of AutoRecovery and brokers, as sentences.
 
-    ``pulsar``: the mapping that was found is Pulsar's own, in a metadata store.
+    Empty if there are not two configurations. ``pulsar`` is whether Pulsar's own mapping is used.
     """
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
@@ -138,11 +139,11 @@ def _differences(
 
 
 _KINDS = ("zk:", "etcd:", "oxia:", "rocksdb:", "memory:")
-"""How the URLs of Pulsar's metadata stores begin; others are hosts of ZooKeeper."""
+"""Prefixes of the URLs of Pulsar's metadata stores. Other URLs are ZooKeeper hosts."""
 
 
 def _place(uri: str) -> tuple[str, frozenset[str], str] | None:
-    """Where a metadata URI has the mapping: kind, hosts, the path above it; None where that is not known."""
+    """Return kind, hosts and parent path of the store that has the mapping. None if it is unknown."""
     try:
         parsed = parse_metadata_uri(uri)
     except UsageError:
@@ -158,7 +159,7 @@ def _settings(properties: Mapping[str, str], origin: str, policy: Policy | None 
 
 
 def read_properties(option: str, path: str) -> dict[str, str]:
-    """A configuration file of Java properties that an option names; UsageError where it cannot be read."""
+    """Read a Java properties file that an option names. Raise UsageError if it cannot be read."""
     try:
         return java_properties.decode(read_regular(path))
     except OSError as error:
@@ -169,11 +170,11 @@ def read_properties(option: str, path: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Placement:
-    """What is known of placement before any bookie is looked up in it.
+    """The placement policy and mapping of a run, before any bookie is looked up.
 
-    ``mapping`` is that by bookie or host, None where it is a script that is still to be asked; ``origin``
-    is what it is from, None where there is none. ``chosen``: ``--placement`` chose the policy.
-    ``differences`` are what AutoRecovery's configuration says otherwise than that of brokers.
+    ``mapping`` is by bookie or host, or None if a script is still to be asked. ``origin`` names its source,
+    or is None without a mapping. ``chosen`` is whether ``--placement`` chose the policy. ``differences`` are
+    those of AutoRecovery's configuration from that of the brokers.
     """
 
     settings: PlacementSettings
@@ -185,19 +186,19 @@ class Placement:
 
     @property
     def settings_in_use(self) -> PlacementSettings | None:
-        """The settings to judge by; None where nobody gave a mapping or chose a policy."""
+        """Return the settings to judge by. None if no mapping was given and no policy chosen."""
         return self.settings if self.chosen or self.origin is not None else None
 
 
 def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
-    """Find a mapping, after M0."""
+    """Find the rack mapping, after M0."""
     with_mapping = _find_mapping(uri, store, options)
     reads_pulsar = with_mapping.origin is not None and options.racks is None and options.rack_script is None
     return replace(with_mapping, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
 def _hidden_mapping(where: str) -> Remark:
-    """What is said of a store below a chroot, by where Pulsar's mapping was looked for."""
+    """Return the remark for a store below a chroot without a mapping. ``where`` names the path."""
     advice = (
         "brokers that have another root keep theirs there: save that value and give it with --racks FILE.json"
     )
@@ -234,7 +235,7 @@ def land_locations(
     registrations: Sequence[Mapping[str, Any]],
     options: AuditOptions,
 ) -> None:
-    """Look every bookie up in the mapping, and land the table bookie_locations.
+    """Look up every bookie in the mapping, and write the table ``bookie_locations``.
 
     Raises:
         UsageError: the script cannot be run, or does not answer.
@@ -266,9 +267,10 @@ def land_locations(
 
 
 def with_placement(landing: Landing, tables: Tables) -> Tables:
-    """``tables`` with the table placement; as they are where nothing says by which policy to judge.
+    """Return ``tables`` with the table ``placement``, or unchanged if there is no policy to judge by.
 
-    With no location at all every ledger would break the policy: bookie-without-location says it once.
+    If no bookie has a location, every ledger would break the policy. The check bookie-without-location
+    reports that once.
     """
     settings, roster = tables.cluster.placement, tables.roster
     if settings is None or settings.policy is Policy.NONE or not roster.locations.known:
@@ -284,7 +286,7 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
-    """By which policy ledgers were judged, and by what locations, with what said so."""
+    """Return remarks about the policy and the locations that ledgers were judged by, with their origin."""
     if facts is None:
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
@@ -296,7 +298,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
-    """Which isolation groups are in force, of the configuration and of ledgers."""
+    """Return remarks about the isolation groups of the configuration and of ledgers."""
     if settings.groups is not None:
         words = f"{settings.groups.words}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)
@@ -313,7 +315,7 @@ def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Itera
 def placement_facts(
     placement: Placement, locations: Locations, bookies: Sequence[str], own_groups: int
 ) -> PlacementFacts | None:
-    """What the report says of it; None where placement was not looked at."""
+    """Return the facts about placement for the report. None if placement was not judged."""
     settings = placement.settings_in_use
     if settings is None:
         return None

@@ -1,7 +1,7 @@
-"""Who repairs ledgers, how many wait, and which ledgers somebody can read now.
+"""State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-All of it is of one moment, that of the metadata scans. Tables are asked only if they can have an answer: a
-cluster in which all bookies are registered and nothing is marked costs no query here.
+All of it is of the time of the metadata scans. Tables are queried only if they can have an answer. A cluster
+with all bookies registered and no marks costs no query here.
 """
 
 from collections.abc import Collection
@@ -25,11 +25,11 @@ from auditor.tables.cluster_state import autorecovery_facts
 from auditor.tables.reachability import REACHABILITY
 
 _RECENT_MS = 7 * DAY_MS
-"""A ledger that is open or younger than this shows with which ensembles applications write today."""
+"""Age in ms. Ledgers that are open or younger show the ensemble sizes that applications use today."""
 
 
 def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
-    """Land which ledgers the registered bookies can serve; without a row if the store proves none down."""
+    """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
     down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
     read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down=frozenset(down))
@@ -42,15 +42,15 @@ def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
 
 
 def _knows_registrations(roster: Roster) -> bool:
-    """Whether a missing registration means that the bookie is down.
+    """Return whether a missing registration means that the bookie is down.
 
-    A dump or snapshot that was saved after all sessions ended has no ephemeral znodes at all.
+    A dump or snapshot saved after all sessions ended has no ephemeral znodes at all.
     """
     return roster.cluster.live or any(row["registered"] is not None for row in roster.bookies)
 
 
 class QueueTables(NamedTuple):
-    """The tables that counts of waiting ledgers come from; marks are those of the first scan."""
+    """The tables for counts of waiting ledgers. Marks are those of the first scan."""
 
     ledgers: DataFrame
     marks: DataFrame
@@ -65,9 +65,9 @@ def with_repair_state(
     tables: QueueTables,
     previous: RunSummary | None,
 ) -> Roster:
-    """Return the roster with what the store says of AutoRecovery, and how many ledgers wait.
+    """Return the roster with the state of AutoRecovery, and the number of waiting ledgers.
 
-    ``previous`` is the run before; the marks made since then are counted.
+    ``previous`` is the run before. Marks made since then are counted.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows = _knows_registrations(roster)
@@ -91,7 +91,7 @@ def with_repair_state(
 
 
 def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
-    """Fields of `RepairState` about votes and settings; empty if the store does not show them."""
+    """Return the fields of `RepairState` about votes and settings. Empty if the store does not show them."""
     cluster = roster.cluster
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
         return {}
@@ -107,7 +107,7 @@ _Questions = dict[str, tuple[DataFrame, list[str]]]
 def _questions(
     landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
 ) -> _Questions:
-    """What is asked of tables that have rows; nothing of a cluster without marks and with all bookies up."""
+    """Return the queries on tables with rows. Empty for a cluster without marks and with all bookies up."""
     questions: _Questions = {}
     none_marked = "marks" in landing.empty
     if not none_marked:
@@ -126,7 +126,7 @@ def _questions(
 def _waiting_questions(
     ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
 ) -> _Questions:
-    """Ledgers that depend on a bookie that is down, and together with the marked ones."""
+    """Return queries for ledgers that depend on a bookie that is down, and for marked ledgers besides."""
     ids = F.array(*map(F.lit, sorted(down)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]

@@ -1,9 +1,9 @@
-"""How old the bookies' data is beside the metadata, and which of it belongs to another time or cluster.
+"""Age of the bookies' data relative to the metadata, and data of another time or cluster.
 
-File times alone prove nothing: the index of an idle bookie is old because nothing was written to it. A
-bookie's directories are older than the metadata if the metadata has ledgers that the bookie took entries of
-more than `MAX_SOURCE_AGE_MS` after its newest file, and its index has none of these ledgers. A collection has
-a time of its own, and is as old as that.
+File times alone prove nothing: the index of an idle bookie is old. A bookie's directories are older than the
+metadata if two facts hold. The metadata has ledgers of which the bookie took entries more than
+`MAX_SOURCE_AGE_MS` after its newest file. Its index has none of these ledgers. A collection has a recorded
+time, and is as old as that.
 """
 
 from collections.abc import Mapping
@@ -19,15 +19,14 @@ from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
 
 MAX_SOURCE_AGE_MS = 3_600_000
-"""A source of bookies' data that is older than the metadata by more than this proves no absence."""
+"""Largest age relative to the metadata at which bookie data proves absence, in ms."""
 
 
 def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
-    """Return why the data of a bookie is older than the metadata, by bookie, for those of which it is.
+    """Return bookies whose data is older than the metadata, each with the reason.
 
-    A collection of the future is among them: its age is not known.
-
-    Runs up to two queries, and only if files of a bookie are old.
+    Collections with a future time are included: their age is unknown. Runs up to two queries, and only if
+    files of a bookie are old.
     """
     scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
@@ -61,7 +60,7 @@ def _before(time: int, scan_time: int) -> str:
 
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
-    """Return when the oldest collection with an index of each bookie was made, in ms."""
+    """Return the time of the oldest collection with an index of each bookie, in ms."""
     times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
     times: dict[str, int] = {}
     for piece, owner in bookies.settled.owner_of_piece.items():
@@ -72,11 +71,11 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return why directories are another cluster's, by bookie, if those of all bookies are.
+    """Return a reason for each bookie if the directories of all bookies are another cluster's.
 
-    Only the directories of some bookies are foreign if their disks were exchanged: that is the bookies'
-    fault, and not the source's. So it is if the store has no cookie of theirs with its own instance id: the
-    store may have been formatted anew beneath running bookies.
+    If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the
+    bookies, not of the source. The same holds if the store has no cookie of theirs with its own instance id.
+    The store may have been formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
     own = {
@@ -95,8 +94,8 @@ def _count_later_ledgers(
 ) -> dict[str, int]:
     """Return how many ledgers each bookie took entries of after its last write.
 
-    Bookies whose index has any of these ledgers are left out. A ledger whose entries may still be in flight
-    does not count (`auditor.tables.accounts`).
+    Bookies with any of these ledgers in their index are left out. A ledger whose entries may still be in
+    flight does not count (`auditor.tables.accounts`).
     """
     if not last_writes:
         return {}

@@ -1,9 +1,9 @@
-"""The table sources: what each source of an audit claims to cover, and what of that the audit proved.
+"""The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
 
-Absence counts within the proved scope only. The metadata covers every ledger of its cluster if it was listed
-without a gap, bookies carry its instance id, its id generator is beyond every id in use, and no bookie and
-no part of the ledger tree lost more than a fifth of its ledgers unexplained. Which bookies exist is what
-cookies, registrations and ensembles say together.
+Absence counts within the proved scope only. The metadata covers every ledger of its cluster if four
+conditions hold. It was listed without a gap. Bookies carry its instance id. Its id generator is beyond every
+id in use. No bookie and no part of the ledger tree lost more than a fifth of its ledgers unexplained.
+Cookies, registrations and ensembles together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ from auditor.tables.sources import SOURCES, rows_of_scopes
 
 NAMES_SHOWN = 5
 PROOF = CheckSettings()
-"""What is proved does not depend on the constants that a run chose for its checks."""
+"""Settings for proofs. They do not depend on the settings that a run chose for its checks."""
 EVERY_BOOKIE = "every bookie that exists"
 NOTHING = "nothing"
 
@@ -41,15 +41,15 @@ def land_sources(
     before: RunsBefore,
     owners: Iterable[SourceScope] = (),
 ) -> list[SourceScope]:
-    """Land the table sources, once per run, and return its rows.
+    """Write the table ``sources`` once per run, and return its rows.
 
     Args:
-        landing: where the run is written.
-        metadata: both scans.
-        indexes: what of the bookies was read.
-        tables: the tables that checks ask.
-        before: the earlier runs of the cluster.
-        owners: the rows of owner stores.
+        landing: Writer of the run.
+        metadata: Both scans.
+        indexes: The data read from bookies.
+        tables: The tables that checks query.
+        before: The earlier runs of the cluster.
+        owners: The rows of owner stores.
     """
     bookies = tables.roster.bookies
     scopes = [
@@ -64,7 +64,7 @@ def land_sources(
 
 
 def _as_of(metadata: ClusterMetadata, time: int | None) -> int | None:
-    """The time of data; of a run that was resumed, no later than its oldest table."""
+    """Return the time of data. In a resumed run it is no later than its oldest table."""
     resumed = metadata.source.landing.resumed
     return time if time is None or resumed is None else min(time, resumed)
 
@@ -89,7 +89,7 @@ def _metadata_scope(
 
 
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
-    """Why the metadata may not be all of the cluster's: what is unknown counts too."""
+    """Return reasons why the metadata may not be all of the cluster's. Unknown facts count as reasons."""
     source = metadata.source
     if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
         yield "not all of it could be read"
@@ -109,7 +109,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
 
 
 def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
-    """Why ledgers may be lost since the last run: parts of the tree shrank, and owners do not show why."""
+    """Return a reason if parts of the ledger tree shrank since the last run, unexplained by owners."""
     source = metadata.source
     earlier = before.with_ledgers(source.landing, source.scan_time)
     if earlier is None:
@@ -128,7 +128,7 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
 
 
 def _owners_agree(tables: Tables) -> bool:
-    """Whether owners were read without a gap, and none names a ledger that the metadata lacks."""
+    """Return whether owners were read without a gap and name no ledger that the metadata lacks."""
     ownership = tables.ownership
     if "ownership" in tables.known_empty or named_ledgers(ownership) is None:
         return False
@@ -136,7 +136,7 @@ def _owners_agree(tables: Tables) -> bool:
 
 
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
-    """Why the instance id does not show that bookies and metadata belong together."""
+    """Return reasons why the instance id does not show that bookies and metadata belong together."""
     directories = bookies.attribution.directories
     carried = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
@@ -148,7 +148,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
-    """Cookies, registrations and names in ensembles: which bookies exist."""
+    """Return the scopes of cookies, registrations and ensembles, which show the bookies that exist."""
     time = _as_of(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
@@ -190,9 +190,9 @@ def _bookie_scope(
 def _bookie_time(
     name: str, row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes
 ) -> int | None:
-    """The time of a bookie's data, ms; None if nothing tells it.
+    """Return the time of a bookie's data in ms. None if it is unknown.
 
-    Directories that are not older than the metadata are as new as that: an idle bookie writes nothing.
+    Directories that are not older than the metadata count as new as it: an idle bookie writes nothing.
     """
     scan_time = metadata.source.scan_time
     collected = collection_times(indexes.bookies).get(name)

@@ -1,11 +1,11 @@
-"""The disk space of an audit: whose each byte of the entry logs is, and what collectors of garbage do next.
+"""Disk space of an audit: the owner of each byte in entry logs, and a forecast of garbage collection.
 
-The table gc_foresight needs the metadata and the indexes alone, and starts from what is odd already: orphans,
-copies outside of the ensembles. Only a store with a record in the wrong place, or with the greatest id there
-is, has all of its ledgers looked at again, for then the server's listing is another than the scan's.
+The table ``gc_foresight`` needs only metadata and indexes. It starts from orphans and copies outside the
+ensembles. All ledgers are looked at again only if a record is in the wrong place or has the greatest id. The
+server's listing differs from the scan then.
 
-A bookie keeps a deleted ledger until its collector passes, so that much of what a busy bookie has may be
-orphans of the last interval: `listed_lately` says which those are.
+A bookie keeps a deleted ledger until its next collection. Many copies on a busy bookie may therefore be
+orphans of the last interval. `listed_lately` finds these.
 """
 
 from dataclasses import replace
@@ -47,7 +47,7 @@ def with_space(
     before: RunsBefore,
     conf: str | None,
 ) -> Tables:
-    """``tables`` with those of entry logs; ``availability`` is that table, with every row.
+    """Return ``tables`` with those of entry logs. ``availability`` is that table with every row.
 
     ``conf`` is the bookies' configuration file.
     """
@@ -101,7 +101,7 @@ def with_space(
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
-    """What the report says of the sum, of what was sampled, and of what could not be read."""
+    """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
     [classed_bytes], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
@@ -130,7 +130,7 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
 
 
 def disk_remarks(disks: DataFrame) -> list[Remark]:
-    """What lies beside the entry logs; and what of it could not be read."""
+    """Return remarks on the files beside the entry logs, and on those that could not be read."""
     aggregates = [*(f"sum({kind.column})" for kind in DISK_BYTES), "count(reason)", "count(*)"]
     *sums, unread, row_count = aggregate_many({"disks": (disks, aggregates)})["disks"]
     if not row_count:
@@ -145,11 +145,11 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
 
 
 def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
-    """Hold the rows of ``space`` to the lengths of the files: the same sum is what must come of both.
+    """Count files and bytes, so that the sum of ``space`` can be compared with the file lengths.
 
-    Of ``files`` there are the number, the bytes, their maps, those that were held to the entries of the log,
-    how many collectors' metadata caches have, and how many of these could not be read there; of ``pairs`` of
-    a ledger and a log how many there are, and how many were looked up.
+    ``files`` has six numbers: files, bytes, ledgers maps, maps compared with the log's entries, logs in
+    metadata caches, and unreadable logs among these. ``pairs`` has the number of pairs of ledger and log,
+    and how many were looked up.
     """
     mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
     maps = (f"count_if({mapped})", f"count_if({mapped} and counted = '{SCAN}')")
@@ -166,11 +166,11 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
 
 
 USUAL_INTERVAL_MS = 900_000
-"""gcWaitTime as Pulsar sets it; the server's own default is shorter."""
+"""gcWaitTime as Pulsar sets it, in ms. The server's own default is shorter."""
 
 
 def collector_settings(path: str | None) -> CollectorSettings:
-    """How the collectors are set, by a bookie's configuration file; the server's defaults without one.
+    """Return the garbage collection settings of a bookie's configuration file, or the server's defaults.
 
     Raises:
         UsageError: no such file, no properties, or values with which no bookie starts.
@@ -184,9 +184,9 @@ def collector_settings(path: str | None) -> CollectorSettings:
 
 
 def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore, conf: str | None) -> Tables:
-    """``tables`` with gc_foresight, and with log_foresight where entry logs were read.
+    """Return ``tables`` with ``gc_foresight``, and with ``log_foresight`` if entry logs were read.
 
-    ``conf`` is the bookies' configuration file, ``before`` the runs beside this one.
+    ``conf`` is the bookies' configuration file. ``before`` are the earlier runs.
     """
     landing, layout = metadata.source.landing, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
@@ -228,7 +228,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:
-    """What the report says of the settings; nothing where a look at metadata alone forecasts nothing."""
+    """Return remarks on the collector settings. Empty without bookie sources: nothing is forecast then."""
     if not tables.cluster.has_sources:
         return []
     settings, details = tables.collector, []
@@ -241,7 +241,7 @@ def foresight_remarks(tables: Tables) -> list[Remark]:
 
 
 def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = None) -> DataFrame:
-    """The rows of gc_foresight, of the tables that checks ask."""
+    """Return the rows of ``gc_foresight`` from the tables that checks query."""
     return gc_foresight(
         collector,
         doubted_orphans(tables),
@@ -258,9 +258,9 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
 
 
 def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
-    """What says which orphans were in the metadata within the collectors' last interval; a query or two.
+    """Return evidence of which orphans were in the metadata within the last collection interval.
 
-    An earlier run that listed them then, or the order of their ids.
+    It is an earlier run that listed them, or the order of their ids. Runs a query or two.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
@@ -272,12 +272,11 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
 
 
 def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[int, int] | None:
-    """The first id that a store's generator gave out after ``since``, and the next one; None: not known.
+    """Return the first id that the generator gave out after ``since``, and the next id. None if unknown.
 
-    It is that of a ledger that was made since, and is above all that are older; of a generator that is not
-    older itself (``begun``; times in ms), 0. Not believed of a store that lists an id which was not given
-    out yet: ids were chosen by hand, or the tree is a copy, whose znodes are new and whose generator is
-    behind.
+    The first id belongs to a newer ledger and is above all older ids. It is 0 if the generator itself is
+    newer than ``since`` (``begun`` is its time; both in ms). A store that lists an id beyond the generator
+    is not trusted. Its ids were chosen by hand, or its tree is a copy with new znodes and an old generator.
     """
     own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
@@ -297,7 +296,7 @@ def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[i
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:
-    """What the collectors list; of the last scan, for their pass comes after it."""
+    """Return the ledgers that the collectors list, from the last scan: their pass comes after it."""
     source, again = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if again is None else again
     if odd(scan).isEmpty():

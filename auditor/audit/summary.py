@@ -1,4 +1,4 @@
-"""From tables to a report: counted numbers, bounded samples, and what was looked at."""
+"""The report of an audit: counts, bounded samples of findings, and coverage."""
 
 from __future__ import annotations
 
@@ -66,21 +66,22 @@ ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
     | {check.id for check in OF_TABLES if check.asks in ("orphans", "ownership", "offload_objects")}
 )
-"""Checks that find what the metadata does not have."""
+"""Checks that find objects missing from the metadata."""
 
 GAPS_SHOWN = 20
-"""So many gaps a report names; any gap at all makes it incomplete."""
+"""Largest number of metadata gaps that a report names. A single gap makes the report incomplete."""
 
 
 OWN_GROUPS = "own groups"
-"""Ledgers with a placement policy of their own, among the numbers of a report."""
+"""Key of the count of ledgers that have a placement policy of their own."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """Everything that an audit has made before its report; times in ms.
+    """All results of an audit that its report needs. Times are in ms.
 
-    ``answers`` and ``entry_logs`` are None where nobody asked for them. ``may_ask``: ``--witness`` allows it.
+    ``answers`` and ``entry_logs`` are None if they were not requested. ``may_ask`` is whether ``--witness``
+    allows reads from bookies.
     """
 
     started: int
@@ -103,9 +104,9 @@ class Audited:
 
 
 class ReportNumbers(NamedTuple):
-    """What a report has of large tables: numbers, and a bounded sample of the findings.
+    """The numbers and the bounded sample of findings that a report takes from large tables.
 
-    ``counts`` are those that `count_for_report` asks, by the table's name.
+    ``counts`` has the results of the queries of `count_for_report`, by name.
     """
 
     counts: Mapping[str, tuple[int, ...]]
@@ -116,7 +117,7 @@ class ReportNumbers(NamedTuple):
 
 
 def summarise(audited: Audited) -> Report:
-    """Count, sample and cover: the report of an audit whose findings have landed."""
+    """Return the report of an audit whose findings are written."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
@@ -182,9 +183,10 @@ def summarise(audited: Audited) -> Report:
 def _near_loss(
     run: RunDirectory, locations: Locations, repair: RepairState, has_sources: bool
 ) -> list[Remark]:
-    """What is or may be one failure from loss, and what has one reachable copy as members are down.
+    """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
 
-    Without sources (``has_sources``) every copy is unknown, and every ledger would be a possible loss.
+    Without bookie sources (``has_sources``) every copy is unknown. Possible losses are then left out,
+    because every ledger would be one.
     """
     levels = near_loss(run, locations, repair.down)
     words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
@@ -195,7 +197,7 @@ def _near_loss(
 
 
 def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
-    """What the previous run said of the repair state, and when it looked, ms."""
+    """Return the repair facts of the previous run and its scan time in ms. None if it has none."""
     if changes.previous is None:
         return None
     facts = RunReader(changes.previous.path).report.run
@@ -211,7 +213,7 @@ def count_for_report(
     claims: Sequence[Claim],
     samples: int,
 ) -> ReportNumbers:
-    """Ask the tables for what a report says of them, with so many ``samples`` of each finding."""
+    """Query the tables for the numbers of a report, with at most ``samples`` findings of each check."""
     counts = _counts(tables, metadata, indexes, answers)
     return ReportNumbers(
         counts,
@@ -223,7 +225,7 @@ def count_for_report(
 
 
 def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
-    """A remark where findings rest on what is not in a dump that may have been cut without a trace."""
+    """Return a remark if confirmed findings rest on absence from a dump that may be cut unnoticed."""
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is said otherwise
     resting = sum(
@@ -239,7 +241,7 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
 def _counts(
     tables: Tables, metadata: ClusterMetadata, indexes: Indexes, answers: BookieAnswers | None
 ) -> dict[str, tuple[int, ...]]:
-    """The numbers that a report has of large tables."""
+    """Return the counts of large tables that a report contains, by query name."""
     decided = "count_if(class = potential_class and class != 'undecided')"
     queries: dict[str, tuple[DataFrame, Sequence[str]]] = {
         "verdicts": (tables.verdicts, ("count(*)", decided)),
@@ -278,7 +280,7 @@ def _coverage(tables: Tables, counts: Mapping[str, tuple[int, ...]]) -> Coverage
 def _operations(
     metadata: ClusterMetadata, indexes: Indexes, counts: Mapping[str, tuple[int, ...]], witness_reads: int
 ) -> dict[str, int]:
-    """What was asked of the sources; all of it is reading."""
+    """Return the number of read operations on the sources, by kind."""
     scans = [counts[name] for name in ("ledgers", "ledgers_again") if name in counts]
     reused, _ = counts.get("ledgers_again", (0, 0))
     operations = {
@@ -294,20 +296,20 @@ def _operations(
 
 
 class Holes(NamedTuple):
-    """What of the metadata could not be read, a bounded sample, and the ids which that leaves in doubt."""
+    """A bounded sample of unreadable metadata, and the ledger ids that it leaves in doubt."""
 
     gaps: list[str]
     in_doubt: InDoubt | None
 
 
 def find_holes(metadata: ClusterMetadata, doubtful_ids: DataFrame) -> Holes:
-    """What a run could not see of the metadata; where there is any, what is not found may be there."""
+    """Return the metadata that could not be read. Objects not found there may still exist."""
     none_doubtful = "doubtful_ids" in metadata.source.landing.empty
     return Holes(_gaps(metadata), None if none_doubtful else count_ids_in_doubt(doubtful_ids))
 
 
 def _gaps(metadata: ClusterMetadata) -> list[str]:
-    """A bounded sample of what could not be listed, of any part of the metadata."""
+    """Return a bounded sample of the metadata paths that could not be read, each with its reason."""
     tables = [
         ("ledgers", "status", LedgerStatus.GAP, metadata.first.ledgers),
         ("marks", "kind", MarkRow.GAP, metadata.second.marks),
@@ -326,7 +328,10 @@ def _gaps(metadata: ClusterMetadata) -> list[str]:
 
 
 def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
-    """Ledgers and their bytes by severity. A ledger with several findings of one severity counts once."""
+    """Return the number of ledgers and their bytes by severity.
+
+    A ledger with several findings of one severity counts once.
+    """
     about = findings.where("ledger_id is not null").select("severity", *LEDGER)
     concerned = about.distinct()
     # Two znodes may say that they are one ledger; a damaged record may say any length.
@@ -344,7 +349,7 @@ def impact(findings: DataFrame, ledgers: DataFrame) -> list[Impact]:
 
 
 def _samples(findings: DataFrame, samples: int) -> tuple[Finding, ...]:
-    """The first findings of each id: bounded by the number of checks."""
+    """Return the first ``samples`` findings of each check id."""
     place = F.row_number().over(F.Window.partitionBy("id").orderBy(*order()))
     rows = findings.withColumn("place", place).where(F.col("place") <= samples).orderBy(*order())
     return tuple(finding_of(row.asDict(recursive=True)) for row in rows.collect())
@@ -358,7 +363,10 @@ def sight_of(
     bookies_asked: bool,
     not_run: tuple[str, ...],
 ) -> Sight:
-    """What a run looked at, before its report says it (`Sight.of`); what was seen in part counts as seen."""
+    """Return the inputs that a run had, before its report exists (`Sight.of`).
+
+    An input that was read only in part counts as read.
+    """
     source, listed = metadata.source, metadata.bookies_seen()
     return Sight(
         live=source.live,
@@ -383,6 +391,9 @@ def sight_of(
 
 
 def inputs_of(sight: Sight, tables: Tables, has_gone_entries: bool) -> RunInputs:
-    """What the run was given to read; ``has_gone_entries``: an index has entries in logs that are gone."""
+    """Return the inputs of a run, for comparison with earlier runs.
+
+    ``has_gone_entries`` is whether an index has entries in entry logs that are gone.
+    """
     stores = owner_identities(tables.roster.owner_stores)
     return RunInputs(int(sight.entry_logs), int(sight.witness is True), stores, int(has_gone_entries))

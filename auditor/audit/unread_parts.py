@@ -1,4 +1,4 @@
-"""What of bookies a run could not read: holds of an earlier run that rest on it are not lifted."""
+"""Bookie data that a run could not read. Holds of an earlier run that depend on it are not lifted."""
 
 from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
 from auditor.model.columns import LEDGER
@@ -9,11 +9,11 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
 _UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
-"""States of an index, or of a place in it, of which something is unknown."""
+"""States of an index, or of a place in it, of which some content is unknown."""
 
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
-    """The bookies with an index of some ledger, or a part of one, that could not be read."""
+    """Return the bookies with an index of a ledger, or a part of one, that could not be read."""
     if "unreadable_indexes" in tables.known_empty:
         return frozenset()
     is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
@@ -22,9 +22,9 @@ def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
 
 
 def unread_logs(tables: Tables) -> DataFrame | None:
-    """Return bookie_id and log_id of logs that were not read to their end; None if no log was read.
+    """Return bookie_id and log_id of logs that were not read to their end. None if no log was read.
 
-    The log_id of a directory that could not be listed is null: it stands for all logs of the bookie.
+    A null log_id stands for all logs of the bookie: a directory could not be listed.
     """
     if "entry_logs" not in tables.frames:
         return None
@@ -34,7 +34,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return what `unread_logs` does, and the logs with bytes of which nobody knows whose they are."""
+    """Return the rows of `unread_logs`, and the logs with bytes of unknown owner."""
     unread = unread_logs(tables)
     if unread is None or "space" not in tables.frames or "space" in tables.known_empty:
         return unread
@@ -43,14 +43,14 @@ def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
 
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
-    """The bookies with an entry log, or a directory of them, that was not read to its end."""
+    """Return the bookies with an entry log, or a directory of them, that was not read to its end."""
     unread = unread_logs(tables)
     rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
-    """The keys of holds on entry logs of the earlier run, and on their bookies, whose bytes were not read."""
+    """Return the keys of earlier holds on entry logs and their bookies whose bytes were not read."""
     unread = logs_with_unknown_bytes(tables)
     if unread is None:
         return frozenset()
@@ -65,11 +65,11 @@ def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
 
 
 _ON_ANSWERS = "index-incomplete"
-"""The check of what a bookie serves beyond its index: only its answer shows it."""
+"""The check of entries that a bookie serves beyond its index. Only the bookie's answer shows it."""
 
 
 def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the check of answers, and bookies of which a copy is unknown that an answer would have shown."""
+    """Return the check of answers with each bookie that has an unknown copy which an answer would show."""
     if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
         return frozenset()
     names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
@@ -77,7 +77,7 @@ def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[st
 
 
 def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
-    """Return the check of collections, and bookies that will delete a copy that may be needed."""
+    """Return the check of collections with each bookie that will delete a copy that may be needed."""
     if "gc_foresight" in tables.known_empty:
         return frozenset()
     is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
@@ -92,9 +92,9 @@ def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
-    """Bookies with copies of ledgers whose records could not be decoded; None if all could.
+    """Return bookies with copies of ledgers whose records could not be decoded. None if all could.
 
-    Nobody knows which of these copies are the last ones.
+    Any of these copies may be the last one.
     """
     unread = ledgers_with_unread_record(tables)
     if unread.isEmpty():

@@ -1,4 +1,4 @@
-"""``bkaudit audit``, the whole audit; and ``bkaudit scan``, the metadata half of it."""
+"""``bkaudit audit``, the whole audit, and ``bkaudit scan``, its metadata half."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -49,9 +49,9 @@ def audit(
 ) -> None:
     """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
 
-    Exit codes: 0 clean and all of it decided; 1 confirmed findings at or above --fail-on; 2 wrong usage; 3
-    nothing confirmed, but something suspected or not checked; 4 the metadata could not be read; 5 it is too
-    damaged to judge by.
+    Exit codes: 0 clean and everything was checked; 1 confirmed findings at or above --fail-on; 2 wrong usage;
+    3 only unconfirmed findings, or not everything was checked; 4 the metadata could not be read; 5 the
+    metadata is too damaged to judge.
     """
     options = options_from_flags(conf, flags)
     inputs = sources(metadata, bookies, cluster, conf)
@@ -87,7 +87,7 @@ def scan(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Read a cluster's metadata into tables; nothing is compared and nothing judged."""
+    """Read a cluster's metadata into tables, without comparing or judging it."""
     options = options_from_flags(conf, flags)
     inputs = sources(metadata, (), cluster, conf)
     from auditor.audit.audit import Audit

@@ -1,4 +1,4 @@
-"""``bkaudit collect``: bookies' directories as tables, to be audited elsewhere."""
+"""``bkaudit collect``: bookies' directories as tables, for an audit elsewhere."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -42,14 +42,15 @@ def collect(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Write what stands in bookies' directories as tables, which audit takes as --bookies.
+    """Write the contents of bookies' directories as tables, which audit takes as --bookies.
 
-    Runs beside a bookie, without Spark and in little memory; the directories are only read. What could not be
-    read is said on standard error, and is in the tables. With --entry-logs the indexes are read twice, the
-    second time for where they point: an audit can then attribute every byte of the disks to a ledger.
+    It runs beside a bookie, without Spark and in little memory, and only reads the directories. Standard
+    error and the tables list everything that could not be read. With --entry-logs the indexes are read twice,
+    the second time for the places that they point to. An audit can then attribute every byte of the disks to
+    a ledger.
 
-    Exit codes: 0 all of it was read; 2 wrong usage, or --out is there already; 3 the collection was made, but
-    not all of it could be read.
+    Exit codes: 0 everything was read; 2 wrong usage, or --out exists already; 3 the collection was made, but
+    not everything could be read.
     """
     options = options_from_flags(conf, flags)
     bookies = defaults(None, bookies, cluster, conf).bookies

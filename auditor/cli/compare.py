@@ -1,4 +1,4 @@
-"""``bkaudit compare``: two metadata stores, thing by thing."""
+"""``bkaudit compare``: two metadata stores, record by record."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +54,7 @@ def compare(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Compare two stores; what `_HELP` says."""
+    """Compare two stores; `_HELP` is the text of the command's help."""
     options = options_from_flags(conf, flags)
     from auditor.compare.stores import all_differences, compare_stores, some_differences
     from auditor.reports import comparison as report

@@ -37,14 +37,14 @@ def conf() -> None:
 
 @conf.command(name="list")
 def list_() -> None:
-    """List their names."""
+    """List the names of the files."""
     _list()
 
 
 @conf.command()
 @click.argument("name", required=False, shell_complete=_names)
 def show(name: str | None) -> None:
-    """Show the file NAME; without a name, the list of all."""
+    """Show the file NAME; without a name, list all files."""
     if name is None:
         _list()
         return
@@ -54,7 +54,7 @@ def show(name: str | None) -> None:
 @conf.command()
 @click.argument("name", required=False, shell_complete=_names)
 def path(name: str | None) -> None:
-    """Say where the file NAME is, for spark-submit and for other tools."""
+    """Print the path of the file NAME, for spark-submit and other tools."""
     click.echo(_file(name))
 
 

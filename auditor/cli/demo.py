@@ -26,9 +26,9 @@ AHEAD = "its time is set 25 hours ahead: the sample was just written, and some f
 def demo(
     out: str | None, forms: tuple[str, ...], all_findings: bool, conf: Path | None, **flags: Any
 ) -> None:
-    """Start a ZooKeeper with a sample cluster in it that has every kind of trouble, audit it, and stop.
+    """Start a ZooKeeper with a sample cluster that has every kind of fault, audit it, and stop it.
 
-    Exit code 0 if the sample's known findings were found, all of them and no others; else 1.
+    Exit codes: 0 the audit found exactly the known findings of the sample; 1 it did not.
     """
     options = options_from_flags(conf, flags)
     out = out or new_run()

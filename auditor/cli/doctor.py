@@ -41,11 +41,11 @@ def doctor(
 ) -> None:
     """Say whether everything is there that an audit needs, and what it will not see.
 
-    Reads little and writes nothing. Every option may be left out: what neither a flag nor a default names is
-    not asked.
+    It reads little and writes nothing. Every option may be left out: a source that neither a flag nor a
+    default names is not checked.
 
-    Exit codes, the best that an audit could end with: 0; 2 it would be refused; 3 it would be incomplete; 4
-    it would end without a result.
+    Exit codes, the best that an audit could end with: 0 complete; 2 it would be refused; 3 it would be
+    incomplete; 4 it would end without a result.
     """
     options = options_from_flags(conf, flags)
     from auditor.doctor import examine

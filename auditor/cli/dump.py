@@ -36,14 +36,14 @@ def dump(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Save the metadata of the running store URI in FILE, to be audited elsewhere as dump:///FILE.
+    """Save the metadata of the running store URI in FILE, for an audit elsewhere as dump:///FILE.
 
     URI is zk://HOST:2181;HOST:2181/ledgers, etcd://HOST:2379/SCOPE or
-    metadata-store:oxia://HOST:6648/NAMESPACE; without it, what --cluster or BKAUDIT_METADATA names. FILE is
-    packed where its name ends with .gz or .zst; - is standard output. Metadata holds the passwords of
-    ledgers in clear text, so that only its owner may read FILE.
+    metadata-store:oxia://HOST:6648/NAMESPACE; by default the store that --cluster or BKAUDIT_METADATA names.
+    FILE is compressed if its name ends with .gz or .zst; - is standard output. Metadata holds the passwords
+    of ledgers in clear text, so that only its owner may read FILE.
 
-    Exit codes: 0 all of it was read; 2 wrong usage, or FILE is there already; 3 the dump was made, and says
+    Exit codes: 0 everything was read; 2 wrong usage, or FILE exists already; 3 the dump was made, and records
     what of the store could not be read; 4 the store cannot be read.
     """
     if len(names) > 2:

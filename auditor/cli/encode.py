@@ -32,8 +32,8 @@ def encode() -> None:
 def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
 
-    FILE has ids and ranges (0-9), between blanks, commas or lines, in any order. The value has the 64-byte
-    header, and equal sets of entries give equal bytes; `bkaudit decode availability` reads it back.
+    FILE has ids and ranges (0-9), separated by blanks, commas or line ends, in any order. The value has the
+    64-byte header. Equal sets of entries give equal bytes. `bkaudit decode availability` reads it back.
     """
     from auditor.codecs.availability import wire
 

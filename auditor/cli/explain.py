@@ -34,10 +34,10 @@ def explain() -> None:
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
 ) -> None:
-    """Draw who should hold which entries of the ledger ID and who does; say what is wrong, what to do.
+    """Draw who should hold which entries of the ledger ID and who does; say what is wrong and what to do.
 
-    ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: what this bookie should hold and
-    what it holds, by the run or by the BP-34 value of --availability.
+    ID is its id, or scope and id in 32 hexadecimal digits. With --bookie: the entries that this bookie should
+    hold and those that it holds, by the run or by the BP-34 value of --availability.
     """
     if bookie is not None:
         show_text(_replica(ledger_id, run, bookie, availability))
@@ -84,9 +84,9 @@ def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) 
 @run_option
 @chosen_run("bookies", "cookies", "directories", "holdings", "identities", "registrations")
 def bookie(id: str | None, run: str) -> None:
-    """Tell who a bookie is: cookie, disks, registration, ledgers, and what is wrong with it.
+    """Show a bookie's cookie, disks, registration and ledgers, and what is wrong with it.
 
-    ID is its id, or the beginning of it that no other bookie has.
+    ID is its id, or a beginning of it that no other bookie has.
     """
     from auditor.notebook.run import open_run
     from auditor.reports import bookie as telling
@@ -103,7 +103,7 @@ def bookie(id: str | None, run: str) -> None:
 @run_option
 @chosen_run("ledgers", "verdicts")
 def topic(name: str, run: str) -> None:
-    """Show a topic's ledgers in order, what became of each, and how far its subscriptions have read.
+    """Show a topic's ledgers in order, the state of each, and how far its subscriptions have read.
 
     NAME is tenant/namespace/topic, with its partition; persistent:// may stand before it.
     """
@@ -118,7 +118,10 @@ def topic(name: str, run: str) -> None:
 @run_argument
 @chosen_run("bookies", "directories", "ledgers", "verdicts")
 def explain_run(run: str) -> None:
-    """Say why RUN has its verdict, what it could not see, and what to do first; by default the newest."""
+    """Say why RUN has its verdict, what it could not check, and what to do first.
+
+    RUN is by default the newest run.
+    """
     from auditor.notebook.run import open_run
     from auditor.reports import run as telling
     from auditor.runs.load_bookie import run_view
@@ -129,7 +132,7 @@ def explain_run(run: str) -> None:
 @explain.command()
 @click.argument("name", required=False, shell_complete=completion.checks)
 def check(name: str | None) -> None:
-    """Show the manual page of the check NAME; without a name, the list of all."""
+    """Show the manual page of the check NAME; without a name, list all checks."""
     from auditor.checks import ALL, BY_ID
     from auditor.checks.configuration import unknown_check
     from auditor.reports.plain_text import fold_text

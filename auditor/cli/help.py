@@ -22,7 +22,7 @@ def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -
 @click.option("--man", "roff", is_flag=True, help="The whole manual page, as man -l - reads it.")
 @click.pass_context
 def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
-    """Show what the program, or COMMAND, does and takes; with --man the manual page of the whole program."""
+    """Show the help of the program or of COMMAND; with --man, the manual page of the whole program."""
     if roff:
         if words:
             raise UsageError("help --man: the page is of the whole program; leave COMMAND out")
@@ -53,5 +53,5 @@ def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, c
 
 @click.command()
 def version() -> None:
-    """Say which version of the program this is."""
+    """Print the version of the program."""
     click.echo(f"bkaudit, version {installed_version('bookkeeper-auditor')}")

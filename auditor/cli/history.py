@@ -23,7 +23,7 @@ from auditor.sources.regular_file import read_regular
 @runs_options
 @format_option("text", "json", "csv")
 def history(directory: str | None, cluster: str | None, conf: Path | None, form: str) -> None:
-    """List the finished runs below DIR (./runs), the oldest first, with what each found and what changed."""
+    """List the finished runs below DIR (./runs), the oldest first, with findings and changes of each."""
     from auditor.reports import history as report
     from auditor.runs import history as of_runs
     from auditor.runs.newest import check_runs_directory
@@ -57,10 +57,10 @@ _HOUR_MS = 3_600_000
     help="Exit code 3 if the oldest data of the run is older, or its time is still to come.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
-    """Say in one line how the newest run below RUNS (./runs) ended, or the run RUNS itself.
+    """Print one line on the result of the newest run below RUNS (./runs), or of the run RUNS itself.
 
-    The exit code is that of the audit, with the --fail-on that it was given; 2 where there is no run; 3 too
-    for one whose oldest data is older than --max-age.
+    The exit code is that of the audit, with its --fail-on; 2 if there is no run; 3 also if its oldest data is
+    older than --max-age.
     """
     file = newest_report(runs or runs_directory(cluster, conf))
     try:
@@ -86,10 +86,10 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
 @click.argument("new", shell_complete=completion.runs)
 @format_option("text", "json", "jsonl", "markdown")
 def diff(old: str, new: str, form: str) -> None:
-    """Say what is new, worse, better or fixed in the finished run NEW, beside the run OLD.
+    """List what is new, worse, better or fixed in the finished run NEW, compared with the run OLD.
 
-    What was not checked in NEW is not fixed: it is listed apart. jsonl gives every changed finding, one a
-    line.
+    Findings that NEW did not check again do not count as fixed; they are listed apart. jsonl gives every
+    changed finding, one a line.
     """
     from auditor.reports import diff as report
     from auditor.runs.damage import damage_named, require_tables

@@ -39,7 +39,7 @@ def ledger() -> None:
 def show(
     ledger_id: LedgerId, metadata: str | None, cluster: str | None, conf: Path | None, credentials: str | None
 ) -> None:
-    """Show the metadata of the ledger ID, as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
+    """Show the metadata of the ledger ID as JSON. ID is its id, or scope and id in 32 hexadecimal digits."""
     inputs = sources(metadata, (), cluster, conf)
     from auditor.sources.metadata.ledgers import find_ledger
 
@@ -63,7 +63,7 @@ def list_(
 ) -> None:
     """List the ledgers of SCOPE, by default 0, one JSON object a line.
 
-    What could not be listed goes to standard error, and the exit code is 3 then.
+    Places that could not be listed go to standard error, and the exit code is then 3.
     """
     if None not in (scope, ledger_scope_id) and scope != ledger_scope_id:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: the argument says scope {scope}")

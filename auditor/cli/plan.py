@@ -47,10 +47,10 @@ def plan() -> None:
 )
 @format_option("text", "markdown", "json")
 def make(run: str, out: str | None, form: str) -> None:
-    """Plan the repair of what RUN found, in order, each step with its commands and what it rests on.
+    """Plan the repair of what RUN found, in order, each step with its commands and its conditions.
 
-    What a hold of the run forbids is refused, and so is every dangerous step if the run's data is more than
-    24 hours old.
+    A step that a hold of the run forbids is refused. If the run's data is more than 24 hours old, every
+    dangerous step is refused.
 
     `bkaudit plan RUN` does the same, by default for the newest run. Nothing is asked of the cluster, and
     nothing is applied.
@@ -76,9 +76,9 @@ def make(run: str, out: str | None, form: str) -> None:
 @click.argument("file", metavar="PLAN.toml", shell_complete=completion.paths)
 @format_option("text", "markdown", "json")
 def show(file: str, form: str) -> None:
-    """Show a plan: for a terminal of 80 columns, as Markdown for a ticket, or as JSON.
+    """Show a plan: for a terminal, as Markdown for a ticket, or as JSON.
 
-    A plan expires 24 hours after the scan that it rests on. It then says so first.
+    A plan expires 24 hours after the scan that it rests on. An expired plan says so first.
     """
     from auditor.plan.plan_file import read_plan
 
@@ -106,13 +106,13 @@ def check(
     credentials: str | None,
     form: str,
 ) -> None:
-    """Ask every condition of a plan again: of a newer run (--run), or of the metadata store (--metadata).
+    """Check every condition of a plan against a newer run (--run) or the metadata store (--metadata).
 
-    Without either the store is asked that the plan's run read. A store does not say what bookies hold: what
-    rests on that is not known of it.
+    Without either, the store that the plan's run read is asked. A store does not know what bookies hold, so
+    that conditions on their entries stay unknown.
 
-    Exit codes: 0 every step is still true or done; 1 one is no longer true; 2 wrong usage; 3 something is not
-    known; 4 the store cannot be reached.
+    Exit codes: 0 every step is still true or done; 1 a step is no longer true; 2 wrong usage; 3 a condition
+    is unknown; 4 the store cannot be reached.
     """
     from auditor.plan.answers import ask_run, ask_store, check_plan, ledgers_in
     from auditor.plan.plan_file import read_plan

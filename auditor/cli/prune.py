@@ -45,11 +45,12 @@ def prune(
     suppressions: tuple[str, ...],
     yes: bool,
 ) -> None:
-    """Say which finished runs below RUNS (./runs) would go; with --yes take them and idle locks away.
+    """List the finished runs below RUNS (./runs) that would be removed; with --yes remove them and idle
+    locks.
 
-    Of each cluster the newest run and the newest complete one stay, whatever the numbers say, and so do the
-    baselines of suppressions and the run that since names in the file of options. Unfinished runs, damaged
-    ones, and whatever is not a run of this program, are left alone.
+    Some runs stay whatever the numbers say: of each cluster the newest and the newest complete one, the
+    baselines of suppressions, and the run that since names in the file of options. Unfinished runs, damaged
+    ones and other files stay too.
     """
     from auditor.runs.history import history
     from auditor.runs.newest import check_runs_directory

@@ -77,11 +77,11 @@ def report(
     flat: bool,
     show_suppressed: bool,
 ) -> None:
-    """Show the report of the finished run RUN, by default the newest, again, in any form.
+    """Show the report of the finished run RUN, by default the newest, in any form.
 
-    At a terminal text is one screen; --all, or a choice of findings, puts them before it. In a pipe the
-    samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. Options that are
-    given more than once widen the choice, different ones narrow it. --since-last is plain or slack.
+    At a terminal text is one screen; --all or a selection of findings puts findings before it. In a pipe the
+    samples come first, one per line. jsonl, csv, html, sarif and parquet have every finding. An option given
+    more than once widens the selection, different options narrow it. --since-last needs plain or slack.
     """
     forms = forms or (MESSAGES[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
@@ -194,10 +194,10 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:
-    """Say what fills each bookie's entry logs, and what frees most of them, with its command and risk.
+    """Show what fills each bookie's entry logs, and which steps free most, with command and risk.
 
-    RUN is a finished audit with --entry-logs, by default the newest run. Nothing is asked of the
-    cluster, and nothing is freed.
+    RUN is a finished audit with --entry-logs, by default the newest run. Nothing is asked of the cluster, and
+    nothing is freed.
     """
     from auditor.reports import space as report
     from auditor.runs.load_space import space_view

@@ -74,8 +74,8 @@ def simulate(
     """Say what a failure would cost: ledgers, entries, bytes and topics that would be lost or endangered.
 
     RUN is a finished audit, by default the newest run. Without --lose and --any every single failure is
-    listed, with the worst pairs and how evenly bookies are loaded. text and json name the first ledgers and
-    owners that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the cluster.
+    listed, with the worst pairs and the balance of bookies. text and json name the first ledgers and owners
+    that a failure concerns; csv, jsonl and parquet list all. Nothing is asked of the cluster.
     """
     from auditor.reports import simulation as report
     from auditor.simulate.simulation import answer_any, answer_failure, simulate_all
@@ -155,12 +155,12 @@ def decommission(
 ) -> None:
     """Say whether bookies may be decommissioned: a rehearsal of decommissionbookie on a finished run.
 
-    It says what keeps them and the way out, what is copied where, and what names them afterwards. csv, jsonl
-    and parquet list every ledger that may not move. Nothing is asked of the cluster. BOOKIE is an id, or how
-    one id alone begins.
+    It lists what prevents it with the way out, which copies are made where, and what names the bookies
+    afterwards. csv, jsonl and parquet list every ledger that may not move. Nothing is asked of the cluster.
+    BOOKIE is an id, or a beginning of it that no other id has.
 
-    Exit codes: 0 they may go now; 1 not yet, or not as things are; 2 wrong usage; 3 nothing that was seen is
-    in the way, but not all that counts was seen.
+    Exit codes: 0 they may go now; 1 not yet, or not as things are; 2 wrong usage; 3 nothing prevents it as
+    far as the run knows, but some inputs are missing.
     """
     from auditor.decommission.rehearse import rehearse_by_ledger
     from auditor.decommission.trial import blocked_table

@@ -80,14 +80,14 @@ def watch(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Audit a cluster again and again into RUNS (./runs), in one process and one Spark session.
+    """Audit a cluster repeatedly into RUNS (./runs), in one process and one Spark session.
 
-    Each round is a run beside the others, with a line on standard output. It takes over what has not changed
-    since the last complete one (--since last); --format writes reports after each, none without. A round in
-    which a store is away has failed; the next comes in 30 seconds, then later and later, up to the interval.
-    SIGTERM and SIGINT end it before the next table of a round.
+    Each round is a run of its own with a line on standard output. It reuses what has not changed since the
+    last complete one (--since last). --format writes reports after each round; without it none are written. A
+    round fails if a store is away. The next one then starts after 30 seconds, and later and later up to the
+    interval. SIGTERM and SIGINT end it before the next table of a round.
 
-    Exit codes: 0 it was asked to end; with --rounds that of the last round, as bkaudit audit has it; 2 wrong
+    Exit codes: 0 it was asked to end; with --rounds the code of the last round, as for bkaudit audit; 2 wrong
     usage; 4 Spark does not start, or has ended.
     """
     options = options_from_flags(conf, flags)

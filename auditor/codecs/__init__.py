@@ -1,1 +1,1 @@
-"""Bytes to values and back, pure."""
+"""Encoders and decoders between bytes and values, without I/O."""

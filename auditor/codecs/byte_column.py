@@ -1,7 +1,7 @@
-"""Many values that lie in one buffer, given by where each begins and ends: a list of them without objects.
+"""Columns of many byte values in one buffer, given by start and end offsets, without an object per value.
 
-A batch of a store has twenty thousand. Whoever reads all of them at once takes the arrays; whoever wants one
-asks for it as of any list.
+A batch of a store has twenty thousand values. Code that reads all of them uses the arrays. Code that reads
+one uses it like a list.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auditor.codecs.availability.groups import Longs
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ByteColumn(Sequence[bytes]):
-    """Value i is ``octets[starts[i]:ends[i]]``.
+    """A column of byte values; value i is ``octets[starts[i]:ends[i]]``.
 
     >>> column = ByteColumn.of([b"ab", b"", b"c"])
     >>> list(column), column[2], column.taken(np.array([2, 0])).arrow().to_pylist()
@@ -33,7 +33,7 @@ class ByteColumn(Sequence[bytes]):
 
     @classmethod
     def of(cls, values: Sequence[bytes]) -> ByteColumn:
-        """The same values side by side; nothing is copied of what lies so already."""
+        """Return a column of these values. Values that are in a column already are not copied."""
         if isinstance(values, ByteColumn):
             return values
         lengths = np.fromiter(map(len, values), np.int64, len(values))
@@ -41,15 +41,15 @@ class ByteColumn(Sequence[bytes]):
         return cls(np.frombuffer(b"".join(values), np.uint8), ends - lengths, ends)
 
     def taken(self, rows: NDArray[np.int64]) -> ByteColumn:
-        """Some of the values."""
+        """Return some of the values."""
         return ByteColumn(self.octets, self.starts[rows], self.ends[rows])
 
     def arrow(self) -> pa.BinaryArray:
-        """The values as an Arrow column, by itself: of the buffer nothing else is kept."""
+        """Return a copy of the values as an Arrow column, which keeps nothing else of the buffer."""
         return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
 
     def are_in(self, members: Collection[bytes]) -> NDArray[np.bool_]:
-        """Which of the values are among those."""
+        """Return which values are among ``members``."""
         is_member = pc.is_in(self.arrow(), value_set=pa.array(members, pa.binary()))
         return np.asarray(is_member).astype(np.bool_)
 
@@ -68,7 +68,7 @@ class ByteColumn(Sequence[bytes]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextColumn(Sequence[str]):
-    """Values that are text in UTF-8; bytes that are none are replaced.
+    """A column of UTF-8 texts; invalid bytes are replaced.
 
     >>> column = TextColumn.of(["/a", "/ä"])
     >>> list(column), column.octets.ends.tolist()
@@ -79,7 +79,7 @@ class TextColumn(Sequence[str]):
 
     @classmethod
     def of(cls, values: Sequence[str]) -> TextColumn:
-        """The same values side by side; nothing is copied of what lies so already."""
+        """Return a column of these values. Values that are in a column already are not copied."""
         if isinstance(values, TextColumn):
             return values
         whole = "".join(values)
@@ -104,7 +104,7 @@ class TextColumn(Sequence[str]):
 
 
 def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -> pa.Array:
-    """An Arrow column over bytes that lie one value after another, binary or of another such ``kind``.
+    """Return an Arrow column, binary or of another such ``kind``, over bytes stored one value after another.
 
     >>> binary_array(b"abc", np.array([0, 1, 1, 3])).to_pylist()
     [b'a', b'', b'bc']
@@ -114,7 +114,7 @@ def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -
 
 
 def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeBinaryArray:
-    """An Arrow column of the bytes between each start and end, copied."""
+    """Return an Arrow column with a copy of the bytes between each start and end."""
     count = len(starts)
     if not count:
         return pa.array([], pa.large_binary())
@@ -127,7 +127,7 @@ def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeB
 
 
 def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
-    """``width`` bytes from each place on, all of which are inside of the buffer.
+    """Return ``width`` bytes from each offset on; all of them must be inside the buffer.
 
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']
@@ -140,7 +140,7 @@ def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np
 
 
 def begin_with(octets: NDArray[np.uint8], offsets: Longs, prefix: bytes) -> NDArray[np.bool_]:
-    """Whether the bytes from each place on are ``prefix``, which has no zero bytes.
+    """Return whether the bytes from each offset on are ``prefix``, which has no zero bytes.
 
     >>> begin_with(np.frombuffer(b"ab-abc", np.uint8), np.array([0, 3, 5]), b"ab").tolist()
     [True, True, False]

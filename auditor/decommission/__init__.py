@@ -1,1 +1,1 @@
-"""May a bookie go: a rehearsal of ``decommissionbookie`` from a finished run, without Spark."""
+"""Rehearsal of ``decommissionbookie`` from a finished run, without Spark."""

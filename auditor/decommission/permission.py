@@ -1,6 +1,6 @@
-"""What the gate says of taking bookies out: the holds that forbid it, or the commands that do it.
+"""The gate's answer to taking bookies out: the holds that forbid it, or the commands that do it.
 
-A bookie that runs is stopped first, so that holds on stopping it count too.
+A running bookie is stopped first. Holds on stopping it therefore count too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _CAUSES = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Holds that end while the bookie runs, and with nothing copied by hand; all others are `Cause.HELD`."""
+"""Holds that end while the bookie runs, without manual copying. All others are `Cause.HELD`."""
 
 _UNFIT = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
@@ -28,7 +28,7 @@ _UNFIT = {
 
 
 def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str]) -> Permission:
-    """Whether bookies may be taken out; those that are ``live`` must be permitted to stop, too."""
+    """Ask the gate whether bookies may be taken out. ``live`` ones must also be permitted to stop."""
     objects = [bookie(name) for name in bookies]
     answer = permit(run, ActionKind.DECOMMISSION, objects)
     stop = permit(run, ActionKind.STOP, [bookie(name) for name in live])
@@ -41,7 +41,7 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """The causes of a refusal: certain holds, doubt if there is nothing else, and what the run lacks."""
+    """Yield the causes of a refusal: certain holds, otherwise doubtful ones, and what the run lacks."""
     if isinstance(permission, Allowed):
         return
     certain: dict[Cause, list[Hold]] = {}
@@ -62,12 +62,12 @@ def _reasons(holds: Sequence[Hold]) -> str:
 
 
 def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
-    """The holds of a refusal, the most important first."""
+    """Return the holds of a refusal, the most important first."""
     return () if isinstance(permission, Allowed) else tuple(map(notice_of, permission.holds))
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:
-    """The commands that take the bookies out, one after the other; none while the gate refuses."""
+    """Return the commands that take the bookies out, in order. Empty if the gate refuses."""
     if isinstance(permission, Refused):
         return ()
     return tuple(decommission_command(permission, name) for name in bookies)

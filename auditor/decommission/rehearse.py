@@ -1,7 +1,7 @@
-"""The rehearsal: one pass over a finished run's ledgers, for every way to take the bookies out.
+"""Rehearsal of a decommission: one pass over a finished run's ledgers, for each combination of bookies.
 
-It begins with AutoRecovery as the metadata store shows it: who audits, who works, and what waits. Ledgers
-that something keeps are named with their owners: topics by cause, and of each cause the first ledgers.
+It starts with AutoRecovery as the metadata store shows it: auditor, workers and waiting ledgers. Blocked
+ledgers are reported with their owners: the topics by cause, and the first ledgers of each cause.
 """
 
 from collections import Counter, defaultdict
@@ -49,14 +49,16 @@ from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
 
 IDLE_MS = 24 * 60 * 60 * 1000
-"""A mark that waits so long, while no worker holds any, waits for a worker (as `mark-stuck` has it)."""
+"""Age in ms at which a mark without any lock counts as waiting for a worker (as in `mark-stuck`)."""
 
 _AUDITORS = ("auditor", "auditor-candidate")
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """What keeps any ledger from moving; ``workers`` are AutoRecovery processes that stay."""
+    """State of AutoRecovery that stops all ledgers from moving. ``workers`` is the number of processes that
+    stay.
+    """
 
     workers: int
     blockers: tuple[Blocker, ...]
@@ -64,7 +66,7 @@ class Queue:
 
 
 def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
-    """AutoRecovery once the bookies ``leaving`` have stopped, and it with them."""
+    """Return the state of AutoRecovery after the bookies ``leaving`` have stopped with their processes."""
     facts = run.table("cluster", ["fact", "value", "damage"]).to_pylist()
     staying = [row["value"] for row in facts if row["fact"] in _AUDITORS and row["value"] not in leaving]
     blockers, doubts = [], []
@@ -84,7 +86,7 @@ def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
 
 
 def _idle(run: RunReader) -> Iterator[Blocker]:
-    """Marks that nobody works on: there are old ones, and no lock at all."""
+    """Yield a blocker if there are old marks and no lock at all."""
     scan_time, oldest, old, locks = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locks += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
@@ -102,13 +104,13 @@ def _idle(run: RunReader) -> Iterator[Blocker]:
 
 
 SAMPLES = 5
-"""So many ledgers of each cause are named, those with the lowest ids."""
+"""Largest number of named ledgers of each cause, those with the lowest ids."""
 TOPICS = 10
-"""So many topics of each cause are named, those with the most ledgers."""
+"""Largest number of named topics of each cause, those with the most ledgers."""
 
 
 def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
-    """One blocker for each cause that ledgers have, the worst first; ``codes`` as `CAUSES` has them."""
+    """Return one blocker for each cause of blocked ledgers, the worst first. ``codes`` as in `CAUSES`."""
     order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, codes = ids[order], codes[order]
     topics: dict[int, Counter[str]] = defaultdict(Counter)
@@ -140,7 +142,7 @@ def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Bl
 
 
 def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.Table]:
-    """Of the ledgers that have an owner: id, code, and the topic by its whole name."""
+    """Yield the blocked ledgers with an owner: id, code, and the full name of the topic."""
     if not len(ids) or not has_owners(run):
         return
     blocked = pa.table({**{name: ids[:, place] for place, name in enumerate(LEDGER)}, "code": codes})
@@ -164,16 +166,16 @@ def _names_of(table: pa.Table, ledger_keys: set[tuple[int, int]]) -> dict[tuple[
 
 
 COMMAND_S = 30
-"""The command sleeps so long before it looks for the first time."""
+"""Seconds that ``decommissionbookie`` sleeps before its first check."""
 
 
 def rehearse(
     run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> Rehearsal:
-    """Say whether bookies may go, by ids or how one id alone begins.
+    """Return whether bookies may go. ``prefixes`` are ids or unique prefixes of ids.
 
-    ``rate`` is how many bytes a second one replication worker copies, ``round_trip_ms`` how long a read or a
-    write of an entry takes; without a rate no time is said.
+    ``rate`` is the number of bytes a second that one replication worker copies. Without it the duration is
+    None. ``round_trip_ms`` is the duration of a read or write of an entry.
 
     Raises:
         RunUsageError: the run names no such bookie, or several ids begin so.
@@ -185,7 +187,7 @@ def rehearse(
 def rehearse_by_ledger(
     run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> tuple[Rehearsal, TrialSums]:
-    """As `rehearse`, and all that is known of the ledgers with all bookies gone at once."""
+    """Return the result of `rehearse`, and the sums by ledger with all bookies gone together."""
     leaving = list(dict.fromkeys(whole_bookie_id(run, prefix) for prefix in prefixes))
     bookies = _Bookies(run, leaving)
     settings, locations = load_placement(run)
@@ -227,7 +229,7 @@ def rehearse_by_ledger(
 
 
 class _Bookies:
-    """The bookies of a run by number, and which of them are absent, or could take something in."""
+    """The bookies of a run by number, with those that are absent and those that could take copies."""
 
     def __init__(self, run: RunReader, leaving: Sequence[str]) -> None:
         rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
@@ -245,14 +247,14 @@ class _Bookies:
         )
 
     def places(self, names: Sequence[str]) -> list[int]:
-        """Their numbers."""
+        """Return the numbers of these bookies."""
         return [self.names.index(name) for name in names]
 
 
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
 ) -> int:
-    """Show every ledger that names one of the bookies to all trials; how many cannot be judged."""
+    """Add every ledger with one of the bookies to all trials. Return the number that cannot be judged."""
     is_concerned = np.logical_or.reduce([sums.concerned for sums in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0
@@ -268,7 +270,7 @@ def _run_trials(
 
 
 def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCount]:
-    """What of the whole run is not known."""
+    """Yield the unknown facts of the whole run."""
     facts = run.report.run
     if unplaced:
         yield DoubtCount("registered bookies whose location nobody said, which the policy goes by", unplaced)
@@ -330,7 +332,7 @@ def _outcome(
 
 
 _OF_PLACES = (model.Cause.NO_ADMISSIBLE,)
-"""Causes that nobody is sure of while locations are not known."""
+"""Causes that are uncertain while locations are unknown."""
 
 
 def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:
@@ -358,9 +360,9 @@ def _candidates(trial: TrialSums) -> Candidates:
 
 
 def _order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
-    """One by one, the least to copy first; empty where one of them may not go even so.
+    """Return the order to remove bookies one by one, the least to copy first. Empty if one may not go.
 
-    A ledger with too few spares for all of them at once has too few for the last of them, too.
+    A ledger with too few spares for all of them together has too few for the last of them, too.
     """
     if joint_sums.without_spare or not all(
         single.answer in (Answer.NOW, Answer.AFTER) for single in single_trials

@@ -1,17 +1,17 @@
-"""Which bookies could come in where others go, and how many entries a worker copies to them.
+"""Possible replacements for leaving bookies, and the number of entries that a worker copies to them.
 
-What a policy takes depends on where bookies stand, and not on who they are. Bookies that stand alike are one
-kind; of ensembles whose places are of the same kinds one is put to the policy (`auditor.model.replacements`),
-and the kinds that it takes are those of all of them.
+A policy depends on the locations of bookies, not on their ids. Bookies with equal location are one kind. One
+ensemble stands for all with the same kinds in their places, and is given to the policy
+(`auditor.model.replacements`).
 
-    class of an entry   e mod E: which window of the ensemble it is on (striping)
+    class of an entry   e mod E: its window of the ensemble (striping)
     window of class p   places p .. p + Qw - 1 of the ensemble, modulo E
     gone                places whose bookies go
 
-Striping needs a copy of each entry whose window has such a place. A worker of 4.17.2 does more where E > Qw:
-it cuts a segment into batches of ten entries from its first one, and copies every entry between the first and
-the last of a batch that one of these places has, to each bookie that comes in (`LedgerFragmentReplicator`;
-bookkeeper #3067). All arrays have one row a segment; places are columns.
+Striping needs a copy of each entry whose window has a gone place. A worker of 4.17.2 copies more if E > Qw.
+It cuts a segment into batches of ten entries from its first one. In each batch it copies every entry from
+the first to the last that a gone place has, to each new bookie (`LedgerFragmentReplicator`; bookkeeper
+#3067). All arrays have one row a segment. Places are columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BATCH = 10
 
 @dataclass(frozen=True, slots=True)
 class GonePlaces:
-    """Segments with the places of their ensembles that matter: all of ``is_gone`` is False past the ensemble.
+    """Segments with their gone places. ``is_gone`` is False past the end of the ensemble.
 
     A segment with ``last`` below ``first`` has no entry.
     """
@@ -47,7 +47,7 @@ class GonePlaces:
     is_gone: Bools
 
     def entries(self) -> Longs:
-        """How many entries of each class there are: a row a segment, a column a class.
+        """Return the number of entries of each class: a row a segment, a column a class.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(4), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -61,7 +61,7 @@ class GonePlaces:
         return counts
 
     def gone_of_windows(self) -> Longs:
-        """How many places of each window are gone: a row a segment, a column a class.
+        """Return the number of gone places of each window: a row a segment, a column a class.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -77,7 +77,7 @@ class GonePlaces:
         return counts
 
     def first_left(self) -> Longs:
-        """Of each window the first place that stays, from which a copy is read; -1 where none does."""
+        """Return the first place of each window that stays, from which a copy is read. -1 if none stays."""
         size, classes = self.ensemble_size[:, None], self._classes()
         first_place = np.full(classes.shape, -1, np.int64)
         for step in range(classes.shape[1]):
@@ -87,7 +87,7 @@ class GonePlaces:
         return first_place
 
     def copied(self) -> Longs:
-        """How many entries a worker reads of each segment, and writes to every bookie that comes in.
+        """Return the number of entries that a worker reads of each segment, and writes to every new bookie.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(29), column(3), column(2), np.array([[True, False, False]]))
@@ -106,7 +106,9 @@ class GonePlaces:
         return total
 
     def _spanned(self, stored: Bools, start: Longs, length: Longs) -> Longs:
-        """Of batches that begin so, the entries from the first to the last that is stored on a gone place."""
+        """Return for batches at ``start`` the number of entries from the first to the last on a gone
+        place.
+        """
         least, most = np.full_like(start, BATCH), np.full_like(start, -1)
         for step in range(BATCH):
             place = (start + step) % self.ensemble_size
@@ -121,7 +123,7 @@ class GonePlaces:
 
 
 class Openings(NamedTuple):
-    """Of each ensemble: how many spares are outside it, which of them the policy takes, whether too few."""
+    """For each ensemble: the spares outside it, those that the policy accepts, and whether too few."""
 
     outside: Longs
     candidates: Bools
@@ -129,11 +131,11 @@ class Openings(NamedTuple):
 
 
 class Targets:
-    """The bookies that could come in: ``spares`` are writable and stay, by number in ``names``.
+    """The possible replacements. ``spares`` are writable and stay, by number in ``names``.
 
-    ``isolations`` are the groups that ledgers keep to, by number; while ledgers are read more may come.
-    ``registered`` bookies stand where the mapping says; a server that was started since any other went has
-    forgotten where that was.
+    ``isolations`` are the isolation groups of ledgers, by number. More may be added while ledgers are read.
+    ``registered`` bookies are where the mapping says. A server that started after another bookie went has
+    forgotten the location of that one.
     """
 
     def __init__(
@@ -152,7 +154,9 @@ class Targets:
         self._paths = [view.paths[name] for name in names]
 
     def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
-        """Which ledgers keep to groups that are not known, and which to their own, if AutoRecovery does."""
+        """Return which ledgers have unknown groups, and which have groups of their own that AutoRecovery
+        ignores.
+        """
         unheeded = self._settings.groups is None
         kinds = [
             (not isolation_kind.is_known, isolation_kind.is_known and isolation_kind.own and unheeded)
@@ -164,7 +168,7 @@ class Targets:
     def of(
         self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs, isolation: Longs
     ) -> Openings:
-        """Openings where what ``seats`` has gone of each ensemble is to be replaced."""
+        """Return the openings for the replacement of the gone places of each ensemble."""
         free = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
         free = np.append(free, np.zeros((len(members), 1), bool), 1)
@@ -185,7 +189,7 @@ class Targets:
     def _taken(
         self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
     ) -> tuple[Bools, Bools]:
-        """Which bookies stand where the policy takes one, and where it refuses; of ensembles of one size."""
+        """Return for ensembles of one size which bookies the policy accepts, and whether it refuses."""
         codes = np.append(kinds.kind_of, NO_BOOKIE)[members]
         places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.is_gone[rows])
         if self._settings.policy is Policy.RACK:
@@ -209,7 +213,9 @@ class Targets:
     def _choices(
         self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
     ) -> tuple[list[bool], bool]:
-        """The kinds that one ensemble's replacements may be of, and whether one of its places gets none."""
+        """Return the kinds that the policy accepts for one ensemble, and whether one of its places gets
+        none.
+        """
         places = [place for place in places if place != NO_BOOKIE]
         ensemble = [f"{number}" for number in range(len(places))]
         counts_left = [
@@ -240,7 +246,9 @@ class Targets:
 
 
 class _Kinds(NamedTuple):
-    """The kind of each bookie by number; of each kind path, spare and left out, and how many there are."""
+    """The kind of each bookie by number. For each kind: path, spare and left out, and its number of
+    bookies.
+    """
 
     kind_of: Longs
     traits: list[tuple[str, bool, bool]]

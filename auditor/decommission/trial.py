@@ -1,13 +1,13 @@
-"""One way to take bookies out, over the ledgers that name them: what moves, what blocks, what it costs.
+"""One way to take bookies out: the ledgers that move, those that are blocked, and the work of copying.
 
-Segments of a batch of ledgers are arrays, whole ensembles with them:
+Segments of a batch of ledgers are arrays, with their whole ensembles:
 
     ledger       0              1                   rows of the batch
-    segment      0       1      2                   ``ledger`` says whose it is
+    segment      0       1      2                   ``ledger`` has the row of each segment
     member       a b c | a b d | c d                one row of ``members`` a segment, filled up
 
-Windows (`auditor.simulate.windows`) say where entries are. What replaces a bookie also depends on the other
-members of its ensemble, and on segments that have no entries.
+Windows (`auditor.simulate.windows`) have the positions of entries. The replacement of a bookie also depends
+on the other members of its ensemble, and on segments without entries.
 """
 
 from collections.abc import Sequence
@@ -39,12 +39,12 @@ from auditor.simulate.windows import (
 
 @dataclass(frozen=True)
 class Segments(SegmentColumns):
-    """Segments with their ensembles in rows; ``isolation`` and ``entry_bytes`` have one element a ledger.
+    """Segments with their ensembles in rows. ``isolation`` and ``entry_bytes`` have one element a ledger.
 
-    ``last`` is below ``first`` where a segment has no entry, or is the open end of its ledger, whose last
-    entry no metadata says. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the ensemble.
-    ``entry_bytes`` is the mean payload of an entry, NaN where the ledger is not closed; ``isolation`` the
-    number of the groups that the ledger keeps to.
+    ``last`` is below ``first`` if a segment has no entry, or is the open end of its ledger, whose last entry
+    is unknown. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the ensemble. ``entry_bytes`` is the
+    mean payload of an entry, NaN if the ledger is not closed. ``isolation`` is the number of the ledger's
+    isolation groups.
     """
 
     entry_bytes: NDArray[np.float64]
@@ -55,7 +55,7 @@ class Segments(SegmentColumns):
 
 
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
-    """The segments of rows of the table ledgers whose metadata can be judged."""
+    """Return the segments of decidable rows of the table ``ledgers``."""
     columns = segment_columns(rows, numbers)
     last, open_end = columns.ends()
     last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
@@ -76,9 +76,9 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
 
 
 def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Which rows have an ensemble that names one of some bookies; ``is_wanted`` has a flag for each number.
+    """Return which rows have an ensemble with one of the bookies in ``is_wanted``, a flag for each number.
 
-    Bookies beyond these get numbers of their own, and are not wanted.
+    New bookies get further numbers, and are not wanted.
     """
     segments = segment_columns(rows, numbers)
     flags = np.zeros(len(numbers), bool)
@@ -87,7 +87,7 @@ def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> 
 
 
 CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
-"""What a ledger's code in `TrialSums.blocked` stands for; 0: nothing is in its way."""
+"""Causes for the codes in `TrialSums.blocked`. Code 0: the ledger is not blocked."""
 
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 UNREAD = "ledgers whose other copies may be missing"
@@ -101,7 +101,7 @@ _AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A batch with some bookies gone: flags and numbers of its segments."""
+    """A batch without the bookies that go: flags and numbers of its segments."""
 
     is_gone: Bools
     seats: GonePlaces
@@ -112,7 +112,7 @@ class _Look:
 
 
 class _Causes(NamedTuple):
-    """Of each ledger: the code of its first cause, its doubts, and whether too few may come in."""
+    """For each ledger: the code of its first cause, its doubts, and whether there are too few spares."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -120,9 +120,9 @@ class _Causes(NamedTuple):
 
 
 class TrialSums:
-    """Adds up batches of the ledgers that name the bookies ``leaving`` or ``absent``, numbers both.
+    """Sums over batches of ledgers that name the bookies ``leaving`` or ``absent``, both as numbers.
 
-    ``absent`` bookies are gone already: the server brings them along.
+    ``absent`` bookies are gone already. The server moves their copies at the same time.
     """
 
     def __init__(self, leaving: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
@@ -142,25 +142,25 @@ class TrialSums:
 
     @property
     def concerned(self) -> Bools:
-        """A flag for the number of each bookie that is gone in this trial."""
+        """Return a flag for each bookie by number: whether it is gone in this trial."""
         return self._is_gone[:-1]
 
     def all_blocked(self) -> tuple[Longs, NDArray[np.int8]]:
-        """Every ledger that something keeps: scope and id, and the code of its cause in `CAUSES`."""
+        """Return every blocked ledger: scope and id, and the code of its cause in `CAUSES`."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
     def stuck(self) -> Longs:
-        """The ledgers of scope 0 with a cause of their own, ascending."""
+        """Return the ledgers of scope 0 with a cause of their own, ascending."""
         ids, codes = self.all_blocked()
         of_ledgers = codes != _CODE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
         return ledger_ids
 
     def add(self, segments: Segments, windows: Windows) -> None:
-        """Count the ledgers of a batch; ``windows`` are of the same rows."""
+        """Count the ledgers of a batch. ``windows`` are of the same rows."""
         is_leaving = self._is_leaving[segments.ensembles]
         touched = any_true(is_leaving)
         names_leaving = segments.any_of_ledger(touched)
@@ -231,7 +231,7 @@ class TrialSums:
         return _Causes(codes, doubts, short)
 
     def _work(self, segments: Segments, look: _Look, moves: Bools) -> None:
-        """Add up what is copied of the ledgers that move."""
+        """Add the copying work for the ledgers that move."""
         stored = (look.entries > 0) & (look.lost > 0)
         rows = moves[segments.ledger] & (stored.any(1) | (segments.open_end & look.is_gone.any(1)))
         gone_count = look.is_gone.sum(1)
@@ -257,7 +257,7 @@ class TrialSums:
     def _loads(
         self, segments: Segments, look: _Look, read: Longs, size: NDArray[np.float64], rows: Bools
     ) -> None:
-        """Share out what is read, to the first member that stays, and what is written, to all candidates."""
+        """Add reads to the first member that stays, and distribute writes over all candidates."""
         place = look.seats.first_left()
         part = read / np.maximum(look.entries.sum(1), 1)
         entries = np.where(place >= 0, look.entries * part[:, None], 0.0)
@@ -283,7 +283,7 @@ _SUMS = (
 
 
 def _segment_of(segments: Segments, windows: Windows) -> Longs:
-    """The segment that each window is of: the one of its ledger with the same first entry."""
+    """Return the segment of each window: the one of its ledger with the same first entry."""
     assert windows.bounds is not None  # nothing was merged
     firsts = np.concatenate([segments.first, windows.bounds[:, 0]])
     _, ranks = np.unique(firsts, return_inverse=True)
@@ -296,7 +296,7 @@ def _segment_of(segments: Segments, windows: Windows) -> Longs:
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return every ledger that may not move with its first cause and its topic, by cause and id."""
+    """Return every blocked ledger with its first cause and its topic, by cause and id."""
     ids, codes = trial.all_blocked()
     order = np.lexsort((ids[:, 1], ids[:, 0], codes))
     ids, codes = ids[order], codes[order]
@@ -307,7 +307,7 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return how many ledgers of each topic each cause keeps, the most first; null: no known owner."""
+    """Return the number of blocked ledgers by cause and topic, the most first. Null: no known owner."""
     ledgers = blocked_ledgers(run, trial)
     plain = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
     counts = plain.group_by(["cause", "topic"]).aggregate([([], "count_all")])
@@ -316,5 +316,5 @@ def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_table(name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the table of this name; None: the ledgers."""
+    """Return the table of this name. None stands for the ledgers."""
     return blocked_topics(run, trial) if name == "topics" else blocked_ledgers(run, trial)

@@ -1,7 +1,7 @@
-"""Before a first run: is everything there that an audit needs, and what will it see and not see?
+"""Checks before a first run: whether an audit has everything it needs, and what it cannot see.
 
-It reads little (what is bounded by the number of bookies, and some hundreds of znodes to count ledgers),
-keeps to the audit's own rate limit, and writes nothing anywhere.
+It reads the records of bookies, and some hundreds of znodes to count ledgers. It keeps to the audit's own
+rate limit, and writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from auditor.tables.registry import instance_id
 __all__ = ["examine"]
 
 IDS_SHOWN = 5
-"""So many checks a sentence names."""
+"""Largest number of checks that a sentence names."""
 
 
 def examine(
@@ -36,13 +36,13 @@ def examine(
     options: AuditOptions | None = None,
     start_spark: bool = False,
 ) -> Diagnosis:
-    """Look at this machine and at the sources of an audit that is not made yet.
+    """Check this machine and the sources of a planned audit.
 
-    The arguments are those of `auditor.Audit`, each of which may be left out; ``start_spark`` starts a
-    session and one Python worker. What is wrong is a line of the result.
+    The arguments are those of `auditor.Audit`, each optional. ``start_spark`` starts a session and one
+    Python worker. Each problem is a line of the result.
 
     Raises:
-        UsageError: a URI, a source or a credentials file that is invalid.
+        UsageError: a URI, a source or a credentials file is invalid.
     """
     options = options or AuditOptions()
     lines = list(machine(options, start_spark))
@@ -58,9 +58,9 @@ def examine(
 
 
 def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Iterator[str]:
-    """Sentences, each on one thing; none for sources that were not named.
+    """Yield a sentence for each thing that the audit cannot see. None for sources that were not named.
 
-    ``may_ask`` is whether ``--witness`` lets bookies be asked.
+    ``may_ask`` is whether ``--witness`` allows reads from bookies.
     """
     if metadata is None and bookies is None:
         return
@@ -94,9 +94,9 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
 
 
 def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
-    """What an audit will look at, as far as its sources say before they are read.
+    """Return the inputs that an audit will have, as far as its sources show before they are read.
 
-    Of a store that was not named, or whose own znodes could not be read, nothing is lacking.
+    A store that was not named, or whose own znodes could not be read, counts as complete.
     """
     sight = Sight()
     if metadata is not None:
@@ -116,7 +116,7 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
 
 
 def _without_bookies(is_named: bool) -> Line:
-    """An audit needs a store and may do without bookies; then it decides nothing of their copies."""
+    """Return the line for missing bookies. Such an audit decides nothing about copies."""
     if not is_named:
         return _not_named("bookies", "coverage", "--bookies PATH")
     text = "no --bookies PATH was given: such an audit looks at the metadata only"

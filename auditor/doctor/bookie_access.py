@@ -1,4 +1,4 @@
-"""Which bookies would answer an audit: each is sent one read that it can refuse, of no entry that exists."""
+"""Check of access to bookies: each is sent one read, of an entry that does not exist."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MAX_BOOKIES_NAMED = 20
 def access_lines(
     registered: Sequence[Mapping[str, object]], rpc: bool, options: AuditOptions
 ) -> Iterator[Line]:
-    """Yield what registered bookies answer.
+    """Yield lines about the answers of registered bookies.
 
     Args:
-        registered: rows of the table registrations.
-        rpc: whether ``rpc:`` is a source: a bookie that does not answer is unread then. Else bookies are only
-            asked for entries that seem to be missing.
-        options: of the audit.
+        registered: Rows of the table ``registrations``.
+        rpc: Whether ``rpc:`` is a source. If so, a bookie that does not answer is unread. If not, bookies
+            are only asked for entries that seem to be missing.
+        options: Options of the audit.
 
     Raises:
         UsageError: the credentials file is invalid.
@@ -77,7 +77,7 @@ def access_lines(
 
 
 def _manner(access: BookieAccess) -> str:
-    """How connections are made, and what that means for the entries that witness reads get."""
+    """Return how connections are made, and whether witness reads get entries unencrypted."""
     login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:
         return f"in clear{login}: witness reads get entries unencrypted, unless [bookies.tls] is given"

@@ -1,6 +1,6 @@
-"""Which bookies an audit would read completely: every source looked at, no index read.
+"""The bookies that an audit would read completely. It looks at every source, and reads no index.
 
-Journals from their marks on are listed, and none is opened.
+Journals from their marks on are listed but not opened.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 JOURNALS_NAMED = 5
-"""Bookies whose journals are named; more are counted."""
+"""Largest number of bookies whose journals are named. More are counted."""
 
 
 @dataclass(frozen=True)
 class JournalLook:
-    """What the listings of a bookie's journal directories say.
+    """Listings of a bookie's journal directories.
 
-    ``reason`` is why they could not be read completely, None where they can, as far as listings tell.
-    ``modified`` is when the newest file from the marks on was written, ms; ``below`` are the paths of those
-    before the marks, and ``below_bytes`` how much they are.
+    ``reason`` is why the journals could not be read completely, or None if they can, as far as listings
+    show. ``modified`` is the last write to a file from the marks on, in ms. ``below`` are the paths of files
+    before the marks, and ``below_bytes`` their size.
     """
 
     reason: str | None
@@ -52,7 +52,7 @@ class JournalLook:
 
 
 def look_at_journals(bookie: AttributedBookie) -> JournalLook:
-    """List a bookie's journal directories, which lie on this machine."""
+    """List a bookie's journal directories on this machine."""
     if bookie.journals.trouble is not None:
         return JournalLook(bookie.journals.trouble)
     reasons, newest, below, below_bytes = [], 0, list[str](), 0
@@ -75,7 +75,7 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
 
 
 def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> DatedIndex | None:
-    """How new what an audit would know of a bookie is, as far as listings tell, and what that rests on."""
+    """Return the expected index time of a bookie, as far as listings show, and its basis. None if unknown."""
     journals = bookie.journals
     if look is None or look.reason is None:
         times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
@@ -91,7 +91,7 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
 def journal_lines(
     bookies: Mapping[str, AttributedBookie], looks: Mapping[str, JournalLook]
 ) -> Iterator[Line]:
-    """What the listings of all bookies come to."""
+    """Yield lines about the journals of all bookies."""
     reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
     stopped = [name for name in reasons if bookies[name].journals.stopped is not None]
     torn = sorted(reasons.keys() - set(stopped))
@@ -124,21 +124,21 @@ def _way_out(torn: list[str]) -> str | None:
 
 
 MAX_NAMED = 20
-"""Bookies and paths that are named; more are counted."""
+"""Largest number of named bookies and paths. More are counted."""
 
 TRIED = 200
-"""Entries of one index directory that are tried: rights are given by the directory, not by the file."""
+"""Largest number of entries tried in one index directory. Rights are given to directories, not to files."""
 
 STALE_S = 86_400.0
-"""An index older than this against the metadata leaves a day's ledgers only suspected."""
+"""Age of an index in seconds, relative to the metadata, that leaves a day's ledgers unconfirmed."""
 
 
 @dataclass
 class Bookies:
-    """What was learned of the sources, for the sentences on what is not seen.
+    """Facts about the sources that decide what an audit cannot see.
 
-    ``storages`` are idx and rocksdb, as far as they were found; ``disks`` whether directories were named;
-    ``whole`` are the bookies of which all directories were found.
+    ``storages`` are the kinds found: idx and rocksdb. ``disks`` is whether directories were named. ``whole``
+    are the bookies with all directories found.
     """
 
     storages: set[str] = field(default_factory=set)
@@ -152,7 +152,7 @@ def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: 
     """Look at every ``--bookies`` source, as an audit would before it reads.
 
     Raises:
-        UsageError: a source that does not exist or is invalid.
+        UsageError: a source does not exist or is invalid.
     """
     bookies = Bookies()
     bookies.lines.extend(_lines(sources, bookies, metadata, options))
@@ -214,7 +214,7 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
 def _attribution(
     places: Sequence[PlaceFound], collected: CollectedPlaces, nodes: ClusterNodes | None
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
-    """The ids that there should be bookies of, and the bookies that were found."""
+    """Return the ids of the expected bookies, and the bookies that were found."""
     if nodes is None:  # then the VERSIONs alone say who is who
         by_version = attribute(places, frozenset(), {}, None)
         expected_ids = {
@@ -291,7 +291,7 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
 
 
 def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
-    """What this user cannot open of the first entries of an index directory; opened only, nothing is read."""
+    """Yield the first entries of an index directory that this user cannot open. Nothing is read."""
     current = Path(directory.path, "current")
     if directory.storage == IDX:
         waiting = [current]
@@ -356,7 +356,7 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
 
 
 def _scratch(directories: Sequence[IndexDirectory]) -> Line:
-    """The largest write-ahead log of a database is copied before it is opened."""
+    """Compare free space with the largest write-ahead log, which is copied before a database is opened."""
     largest = 0
     for directory in directories:
         for database in ("ledgers", "locations"):

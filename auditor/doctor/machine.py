@@ -1,7 +1,4 @@
-"""What an audit needs of the machine: Java, Spark, Python, open files, a place to write the run to.
-
-Everything is looked at, and nothing written.
-"""
+"""Check of the machine: Java, Spark, Python, open files, and the place for the run. Nothing is written."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ from auditor.sources.file_systems import absolute
 from auditor.spark.java import look_for_java
 
 FILES = 4096
-"""Open files that are enough for Spark's shuffles and for a bookie's databases side by side."""
+"""Number of open files that is enough for Spark's shuffles together with a bookie's databases."""
 
 START_LIMIT_S = 60.0
 PYTHON = "PYSPARK_PYTHON"
 
 
 def machine(options: AuditOptions, start_spark: bool) -> Iterator[Line]:
-    """Look at this machine; a Spark session is started only if ``start_spark``."""
+    """Check this machine. A Spark session is started only if ``start_spark``."""
     java = _java()
     yield java
     yield _spark()
@@ -143,7 +140,7 @@ def _session(options: AuditOptions) -> Line:
 
 
 def _worker(batches: Iterator[object]) -> Iterator[object]:
-    """Runs in a Python worker: what an audit's tasks import can be imported there."""
+    """Check in a Python worker that the modules of an audit's tasks can be imported."""
     import platform
 
     import pyarrow
@@ -165,11 +162,11 @@ def _files() -> Line:
 
 
 ROOM = 1 << 30
-"""Bytes free below which a run of a cluster of any size is tight."""
+"""Free bytes below which there may be too little room for a run of any cluster."""
 
 
 def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
-    """Look at the run directory ``out``; with a metadata URI, at who is writing beside it too."""
+    """Check the run directory ``out`` and, with a metadata URI, for another run that writes beside it."""
     try:
         run = RunDirectory(absolute(out))
         finished, begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
@@ -205,7 +202,9 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
 
 
 def _leads_nowhere(path: Path) -> bool:
-    """Whether a path is a symbolic link to what is not there, or to itself: nothing can be made there."""
+    """Return whether a path is a symbolic link to a missing target or to itself. Nothing can be made
+    there.
+    """
     return path.is_symlink() and not path.exists()
 
 
@@ -229,7 +228,7 @@ def _local(path: Path) -> Iterator[Line]:
 
 
 def _file_system(path: Path) -> str:
-    """The kind of file system that a path lies on, as the kernel names it."""
+    """Return the kind of file system of a path, as the kernel names it."""
     kinds = {}
     mounts = Path("/proc/self/mounts")
     for line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:

@@ -1,4 +1,4 @@
-"""Whether the stores of owners that an audit is to join can be read, and are declared complete."""
+"""Check of the owner stores of an audit: whether they are readable and declared complete."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, declare
 
 
 def look_at_owners(options: AuditOptions) -> Iterator[Line]:
-    """Yield a line per store that ``--owners`` names, and one about ``--owners-complete``.
+    """Yield a line for each store of ``--owners``, and one about ``--owners-complete``.
 
     Raises:
         UsageError: a store is invalid.
@@ -55,7 +55,7 @@ def _access(store: OwnersUri, options: AuditOptions) -> Line:
 
 
 def _has_owners(store: MetadataStore, tree: str) -> bool:
-    """Whether a store opened at the tree has it; of a saved one the first znode below it is looked for."""
+    """Return whether the store has the tree. In a saved store, look for the first znode below it."""
     if store.live:
         return isinstance(store, NeighbourStore) and store.has_beside(tree)
     parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)

@@ -1,4 +1,4 @@
-"""Which known bookies are down: who has a cookie in the store and no registration."""
+"""The known bookies that are down: those with a cookie in the store and no registration."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,23 +8,23 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
 MAX_BOOKIES_NAMED = 20
-"""So many bookies that are down are named; more are counted."""
+"""Largest number of named bookies that are down. More are counted."""
 
 WAY_OUT_READ = "an audit says whether it would start, and whether it may"
 WAY_OUT_UNREAD = f"pass all its directories with --bookies: {WAY_OUT_READ}"
 
 _LISTS = ("available", "bookies")
-"""Below the root: where bookies are registered in ZooKeeper, and in etcd with BookKeeper's own driver."""
+"""Paths below the root with registrations, in ZooKeeper and in etcd with BookKeeper's own driver."""
 
 
 def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = ()) -> Iterator[Line]:
-    """Yield a line on how many known bookies are registered, and one for each that is not.
+    """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
     Args:
         root: The path or scope below which the cluster is.
-        nodes: What the store has of the cluster itself.
-        whole: Bookies of which all directories were given. Nobody is told to start one: that it would start,
-            and may, an audit says.
+        nodes: The store's records of the cluster itself.
+        whole: Bookies with all directories given. The lines never suggest a start: an audit says whether it
+            would work and is allowed.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
@@ -63,5 +63,5 @@ def _verb(number: int) -> str:
 
 
 def _is_registration(path: str, root: str) -> bool:
-    """Whether a place that could not be read may have held registrations."""
+    """Return whether an unreadable path may have held registrations."""
     return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _LISTS

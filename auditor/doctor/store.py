@@ -1,4 +1,4 @@
-"""Whether the metadata can be read: who answers, whether we are let in, and what a scan would cost."""
+"""Check of the metadata store: the servers that answer, the access rights, and the cost of a scan."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
-"""Single reads that latency is the median of."""
+"""Number of reads whose median is the latency."""
 
 SKEW_MS = 1000
-"""A server's clock that is this far ahead of this machine's is worth a word; NTP keeps far closer."""
+"""Least difference of a server's clock ahead of this machine's that is reported, in ms. NTP is far closer."""
 
 HOSTS_NAMED = 3
-"""So many servers that answer are named beside one that does not."""
+"""Largest number of answering servers named beside one that does not answer."""
 
 SCANS = 2
-"""A running store is read before the bookies and after them."""
+"""Number of scans of a running store: before and after the bookies."""
 
 
 @dataclass
 class Metadata:
-    """What was learned of the store, for those who ask after it; ``nodes`` None where it was not read."""
+    """Facts about the store for the other checks. ``nodes`` is None if it was not read."""
 
     store: MetadataStore
     options: StoreOptions
@@ -53,7 +53,7 @@ class Metadata:
 
 
 def read_metadata(uri: str, options: AuditOptions) -> Metadata:
-    """Read what is bounded by the number of bookies, and some hundreds of znodes more; all of it is said.
+    """Read the records of bookies and some hundreds of znodes, and keep a line for each result.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
@@ -144,7 +144,7 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
 
 
 def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list[str], Tls | None]:
-    """The section for a kind of store, who this client is to it, and its TLS."""
+    """Return the credentials section for a kind of store, the client's identity, and its TLS."""
     if scheme in ("etcd", PATHS_ETCD):
         login = credentials.etcd.login
         return "etcd", [f"user {login.user}"] if login else [], credentials.etcd.tls

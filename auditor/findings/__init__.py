@@ -1,1 +1,1 @@
-"""Confirm and number what the checks found."""
+"""Confirmation, numbering, suppression and comparison of the findings of checks."""

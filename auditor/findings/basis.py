@@ -1,26 +1,27 @@
-"""Whether a run looked at what a finding rests on: unless that was looked at, nothing is fixed.
+"""Coverage: whether a run looked at the facts that a finding rests on. Only then can it be fixed.
 
-A run that could not read a bookie finds nothing on its disks, and that is not a repair. So a finding of an
-earlier run that is not found now is *fixed* only where what would show it was looked at and did not; else
-it is *unseen*, and stays known until a run can tell. How that is decided is the ``way`` of its `Basis`:
+A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
+that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
+stays known until a run can tell. The ``way`` of its `Basis` says how that is decided:
 
 ``records``
-    The store alone shows it. Looked at where the ledger is listed, or where the listing has no holes.
+    The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
 ``copies``
-    Whether a ledger has its copies. Looked at where the class of the ledger is decided, whatever could not be
-    read; or where the ledger is gone from a listing without holes. Where a finding counts ledgers: with every
-    bookie read, and a listing without holes.
+    Copies of a ledger. Covered if the ledger's class is decided, whatever could not be read. Also covered
+    if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if every
+    bookie was read and the listing has no holes.
 ``disks``
-    What lies on a bookie's disks. Looked at where its directories were found and read to the end, the ledger
-    could be judged, and its index there be read; or where neither the metadata nor a source knows the bookie.
+    Data on a bookie's disks. Covered if its directories were found and read to the end, the ledger could be
+    judged, and its index there could be read. Also covered if neither the metadata nor a source knows the
+    bookie.
 ``owners``
-    Who refers to ledgers. Looked at where the owners' trees were read, with every value in them, and the
-    listing of ledgers has no holes.
+    References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
+    ledgers has no holes.
 
-A basis with a ``table`` was looked at only by a run that has it. What entry logs show was looked at only
-where every log of the bookie was read to its end. Holes are parts of the metadata that could
-not be read, and ids that these or a misplaced record leave in doubt. What marks show needs a listing without
-them. `auditor.findings.changes` asks the same in Spark.
+A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
+only if every log of the bookie was read to its end. Holes are parts of the metadata that could not be read,
+and ids that these or a misplaced record leave in doubt. Findings from marks need a listing without holes.
+`auditor.findings.changes` decides the same in Spark.
 
 Columns of a run's tables come as numpy arrays, so that millions of findings are compared as numbers.
 """
@@ -43,20 +44,20 @@ from auditor.tables.changes import CHANGED
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
-"""Record batches of a part of a run by its path there, always in the same order; the columns to read."""
+"""A function that returns record batches of a part of a run, in constant order, by path and columns."""
 
 _DIGITS = 16
 
 
 def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
-    """Fingerprints of 16 hexadecimal digits as the numbers that they write.
+    """Return fingerprints of 16 hexadecimal digits as numbers.
 
     >>> import pyarrow
     >>> fingerprint_numbers(pyarrow.array(["00000000000000ff", "a000000000000000"])).tolist()
     [255, 11529215046068469760]
 
     Raises:
-        RunError: something that is not a fingerprint.
+        RunError: A value is not a fingerprint.
     """
     try:
         fixed = column.cast(pa.binary()).cast(pa.binary(_DIGITS))
@@ -76,7 +77,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Which values are among a few texts; null is not."""
+    """Return which values are among ``texts``; null is not."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -84,10 +85,10 @@ def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Texts as the small numbers that stand for them.
+    """Return texts as their codes.
 
     Raises:
-        RunError: a text that none stands for.
+        RunError: A text has no code.
     """
     encoded = column.dictionary_encode()
     values = encoded.dictionary.to_pylist()
@@ -99,25 +100,25 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
 
 
 def whole(column: pa.Array) -> NDArray[np.int64]:
-    """64-bit numbers; 0 for null."""
+    """Return a column as 64-bit numbers; 0 for null."""
     numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 
 def to_flags(column: pa.Array) -> NDArray[np.bool_]:
-    """Booleans; False for null."""
+    """Return a column as booleans; False for null."""
     values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
     return values
 
 
 def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """One value of several numbers, to be sorted and found as one."""
+    """Pack several numbers per row into one value that can be sorted and found."""
     packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
     return packed.view(f"S{8 * len(columns)}").ravel()
 
 
 def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Where each value stands in a sorted array; -1 where it is not there.
+    """Return the place of each value in a sorted array; -1 if it is absent.
 
     >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
     [2, -1, 0]
@@ -129,14 +130,14 @@ def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
 
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids that are stages of one trouble, the mildest first: a ledger that goes to the next got worse."""
+"""Ids of checks that are stages of one trouble, the mildest first. A ledger in the next stage got worse."""
 
 UNREADABLE = "index-unreadable"
 
 
 @cache
 def basis(id: str) -> Basis:
-    """What the absence of a finding with this id rests on; of an id that no check has now, on disks.
+    """Return the basis of findings with this id; that of disks if no check has the id any more.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -146,14 +147,14 @@ def basis(id: str) -> Basis:
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
-    """The ids of the checks that rest on any of these."""
+    """Return the ids of the checks that rest on any of these."""
     return [id for id in BY_ID if basis(id) in bases]
 
 
 def ids_without_check(not_run: Collection[str]) -> list[str]:
-    """The ids of findings that a run could not find, as some checks did not run; earlier ids of these too.
+    """Return the ids, also earlier ones, of findings that a run without the checks ``not_run`` cannot find.
 
-    Without one stage of a trouble no stage counts as looked at: the trouble may have gone on to that one.
+    If one stage of a trouble did not run, no stage is covered: the trouble may have moved on to that one.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -163,7 +164,7 @@ def ids_without_check(not_run: Collection[str]) -> list[str]:
 
 
 def of_logs(id: str) -> bool:
-    """Whether entry logs show it, or a part of it: the copy of their maps that a collector keeps.
+    """Return whether entry logs, or the collector's copy of their maps, show findings with this id.
 
     >>> of_logs("entry-log-missing"), of_logs("replica-mismatch"), of_logs("disk-shared")
     (True, True, False)
@@ -177,7 +178,7 @@ def of_copies(id: str) -> bool:
 
 
 def of_marks(id: str) -> bool:
-    """Whether under-replication marks show it.
+    """Return whether under-replication marks show findings with this id.
 
     >>> of_marks("mark-stale"), of_marks("lock-without-mark"), of_marks("entry-lost")
     (True, True, False)
@@ -194,10 +195,10 @@ OWNERS = "tables/owners"
 
 @dataclass(frozen=True)
 class Subjects:
-    """What some findings are about, as columns; bookies are numbered as in ``names``, -1 is none.
+    """The objects of some findings, as columns. Bookies are places in ``names``; -1 means none.
 
-    ``basis`` is the place of each one's `Basis` among them, ``kind`` that of its id among those of
-    checks; -1: no check has it now.
+    ``basis`` is the place of each finding's `Basis` among all of them. ``kind`` is the place of its id among
+    those of checks; -1 if no check has it now.
     """
 
     basis: NDArray[np.int8]
@@ -212,7 +213,7 @@ class Subjects:
 
 
 def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
-    """What the findings at these rows of a run's table changes are about; ``rows`` are ascending."""
+    """Return the objects of the findings at these ascending rows of a run's table changes."""
     numbers: dict[str, int] = {}
     parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -237,7 +238,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """The rows at these places of a run's table changes, ascending; read only as far as there are any."""
+    """Yield these ascending rows of a run's table changes; batches after the last row are not read."""
     start = first = 0
     if not len(rows):
         return
@@ -251,9 +252,9 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
 
 
 def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[str] = ()) -> Flags:
-    """Of each finding, whether ``run`` would have shown it.
+    """Return for each finding whether ``run`` would have shown it.
 
-    ``holes``: its listings of metadata had some. ``not_run``: the checks that it left out.
+    ``holes``: its listings of metadata had holes. ``not_run``: the checks that it left out.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
@@ -303,13 +304,13 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
 
 
 def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
-    """Of each finding, whether one of these checks would show it (`ids_without_check`)."""
+    """Return for each finding whether one of these checks would show it (`ids_without_check`)."""
     shown: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
     return shown
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
-    """The bookies with an entry log, or a directory of them, that was not read to its end."""
+    """Return the bookies with an entry log, or a directory of them, that was not read to its end."""
     if not _has_table(run, ENTRY_LOGS):
         return set()
     names: set[str] = set()
@@ -322,7 +323,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Whether the run has a table that is made only where it was asked to."""
+    """Return whether the run has a table that not every run makes."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
@@ -330,8 +331,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
-    """Of each finding's ledger: whether the run lists it, whether it could judge it, and whether its class is
-    decided."""
+    """Return whether the run lists each finding's ledger, could judge it, and decided its class."""
     ledger_keys, place = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     listed, judged, decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
     if len(ledger_keys):
@@ -350,7 +350,7 @@ def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
 
 
 def _owners_read(run: Batches) -> bool:
-    """Whether the run read the owners' trees, all of them and every value."""
+    """Return whether the run read the owners' trees completely, with every value."""
     has_rows = False
     for batch in run(OWNERS, ["status"]):
         if not among(batch["status"], ["ok"]).all():
@@ -360,7 +360,7 @@ def _owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Whether each is known to the run, whether it was read completely, and whether any was not."""
+    """Return whether each bookie is known to the run and was read completely, and whether any was not."""
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
@@ -373,7 +373,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
 
 
 def _unreadable(run: Batches, findings: Subjects) -> Flags:
-    """Whether the run could not read the index of that very ledger on that very bookie."""
+    """Return whether the run could not read the index of the finding's ledger on its bookie."""
     numbers = {name: number for number, name in enumerate(findings.names)}
     parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):

@@ -1,6 +1,6 @@
-"""What one thing explains: causes of findings, each with its evidence, and the findings that follow from it.
+"""Causes: one event that explains several findings, with its evidence and the findings that follow from it.
 
-A cause is claimed of the bookies by what is certain of them, never by how many findings it would explain:
+Certain facts about bookies prove a cause, never the number of findings that it would explain:
 
     foreign-instance   all directories of a bookie carry another cluster's instance id
     store-older        ledgers lie on bookies that the store's id generator has not given out yet
@@ -15,11 +15,11 @@ A cause is claimed of the bookies by what is certain of them, never by how many 
     disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage,
                        which holds next to none, while others hold theirs
 
-A finding about a bookie follows from a cause of this bookie if its check is one of those that the cause
-makes; one about the copies of a ledger if all bookies that lack entries or are unknown are the cause's. What
-has another explanation besides, or may have, is left out. A finding has one cause, the first that claims it.
+A finding about a bookie follows from a cause of this bookie if the cause explains its check. A finding about
+the copies of a ledger follows if all bookies that lack entries or are unknown belong to the cause. Findings
+with another possible explanation are left out. A finding has one cause, the first that claims it.
 
-Causes are bounded by bookies, and by `MOST`; what follows from them is found in one pass over all findings.
+The number of causes is bounded by bookies, and by `MOST`. One pass over all findings assigns them.
 """
 
 import json
@@ -36,7 +36,7 @@ from auditor.spark.types import Column
 from auditor.tables.roster import Roster
 
 MOST = 50
-"""So many causes are claimed of one run: each is a question asked of every finding."""
+"""Largest number of causes of one run. Each is a condition on every finding."""
 
 PROVING = (
     "instance-mismatch",
@@ -56,7 +56,7 @@ COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
 _SHOWN = 2
 _LEAST = 10
-"""A bookie with fewer ledgers than these is not said to have lost its data."""
+"""Number of ledgers below which a bookie is not reported to have lost its data."""
 _SHARE = 0.95
 
 Row = Mapping[str, Any]
@@ -64,12 +64,12 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A cause, its bookies, and what it explains.
+    """A cause, its bookies, and the findings that it explains.
 
-    ``of_bookies`` are checks whose findings about these bookies it explains, ``of_copies`` those whose
-    findings about ledgers it does where all bookies concerned are its own. ``from_ledger`` is the lowest id
-    of an orphan that it explains; ``remainder`` is what the ids leave, divided by its second number.
-    ``evidence`` are the (check, bookie) that prove it.
+    ``of_bookies`` are checks whose findings about these bookies it explains. ``of_copies`` are checks whose
+    findings about ledgers it explains if it has all bookies concerned. ``from_ledger`` is the lowest id of an
+    orphan that it explains. ``remainder`` restricts the ledgers: their ids, modulo the second number, give
+    the first. ``evidence`` are the (check, bookie) pairs that prove it.
     """
 
     kind: str
@@ -83,13 +83,14 @@ class Claim:
 
 
 Lacking = Mapping[str, Mapping[int, int]]
-"""In how many findings of `COPIES` each bookie lacks entries, by the directory (`uneven_directories`)."""
+"""Number of findings of `COPIES` in which each bookie lacks entries, by directory (`uneven_directories`)."""
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """The index directories of bookies of which one is nearly empty beside others: path, ledgers, in order.
+    """Return the index directories of bookies with one nearly empty directory: path, ledgers, in order.
 
-    Only of bookies on DbLedgerStorage, which keeps a ledger in the directory number id modulo their number.
+    Only bookies on DbLedgerStorage count, which keeps a ledger in the directory whose place is the id modulo
+    the number of directories.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}
@@ -122,10 +123,10 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
 
 
 def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = None) -> list[Claim]:
-    """The causes of a run.
+    """Return the causes of a run.
 
     ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
-    as JSON.
+    as JSON. ``lacking`` may be None: then no cause rests on it.
     """
     proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
     aliases: set[str] = set()
@@ -352,7 +353,7 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Ite
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
-    """The place of a finding's cause among the claims, from 1; null where nothing claims it."""
+    """Return the place of a finding's cause among the claims, from 1; null if no claim explains it."""
     concerned = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     only_one = F.when(F.size(F.array_distinct(concerned)) == 1, F.get(concerned, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": only_one}

@@ -1,9 +1,9 @@
-"""What changed since the run before: in Spark inside an audit, and between any two finished runs without.
+"""Changes of findings since the run before: in Spark in an audit, and without it between finished runs.
 
-Findings may be tens of millions, so nothing is collected: an audit joins its findings with those of the run
-before. Two finished runs are compared from their tables changes without Spark, with pyarrow and numpy: of
-each finding three numbers are kept to find its pair (`Marks`); all else is read again, batch by batch, and
-only of what changed. What makes a finding fixed or unseen is decided in `auditor.findings.basis`.
+Findings may be tens of millions, so nothing is collected. An audit joins its findings with those of the run
+before. Two finished runs are compared without Spark, from their tables changes, with pyarrow and numpy. Three
+numbers per finding are kept to match it (`Marks`). All other columns are read again, batch by batch, only for
+changed findings. `auditor.findings.basis` decides whether a finding is fixed or unseen.
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -51,11 +51,14 @@ _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 
 @dataclass(frozen=True)
 class RunCoverage:
-    """What this run looked at: its tables verdicts and bookies; whether its listings had holes, whether some
-    bookie was unread, whether all owners were read; the tables of a `Basis` that it was asked for; the checks
-    that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less than in
-    any run before: what the run before knew without having seen it may rest on that. ``unread_logs`` are
-    bookies with an entry log that was not read to its end."""
+    """The facts that this run looked at: its tables verdicts and bookies, and the flags below.
+
+    ``holes``: its listings had holes. ``some_unread``: some bookie was not read completely. ``owners``: all
+    owners were read. ``asked_tables`` are the tables of a `Basis` that it was asked for. ``not_run`` are
+    checks that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less
+    than in any run before: findings that the run before carried on unseen may rest on that. ``unread_logs``
+    are bookies with an entry log that was not read to its end.
+    """
 
     verdicts: DataFrame
     bookies: DataFrame
@@ -71,10 +74,10 @@ class RunCoverage:
 def findings_with_changes(
     findings: DataFrame, before: DataFrame | None, looked: RunCoverage, instance_id: str | None, finished: int
 ) -> DataFrame:
-    """Every finding with its change, and the rows of ``before`` that are found no more.
+    """Return every finding with its change, and the rows of ``before`` that are not found any more.
 
-    ``before`` is the table changes of the run before; None where there is none, so that all is new.
-    ``finished`` is the end of this run, ms. The columns are those of the table but for its suppressions.
+    ``before`` is the table changes of the run before; None if there is none, so that all findings are new.
+    ``finished`` is the end of this run, ms. The columns are those of the table except its suppressions.
     """
     moment = F.lit(finished).cast("bigint")
     troubles = _troubles(findings, instance_id)
@@ -144,7 +147,7 @@ def _all_new(troubles: DataFrame, moment: Column) -> DataFrame:
 
 
 def still_found(changes: DataFrame) -> DataFrame:
-    """The rows of a table changes that its own run found."""
+    """Return the rows of a table changes that its own run found."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
@@ -159,7 +162,7 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(before: DataFrame) -> DataFrame:
-    """What the run before left known, one row a trouble; of several the worst."""
+    """Return the findings that the run before left known, one row per trouble: the worst of several."""
     rows = before.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
@@ -185,13 +188,13 @@ def _change() -> Column:
 
 
 def _milder(was: str = "") -> Column:
-    """Whether a finding is less bad than what was known; of a lower rank it may lack more entries."""
+    """Return whether a finding is milder than the known one; a lower rank may lack more entries."""
     rank, known_rank = ranks(), ranks(f"{was}known_severity")
     return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
-    """``rows`` with the column ``looked``: whether what each rests on was looked at in this run."""
+    """Add ``looked`` to ``rows``: whether this run looked at the facts that each finding rests on."""
     whole = looked.bookies.select("bookie_id", _whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
@@ -257,7 +260,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
 
 
 def _whole() -> Column:
-    """Whether a bookie's directories were found and read to the end; its own answers are less than that."""
+    """Return whether a bookie's directories were found and read to the end, not just its answers."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
 
 
@@ -273,9 +276,9 @@ _CONFIRMED = _SURE[Confidence.CONFIRMED]
 class Marks:
     """The findings that one run knows, as arrays in the order of its table: 18 bytes each, and their rows.
 
-    ``trouble`` is the number that runs are joined by, ``rank`` that of the severity, 0 the worst;
-    ``confidence`` its place in `CONFIDENCES`; ``row`` the place in the table. ``unseen`` are those that the
-    run knew of, all or as bad as they are known, without having seen it.
+    ``trouble`` is the number by which runs are joined. ``rank`` is that of the severity, 0 the worst.
+    ``confidence`` is its place in `CONFIDENCES`. ``row`` is the place in the table. ``unseen`` are findings
+    that the run knew, wholly or in their known severity, without having seen them.
     """
 
     trouble: NDArray[np.uint64]
@@ -288,7 +291,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class FindingPairs:
-    """Each finding of the new run with its change and its pair in the old one, and those only the old has.
+    """Each finding of the new run with its change and its match in the old run; unmatched old findings.
 
     ``pair`` are positions in the old `Marks`, -1 for none; ``gone_rows`` are positions there too, ascending.
     """
@@ -301,7 +304,7 @@ class FindingPairs:
     gone_change: NDArray[np.int8]
 
     def counts(self) -> dict[str, int]:
-        """How many findings changed how."""
+        """Return the number of findings by change."""
         total = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
             self.gone_change, minlength=len(KINDS)
         )
@@ -311,9 +314,10 @@ class FindingPairs:
 def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
     """Read the findings of a run whose change is one of ``changes``: severity, missing and confidence.
 
-    ``prefix`` is that of their columns: "" as the run found them, "known_" as it leaves them known.
+    ``prefix`` is that of their columns: "" for the values that the run found, "known_" for those that it
+    leaves known.
 
-    Raises `RunError` where the table cannot be what an audit wrote.
+    Raises `RunError` if no audit can have written the table.
     """
     parts: list[tuple[Any, ...]] = []
     start = 0
@@ -348,12 +352,12 @@ def pair_findings(
     not_run: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare two runs; ``holes``: the new one's listings of metadata had some.
+    """Compare two runs. ``holes``: the new run's listings of metadata had holes.
 
-    ``not_run`` are the checks that the new one left out, or that saw less there than in the old one.
+    ``not_run`` are the checks that the new run left out, or that saw less there than in the old one.
     ``lost_carried`` are those that saw less than in any run before the new one.
 
-    What the old run did not see and still knew takes part, as what it last was.
+    Findings that the old run carried on unseen take part in their last known form.
     """
     before = marks(old, (*FOUND, Change.UNSEEN), "known_")
     after = marks(new, FOUND)

@@ -1,14 +1,13 @@
-"""How sure a finding is once the second scan and the run before were read, and whose ledgers it is about.
+"""The confidence of findings after the second scan and the run before, and the owners of their ledgers.
 
-A finding about a ledger is confirmed only if the ledger stood at one version in both scans of a live store. A
-ledger that changed in between may have been closed, repaired or moved while the bookies were read; one that
-was deleted in between has nothing left to lose, and what bookies still hold of it is a matter for garbage
-collection. Findings about a bookie that count ledgers count those that moved apart from the others, for
-themselves. One that the second scan may only have missed was not seen to go: what was found of it stays, in
-doubt.
+A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
+ledger that changed in between may have been closed, repaired or moved while the bookies were read. A ledger
+that was deleted in between has nothing left to lose, and garbage collection handles its copies on bookies.
+Findings about a bookie that count ledgers count changed ones apart, separately. If the second scan may only
+have missed a ledger, its deletion is not certain. Findings about it stay, in doubt.
 
-Two runs confirm what one leaves suspect, where time heals every doubt that the finding has: a suspect of a
-live store is confirmed if the run before found it too, and
+Two runs confirm a suspect finding if time heals every doubt that it has. A suspect of a live store is
+confirmed if the run before found it too, and
 
     version    the ledger stands where it stood then: a closed ledger gets no entries without a new version;
     missing    each bookie that lacks entries lacked exactly these then;
@@ -18,17 +17,18 @@ live store is confirmed if the run before found it too, and
                none (a live etcd), or by a clock that is wrong;
     doubts     none is left that a newer look cannot answer (`auditor.tables.doubts`).
 
-A finding that the run before confirmed counts like one that it suspected. In a row of runs that saw the same
-the first one counts: its time is carried on in the evidence, ``earlier_run``. What moved between the two
-scans of this run stays suspect. Of saved metadata nobody knows the moment: there clocks decide alone.
+A finding that the run before confirmed counts like one that it suspected. In a row of runs with the same
+finding, the first run counts; its time is carried on in the evidence, ``earlier_run``. Ledgers that moved
+between the two scans of this run stay suspect. The time of saved metadata is unknown, so clocks decide there
+alone.
 
 A finding about a bookie is no more than suspect if the data of that bookie is older than the metadata, or is
-another cluster's: what the finding rests on may be gone or different by now.
+another cluster's. Its facts may be gone or different by now.
 
-Every finding about a ledger that an owner names has it in its evidence as ``owner``, of whatever group it is:
-tenant, namespace, topic, cursor. A finding that is one per bookie is about the ledgers of many topics: it has
-as ``owners`` those of the ledgers that its sample names, and where these ledgers stand. What a shadow topic
-borrows is its source's.
+Every finding about a ledger that an owner names has it in its evidence as ``owner``: tenant, namespace,
+topic, cursor. A finding with one row per bookie is about the ledgers of many topics. It has as ``owners`` the
+owners of the ledgers in its sample, with the standing of these ledgers. Ledgers that a shadow topic borrows
+belong to its source.
 """
 
 from collections.abc import Collection
@@ -43,14 +43,14 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import unsettled_ledgers
 
 OF_DELETED = ("orphan-ledger-deleting",)
-"""Checks that speak of ledgers which were deleted between the scans."""
+"""Checks about ledgers that were deleted between the scans."""
 
 
 def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Withdraw findings of ledgers that were deleted between the scans; doubt those of changed ones.
+    """Withdraw findings about ledgers that were deleted between the scans; doubt those about changed ones.
 
-    ``moved`` is what two scans of a live store differ in (`auditor.tables.scans`), None where one scan stands
-    for both.
+    ``moved`` has the differences between two scans of a live store (`auditor.tables.scans`); None if one scan
+    was made.
     """
     if moved is None:
         return findings
@@ -64,7 +64,7 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Doubt findings that rest on what ``bookies`` hold: their data is of another time or cluster."""
+    """Doubt findings that rest on data of ``bookies``, which is of another time or cluster."""
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _OF_DATA])
@@ -88,17 +88,17 @@ class EarlierFindings(NamedTuple):
 
 
 def healing_suspects(findings: DataFrame) -> DataFrame:
-    """The suspects among the findings of which time heals every doubt."""
+    """Return the suspect findings of which time heals every doubt."""
     return findings.where(_healing())
 
 
 def confirm_by_two_runs(
     findings: DataFrame, earlier: EarlierFindings, moved: DataFrame, bookies: DataFrame, grace_ms: int
 ) -> DataFrame:
-    """``findings``, with those confirmed that two runs have seen; all others stay as they are.
+    """Return ``findings``, with those confirmed that two runs have seen; all others stay unchanged.
 
-    ``moved`` is what two scans of this run differ in (`auditor.tables.scans`), ``bookies`` its table of that
-    name, which says how new each index is.
+    ``moved`` has the differences between the two scans of this run (`auditor.tables.scans`). ``bookies`` is
+    its table of that name, which has the age of each index. ``grace_ms`` is the grace period.
     """
     suspects = _with_version(healing_suspects(findings))
     then = _with_version(earlier.rows.where("ledger_id is not null and bookie_id is null"))
@@ -127,7 +127,7 @@ def _healing() -> Column:
 
 
 def _with_version(findings: DataFrame) -> DataFrame:
-    """With the ``version`` of the ledger in the first scan; null, which equals none, where it is not said."""
+    """Add the ``version`` of the ledger in the first scan; null, which equals none, if it is not known."""
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
@@ -146,7 +146,7 @@ def _newer(grace_ms: int) -> Column:
 
 
 def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataFrame:
-    """The rows with what an earlier run's look changes: evidence where it is the same, and how sure it is."""
+    """Add an earlier run's evidence to rows that it saw equally, and adapt their confidence."""
     run = F.to_json("first")
     carried = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
@@ -168,19 +168,19 @@ def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataF
 
 
 SAMPLED = 10
-"""So many of the ledgers that a sample names, the first, are looked up for ``evidence.owners``."""
+"""Largest number of ledgers in a sample, from its start, that are looked up for ``evidence.owners``."""
 
 _OF_LEDGERS = "sample array<string>, aliases array<struct<sample array<string>>>"
 _OF_LOGS = "sample array<struct<keeps array<struct<ledger string>>>>"
-"""Where evidence names ledgers: as text, those of an old id of the bookie, and what keeps an entry log."""
+"""Schema of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
 
 
 def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """The findings, with ``owner`` in the evidence of one about a ledger, ``owners`` of one with a sample.
+    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` to those with a sample.
 
-    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers; its keys
-    are ``ledgers``, ``standing`` and those of `OWNER`, null where nobody names these ledgers. The standing of
-    a ledger that the table does not have is ``unknown``.
+    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. Its keys
+    are ``ledgers``, ``standing`` and those of `OWNER`, null if nobody names these ledgers. The standing of a
+    ledger that the table lacks is ``unknown``.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _owner_of_each(ownership, ledgers).where("path is not null")
@@ -198,9 +198,9 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """One row for each ledger of ``ledgers`` that the table has: ``path``, ``standing``, ``owner``.
+    """Return one row for each ledger of ``ledgers`` that the table has: ``path``, ``standing``, ``owner``.
 
-    The path is the first of those that name it; null: nobody does.
+    The path is the first of its owners' paths; null if nobody names the ledger.
     """
     own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
@@ -209,7 +209,7 @@ def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """``evidence`` of findings that name no ledger, as it is, and ``owners`` of its sampled ones, as JSON."""
+    """Return ``evidence`` of findings that name no ledger, and ``owners`` of its sampled ones, as JSON."""
     sampled = _sampled_ledgers(findings)
     ledger_owners = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
     nobody = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -232,9 +232,9 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
-    """``evidence`` of findings that name no ledger, and the ledgers of its samples, one a row.
+    """Return ``evidence`` of findings that name no ledger, and the ledgers of its samples, one per row.
 
-    A sample of paths names none, and one of another scope ("7 of scope 1") has no owner that is known.
+    A sample of paths names no ledgers. A ledger of another scope ("7 of scope 1") has no known owner.
     """
     texts = F.from_json("evidence", _OF_LEDGERS)
     logs = F.from_json("evidence", _OF_LOGS)["sample"]

@@ -1,4 +1,4 @@
-"""Suppressions: findings that somebody has decided to live with, why, and until when.
+"""Suppressions: findings that somebody has accepted, with the reason and the last day.
 
 A TOML file; every entry has a ``reason`` and a last day::
 
@@ -8,22 +8,15 @@ A TOML file; every entry has a ``reason`` and a last day::
     reason = "bk-old-1 to -3 are being emptied, OPS-1204"
     until = 2026-12-31
 
-    [[baseline]]                      # what an earlier run found, and is not worse now
-    run = "runs/20261101T050000Z"     # from the directory of this file
-    reason = "known since the move"
-    until = 2026-11-30
+A suppressed finding stays in the findings, the counts and the verdict: it is still true. It does not count
+for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses nothing, and
+reports name it.
 
-A suppressed finding stays in the findings, the counts and the verdict: the truth does not change. It does not
-count for the exit code, and reports show it apart. After its last day (UTC) an entry suppresses nothing, and
-is named.
+A finding of data lost or about to be deleted (`DATA_LOSS`) can only be accepted singly, for a week at most::
 
 A finding of data lost or about to be deleted (`DATA_LOSS`) is accepted one by one, for a week at most::
 
-    [[suppress]]
-    fingerprint = "a2b8aa759ab37bdf"
-    missing = "3be5380e0dd667e5"      # the digest of its missing entries, if any: further ones are a new loss
-    reason = "written by a load test; nobody reads it"
-    until = 2026-12-03
+An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
 
 An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
 """
@@ -50,14 +43,14 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
 
 MOST = 1_000
-"""Entries of one file: each is a question asked of every finding."""
+"""Largest number of entries in one file. Each is a condition on every finding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
     """One entry: either ``names``, column by column, or ``baseline``, the path or URI of an earlier run.
 
-    ``missing`` is the digest of the missing entries that the finding must have; None: it may have any.
+    ``missing`` is the digest of the missing entries that the finding must have; None if any will do.
     """
 
     reason: str
@@ -67,16 +60,16 @@ class Suppress:
     missing: str | None = None
 
     def expired(self, today: date) -> bool:
-        """Whether its last day is over."""
+        """Return whether its last day is over."""
         return self.until < today
 
 
 def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
-    """The entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
+    """Read the entries of a suppressions file: those of ``[[suppress]]``, then those of ``[[baseline]]``.
 
     Raises:
-        UsageError: no such file, not TOML, or an entry that is invalid; the message names file, entry
-            and key.
+        UsageError: The file does not exist, is not TOML, or has an invalid entry. The message names file,
+            entry and key.
     """
     values = read_toml(path)
     for key in values:
@@ -103,10 +96,10 @@ def apply_suppressions(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """``changes`` in all columns of the table: with the number and the reason of the first entry that holds.
+    """Return ``changes`` in all columns, with the number and the reason of the first entry that applies.
 
-    ``baselines`` are the tables changes of the runs that entries which have not expired name, by their path;
-    ``digests`` are those of `digests_by_fingerprint`.
+    ``baselines`` are the tables changes of the runs that unexpired entries name, by their path. ``digests``
+    are those of `digests_by_fingerprint`.
     """
     number = F.lit(None).cast("int")
     rows, matches = _match_entries(changes, entries, baselines, today)
@@ -122,8 +115,8 @@ def apply_suppressions(
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> DataFrame | None:
     """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
 
-    Rows of fingerprint and digest, at most one for each entry; None if no entry names a fingerprint. The
-    digest is null where a finding has no missing entries.
+    The rows have fingerprint and digest, at most one for each entry; None if no entry names a fingerprint.
+    The digest is null if a finding has no missing entries.
     """
     named_fingerprints = sorted(
         {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}
@@ -141,10 +134,10 @@ def find_refusals(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """Count the unaccepted findings of `DATA_LOSS` that each entry names and cannot accept: place, count.
+    """Count for each entry the unaccepted findings of `DATA_LOSS` that it names and cannot accept.
 
-    ``changes`` is the table that `apply_suppressions` made. A finding counts once: for the entry that names
-    it by fingerprint, else for the first entry that names it.
+    Returns place and count. ``changes`` is the result of `apply_suppressions`. A finding counts once: for the
+    entry that names it by fingerprint, else for the first entry that names it.
     """
     open_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
@@ -164,7 +157,7 @@ def refusal_sentences(
     digests: Mapping[str, str | None],
     today: date,
 ) -> list[str]:
-    """Return for each entry that could not accept findings of `DATA_LOSS` how many they are, and why.
+    """Return one sentence per entry that could not accept findings of `DATA_LOSS`: their number, and why.
 
     >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
@@ -191,7 +184,7 @@ def _refusal(entry: Suppress, digests: Mapping[str, str | None], today: date) ->
 def _match_entries(
     changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """``changes`` joined with the baselines; and whether an entry names the row, by the entry's number."""
+    """Return ``changes`` joined with the baselines, and by entry number whether that entry names the row."""
     rows, matches = changes, {}
     for place, entry in enumerate(entries, 1):
         if entry.expired(today):
@@ -204,7 +197,7 @@ def _match_entries(
 
 
 def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date) -> Column:
-    """Whether an entry can accept the row that it names."""
+    """Return whether an entry can accept the row that it names."""
     is_loss = F.col("urgency").isin(*DATA_LOSS)
     if "fingerprint" not in entry.names:
         return ~is_loss
@@ -288,7 +281,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _all_match(names: Mapping[str, str | int]) -> Column:
-    """Whether all that an entry names is so."""
+    """Return whether a row has all values that an entry names."""
     holds = F.lit(True)
     for column, expected in names.items():
         if column == "id":
@@ -302,7 +295,7 @@ def _all_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """``rows`` joined with a baseline, and whether that run found the trouble as bad as it is, or worse."""
+    """Join ``rows`` with a baseline; return also whether that run found the trouble as bad or worse."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
     def mildness(prefix: str) -> Column:

@@ -1,8 +1,8 @@
-"""findings: everything the checks found, named so that it is known again, in order; and the next steps.
+"""The table findings: everything the checks found, with fingerprints, in order; and the next steps.
 
-A next step is one for each check and urgency, with the first objects by name; the first with an action is
-what to do now. Steps are made of counts by bookie, which are bounded by bookies and checks however many
-findings there are.
+There is one next step for each check and urgency, with the first objects by name. The first step with an
+action is the first action. Steps are made of counts by bookie, which are bounded by bookies and checks
+however many findings there are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,13 +48,13 @@ FINDINGS = schema_of(
 
 
 FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
-"""What checks say, before it is named."""
+"""Columns of the checks' results, before they get a fingerprint."""
 
 
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
-    """What all checks of tables say, one DataFrame.
+    """Return the results of all checks of tables as one DataFrame.
 
-    Most of the time of a small audit goes into preparing questions: those without an answer are not asked.
+    A small audit spends most time on preparing queries, so checks whose input is empty are skipped.
     """
     due_checks = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
     frames: list[DataFrame] = [
@@ -68,13 +68,12 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """What all checks of the roster say: rows of `FOUND`."""
+    """Return the results of all checks of the roster: rows of `FOUND`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
 def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Sequence[Claim] = ()) -> DataFrame:
-    """Give each finding its fingerprint, its cause of ``claims``, and its ledger's name, in the columns and
-    the order of the table.
+    """Add fingerprint, cause of ``claims`` and ledger name to each finding, in the table's column order.
 
     The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
@@ -86,30 +85,30 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
-    """`auditor.model.finding.fingerprint` of each row: of the column ``id``, its scope, ledger, bookie."""
+    """Return each row's `auditor.model.finding.fingerprint`, from ``id``, scope, ledger and bookie."""
     parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
     subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
     return F.substring(F.sha2(subject, 256), 1, 16)
 
 
 def qualified_names() -> Column:
-    """The names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null where there is none."""
+    """Return the names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null if there is none."""
     return F.concat(*(F.lpad(F.small_digits(F.hex(half)), 16, "0") for half in LEDGER))
 
 
 def order() -> list[Column]:
-    """Urgency, severity, check, scope, ledger, bookie: the order of all reports (`place_of_check`)."""
+    """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`place_of_check`)."""
     places = (_places("urgency", Urgency), ranks(), _places("id", (check.id for check in ALL)))
     return [*places, *(F.col(name) for name in REPLICA)]
 
 
 def ranks(severity: str = "severity") -> Column:
-    """The rank of a column of severities: 0 for the worst."""
+    """Return the rank of a column of severities: 0 for the worst."""
     return _places(severity, Severity)
 
 
 def _places(column: str, words: Iterable[str]) -> Column:
-    """Where a column's word stands among these, from 0."""
+    """Return the place of a column's word among ``words``, from 0."""
     pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
     return F.expr(f"map({pairs})[{column}]")
 
@@ -118,9 +117,9 @@ BOOKIES_NAMED = 2
 
 
 class FindingCount(NamedTuple):
-    """How many findings have all of this in common, and the first ledger that they are about.
+    """The number of findings that are equal in these fields, and their first ledger.
 
-    ``suppression`` is the number of the entry that names them, None for none.
+    ``suppression`` is the number of the entry that names them; None if none does.
     """
 
     change: str
@@ -136,13 +135,12 @@ class FindingCount(NamedTuple):
 
     @property
     def confirmed(self) -> bool:
-        """Whether these are certain."""
+        """Return whether these findings are certain."""
         return self.confidence == Confidence.CONFIRMED
 
 
 def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list[Step]:
-    """The steps of what was found and nothing suppresses, the most urgent first; of one check the certain
-    objects first.
+    """Return the steps for unsuppressed findings, the most urgent first, within a check certain ones first.
 
     ``texts`` are the instructions of the run's list of actions, by check.
 

@@ -1,1 +1,1 @@
-"""The words of the house: ledgers, bookies, findings. No input or output, no Spark."""
+"""Values of the domain: ledgers, bookies, findings. No input or output, no Spark."""

@@ -1,4 +1,4 @@
-"""Which findings are accepted only one by one, for how long, and bound to which missing entries."""
+"""Rules for accepting a finding of data loss: only one by one, for a limited time, for exact entries."""
 
 import hashlib
 import struct
@@ -11,7 +11,10 @@ DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
 """Urgencies whose findings are accepted one by one; an unaccepted one keeps the exit code above 0."""
 
 MAX_ACCEPTED_DAYS = 7
-"""A finding of `DATA_LOSS` is accepted for so many days at most: somebody decides again every week."""
+"""Largest number of days for which a finding of `DATA_LOSS` can be accepted.
+
+A person has to decide again every week.
+"""
 
 _GROUP = struct.Struct(">qqii")  # a group as tables have it: first start, last start, size, period
 
@@ -26,9 +29,9 @@ def latest_day(today: date) -> date:
 
 
 def missing_digest(missing: Sequence[Missing]) -> str | None:
-    """Return the digest of the exact missing entries, 16 hex digits; None if no entry is missing.
+    """Return the digest of the exact missing entries in 16 hex digits, or None if no entry is missing.
 
-    `auditor.checks.finding_rows.MISSING_DIGEST` computes the same in Spark.
+    `auditor.checks.finding_rows.MISSING_DIGEST` computes the same digest in Spark.
 
     >>> missing_digest([Missing("bk1:3181", ((4, 4, 1, 0),), 1)])
     '3be5380e0dd667e5'

@@ -1,4 +1,4 @@
-"""The ordered list of actions of a run, and how many holds it has, as report.json says them."""
+"""Actions and number of holds of a run, as report.json has them."""
 
 from typing import Annotated, TypedDict
 
@@ -8,11 +8,11 @@ from auditor.model.json_shape import Count, Facet, about
 
 
 class Action(TypedDict):
-    """One instruction of a run's ordered list: what to do first, to which objects.
+    """One instruction of a run's ordered list: an action and its objects.
 
-    ``kind`` is a word of `auditor.model.holds.ActionKind`, None where nothing is done that a hold could
-    forbid. ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits, is the first object, which
-    ``bkaudit explain`` takes.
+    ``kind`` is a word of `auditor.model.holds.ActionKind`, or None if the action does nothing that a hold
+    could forbid. The first object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits.
+    ``bkaudit explain`` takes it.
     """
 
     kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: it changes nothing")]
@@ -29,7 +29,7 @@ class Action(TypedDict):
 
 
 class ForbiddenAction(TypedDict):
-    """An instruction that findings ask for and holds forbid: what must not be done, and why."""
+    """An instruction that findings ask for and holds forbid, with the reason."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
     objects: Annotated[str, about("the bookies or ledgers, of many the first two")]
@@ -39,11 +39,11 @@ class ForbiddenAction(TypedDict):
 
 
 class HoldFacts(TypedDict):
-    """How many holds the run has (table holds).
+    """Number of holds of a run (table holds).
 
-    ``urgent`` counts those of the two highest urgencies that nobody accepted: while there are any, the run
-    does not end with 0. ``earlier_run`` is the name of the run whose holds were carried on, None if no
-    earlier run with holds was found.
+    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. While there are any, the
+    run does not end with 0. ``earlier_run`` is the name of the run whose holds this run continues, or None if
+    no earlier run with holds was found.
     """
 
     total: Count

@@ -1,21 +1,21 @@
-"""Whether ensembles keep to a placement policy: the server's verdicts, many ensembles at once.
+"""Adherence of ensembles to a placement policy: the server's verdicts, computed for many ensembles at once.
 
-A window is the write quorum of an entry: for each position i of an ensemble of E bookies, those at (i+j) mod
-E, j < Qw. What each class of BookKeeper 4.17.2 says of an ensemble (`isEnsembleAdheringToPlacementPolicy`):
+A window is the write quorum of an entry. Position i of an ensemble of E bookies starts the window of the
+bookies at (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a verdict
+(`isEnsembleAdheringToPlacementPolicy`). The verdict depends on the class of the policy:
 
-    rack     FAIL where a window has fewer racks than min(Qw, minNumRacksPerWriteQuorum); where that is
-             enforced, also where one has a bookie in the default rack. Bookies that are not writable now have
-             no rack.
+    rack     FAIL if a window has fewer racks than min(Qw, minNumRacksPerWriteQuorum). If that minimum is
+             enforced, also FAIL if a window has a bookie in the default rack. Bookies that are not writable
+             now have no rack.
     region   always STRICT
-    zone     FAIL where Qw does not divide E or is no more than minNumZonesPerWriteQuorum, a bookie has no
-             zone, a window has fewer zones than that minimum, or two or more bookies of a zone in one upgrade
-             domain. STRICT where all windows have min(Qw, desiredNumZonesPerWriteQuorum), else SOFT. A bookie
-             that the server has never seen counts as one more zone.
+    zone     FAIL if Qw does not divide E or is at most minNumZonesPerWriteQuorum. FAIL if a bookie has no
+             zone, or a window has fewer zones than that minimum. FAIL if all bookies of one zone, at least
+             two, share an upgrade domain. STRICT if every window has min(Qw, desiredNumZonesPerWriteQuorum)
+             zones, else SOFT. A bookie that the server has never seen counts as one more zone.
     none     always STRICT
 
-Nothing of it looks at the ack quorum, or at entries. An empty ensemble is FAIL by rack and by zone.
-
-Rows that are alike: what is asked of each different row only is asked once of many.
+No policy looks at the ack quorum or at entries. The rack and zone policies give FAIL to an empty ensemble.
+`distinct_rows` lets callers judge equal rows only once.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ DEFAULTS = {
     Policy.ZONE: "/default-zone/default-upgradedomain",
     Policy.NONE: DEFAULT_RACK,
 }
-"""Where each policy puts a bookie of which the mapping says nothing."""
+"""Location that each policy gives to a bookie that the mapping does not name."""
 
 UNSEEN = DEFAULTS | {Policy.ZONE: DEFAULTS[Policy.REGION]}
-"""And one that is not registered, and was not since the server started."""
+"""Location that each policy gives to a bookie that was never registered since the server started."""
 
 Numbers = NDArray[np.int32]
 Flags = NDArray[np.bool_]
@@ -55,10 +55,10 @@ class Adherence(IntEnum):
 
 @dataclass(frozen=True)
 class ServerView:
-    """What a server that starts now takes each bookie to be at, and which are writable.
+    """Locations of bookies as a server that starts now sees them, and the bookies that it can choose.
 
-    ``paths`` has every bookie, ``known`` those among which a rack policy finds racks and replacements: of a
-    mapping of mixed depths only those of one.
+    ``paths`` has every bookie. ``known`` has the bookies among which a rack policy finds racks and
+    replacements. If the mapping mixes depths, ``known`` has only the bookies of one depth.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
@@ -79,9 +79,15 @@ class ServerView:
         registered: Collection[str] = (),
         depth: int | None = None,
     ) -> ServerView:
-        """The view of a mapping by a policy; ``registered`` bookies that are not writable are read-only.
+        """Return the server's view of a mapping under a policy.
 
-        ``depth`` is the number of parts of the location that joined first; None: all have one depth.
+        Args:
+            locations: the mapping from bookies to locations.
+            policy: the placement policy.
+            bookies: all bookies that the view describes.
+            writable: bookies that are registered as writable.
+            registered: registered bookies; those that are not in ``writable`` are read-only.
+            depth: number of parts of the location that joined first; None if all locations have one depth.
         """
         all_registered, at_hand = {*writable, *registered}, {*writable}
         paths = {}
@@ -94,7 +100,7 @@ class ServerView:
 
 
 def depth_of(path: str) -> int:
-    """How many parts a location has; all in one topology must have as many.
+    """Return how many parts a location has; all locations of one topology must have the same number.
 
     >>> depth_of("/r1"), depth_of("/east/r1")
     (1, 2)
@@ -104,10 +110,10 @@ def depth_of(path: str) -> int:
 
 @dataclass(frozen=True)
 class CodedView:
-    """A `ServerView` in numbers, by the number of a bookie in ``names``; -1 stands for none.
+    """A `ServerView` as arrays of numbers, indexed by a bookie's position in ``names``; -1 means none.
 
-    ``rack`` is -1 of a bookie that is not known, ``zone`` and ``domain`` of one that is unresolved.
-    ``default_rack`` is the code of the default rack, or -1.
+    ``rack`` is -1 for a bookie that is not known. ``zone`` and ``domain`` are -1 for a bookie without a zone.
+    ``default_rack`` is the code of the default rack, or -1 if no known bookie is in it.
     """
 
     names: Sequence[str]
@@ -118,7 +124,7 @@ class CodedView:
 
     @classmethod
     def of(cls, view: ServerView, names: Sequence[str]) -> CodedView:
-        """The view of these bookies."""
+        """Encode the view of these bookies."""
         racks = [view.paths[name] if name in view.known else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
         codes, rack = _codes(racks)
@@ -132,7 +138,7 @@ class CodedView:
 
 
 def zone_of(path: str) -> tuple[str, str] | None:
-    """Zone and upgrade domain of a location as the zone policy takes it apart; None: unresolved.
+    """Return zone and upgrade domain of a location as the zone policy splits it; None if it has none.
 
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
@@ -142,15 +148,16 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """The domain of each bookie by the mapping alone, in numbers; -1 where nobody knows it."""
+    """Return the code of each bookie's domain by the mapping alone; -1 if its domain is not known."""
     return _codes([locations.domain(name, level) for name in names])[1]
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """Of each ensemble the server's verdict, and of each of its windows whether that is what FAIL comes from.
+    """The server's verdict on each ensemble, and which of its windows break the policy.
 
-    A zone policy that refuses E and Qw as such, or a bookie, breaks all windows.
+    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. If a zone
+    policy refuses the pair E and Qw itself, or a bookie, all windows of the ensemble are broken.
     """
 
     adherence: NDArray[np.int8]
@@ -158,10 +165,10 @@ class Verdicts:
 
 
 def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
-    """Whether the policy fails every ensemble of this size and write quorum, wherever its bookies are.
+    """Return whether the policy fails every ensemble of this size and write quorum, wherever its bookies are.
 
-    ``ZoneawareEnsemblePlacementPolicyImpl`` does: it wants a write quorum that divides the ensemble and is
-    larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
+    ``ZoneawareEnsemblePlacementPolicyImpl`` does: it requires that the write quorum divides the ensemble and
+    is larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
@@ -177,9 +184,14 @@ def judge_ensembles(
     *,
     by_places: bool = False,
 ) -> Verdicts:
-    """Judge ensembles of one size, a row each, bookies as numbers in ``view``.
+    """Judge ensembles of one size.
 
-    ``by_places`` leaves out what `refuses_shape` says of all of them, and judges where their bookies are.
+    Args:
+        ensembles: one row per ensemble; bookies are numbers of ``view``.
+        write_quorum: the write quorum of all these ensembles.
+        view: the server's view of the bookies.
+        settings: the placement policy and its minimums.
+        by_places: judge only the locations of the bookies, and ignore `refuses_shape`.
     """
     count, size = ensembles.shape
     if settings.policy in (Policy.REGION, Policy.NONE):
@@ -212,7 +224,7 @@ def _by_zone(
 
 
 def windows(codes: Numbers, write_quorum: int) -> Numbers:
-    """The windows of ensembles: rows, positions, members.
+    """Return the windows of ensembles, with the axes row, position and member.
 
     >>> windows(np.array([[4, 5, 6]], np.int32), 2).tolist()
     [[[4, 5], [5, 6], [6, 4]]]
@@ -222,7 +234,7 @@ def windows(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def count_distinct(members: Numbers) -> Numbers:
-    """How many different codes the last axis has; -1 counts for none.
+    """Count the different codes along the last axis; -1 counts for nothing.
 
     >>> count_distinct(np.array([3, -1, 3, 0], np.int32)).tolist()
     2
@@ -232,7 +244,7 @@ def count_distinct(members: Numbers) -> Numbers:
 
 
 def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
-    """Where each different code of the last axis, which is sorted, stands first; codes below 0 are none.
+    """Mark the first place of each different code along the last axis, which is sorted; skip codes below 0.
 
     >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
@@ -243,7 +255,7 @@ def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
-    """Which windows have two or more bookies of one zone, all of them in one upgrade domain."""
+    """Mark the windows with two or more bookies of one zone, all of them in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member in range(zones.shape[-1]):
         same_zone = zones == zones[..., member : member + 1]
@@ -253,9 +265,9 @@ def crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Of each window the one domain that has all copies; -1 where there are more, or one is not known.
+    """Return for each window the one domain that has all copies; -1 if there are more, or one is unknown.
 
-    ``codes`` are domains by row and position (`domain_codes`). With one copy nothing is spread: -1.
+    ``codes`` are domains by row and position (`domain_codes`). With a write quorum of 1 the result is -1.
 
     >>> sole_domains(np.array([[7, 7, 8]], np.int32), 2).tolist()
     [[7, -1, -1]]
@@ -268,11 +280,11 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Which windows have an ack quorum or more in fewer regions than must survive a loss.
+    """Mark the windows with an ack quorum in fewer regions than the policy requires.
 
-    What a region policy means by ``reppMinimumRegionsForDurability`` when it makes an ensemble: no
-    ``min_regions`` - 1 of them may hold ``ack_quorum`` copies. A bookie whose region is not known counts for
-    none.
+    A region policy with ``reppMinimumRegionsForDurability`` applies this rule when it makes an ensemble: no
+    ``min_regions`` - 1 regions may hold ``ack_quorum`` copies together. A bookie counts for no region if its
+    region is not known.
 
     >>> two_and_one = np.array([[0, 0, 1]], np.int32)
     >>> regions_hold_acks(two_and_one, 3, 2, 2).all(), regions_hold_acks(two_and_one, 3, 3, 2).any()
@@ -291,7 +303,7 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
 
 
 def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
-    """A number for each text, -1 for none, and the numbers of all."""
+    """Return a number for each text, and the numbers of all values; -1 stands for None."""
     numbers = {
         text: number for number, text in enumerate(sorted({text for text in values if text is not None}))
     }
@@ -299,9 +311,10 @@ def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The number of each row's kind, kinds in the order in which they come, and the first row of each.
+    """Return the number of each row's kind, and the first row of each kind.
 
-    By Arrow's hashes of whole rows: NumPy's ``unique`` with an axis sorts them, some thirty times slower.
+    Equal rows have one kind. Kinds are numbered in the order of their first row. The function hashes whole
+    rows with Arrow: ``numpy.unique`` with an axis sorts them, which is some thirty times slower.
 
     >>> kind, first = distinct_rows(np.array([[1, 2], [3, 4], [1, 2]]))
     >>> kind.tolist(), first.tolist()

@@ -1,10 +1,10 @@
-"""What makes two ids look like one bookie: the addresses that they are, and the ledgers on their disks.
+"""Evidence that two ids are one bookie: their addresses, and the ledgers on their disks.
 
-Addresses are compared without asking DNS; the rules and their strengths are those of
-`auditor.model.bookie_alias`. What ledgers say is the strongest evidence there is, and it speaks for and
-against. A bookie that got a new id kept its disks: they hold, entry for entry, the ledgers that still name
-the old one. A machine that was set up anew at an old address holds none of them, and to write its id into
-those ledgers would make them name a bookie that never had them.
+The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
+The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks:
+they hold, entry for entry, the ledgers that still name the old id. A machine that was set up anew at an old
+address holds none of them. Writing its id into those ledgers would make them name a bookie that never had
+them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HostPort = tuple[str, int]
 
 
 class Rule(StrEnum):
-    """What makes two ids look like one bookie."""
+    """Rule by which two ids look like one bookie."""
 
     SAME_ADDRESS = "same-address"
     ENDPOINT_IS_ID = "endpoint-is-id"
@@ -38,12 +38,12 @@ class Rule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BookieFacts:
-    """What is known of one id.
+    """Facts about one bookie id.
 
-    ``address`` is where it registered that it answers (its endpoint of bookie-rpc, or its id where it
-    registered no data); None where it is not ``registered``, or says nowhere. ``hosts`` are the hosts of all
-    its endpoints. ``cookie`` is the store's, under this id. ``disks`` are the ids that the VERSION files in
-    its place carry, one per file.
+    ``address`` is the endpoint of bookie-rpc that it registered, or its id if it registered no data. It is
+    None if the id is not ``registered``, or registered no such endpoint. ``hosts`` are the hosts of all its
+    endpoints. ``cookie`` is the store's cookie under this id. ``disks`` are the ids in the VERSION files of
+    its directories, one per file.
     """
 
     registered: bool = False
@@ -55,10 +55,11 @@ class BookieFacts:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edge:
-    """Two ids that one rule holds for one bookie; ``one`` is the lesser. ``joins``: not just a hint.
+    """Two ids that are one bookie by one rule; ``one`` sorts before ``other``.
 
-    ``against`` is what speaks against it: with it, an edge is a hint at most. ``apart``: their ledgers tell
-    the two apart, so that no number of hints joins them.
+    ``joins`` is False if the edge is only a hint. ``against`` is the evidence against it, or None; with such
+    evidence an edge is at most a hint. If ``apart`` is True, the ledgers show two bookies, and no number of
+    hints joins them.
     """
 
     one: str
@@ -71,18 +72,18 @@ class Edge:
 
 
 AliasClaims = Iterable[tuple[str, str, Rule, str]]
-"""What a rule finds: two ids, itself, and the evidence in words."""
+"""Claims of a rule: two ids, the rule, and the evidence in words."""
 
 
 MAX_NAME = 253
-"""Characters of the longest name that DNS knows."""
+"""Largest length of a DNS name, in characters."""
 
 _IP = re.compile(r"[0-9.]+|.*:.*")
 _ANYONES = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.localdomain", "::", "::1"})
 
 
 def same_name(host: str) -> str:
-    """A host's name as DNS compares it: letter case and a dot at the end do not matter.
+    """Return a host name in the form that DNS compares: lower case, without a dot at the end.
 
     >>> same_name("BK1.dc1.Example.")
     'bk1.dc1.example'
@@ -91,7 +92,7 @@ def same_name(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """Whether a host is written as an address of its own, or can at least be no name.
+    """Return whether a host is written as an IP address, or cannot be a name.
 
     >>> is_ip("10.0.0.1"), is_ip("bk1"), is_ip("1.bk")
     (True, False, False)
@@ -100,7 +101,7 @@ def is_ip(host: str) -> bool:
 
 
 def anyones(host: str) -> bool:
-    """Whether a host is another machine for everyone who says it, such as localhost.
+    """Return whether a host name means a different machine on every machine, as localhost does.
 
     >>> anyones("localhost"), anyones("127.0.103.1")
     (True, False)
@@ -109,7 +110,7 @@ def anyones(host: str) -> bool:
 
 
 def shorter_names(host: str) -> Iterator[str]:
-    """The names that a host may have within its own domains: its first labels, the shortest first.
+    """Yield the names that a host may have within its own domains: its first labels, the shortest first.
 
     >>> list(shorter_names("bk1.dc1.example")), list(shorter_names("10.0.0.1"))
     (['bk1', 'bk1.dc1'], [])
@@ -122,16 +123,18 @@ def shorter_names(host: str) -> Iterator[str]:
 
 
 LEAST_LEDGERS = 5
-"""Fewer ledgers than this may be copies that someone is just making."""
+"""Smallest number of equal ledgers that count as evidence; fewer may be copies in the making."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The judged ledgers of an id that is neither registered nor found on any disk, against a live bookie.
+    """Comparison of the ledgers of an absent id with the disks of one live bookie.
 
-    ``due``: ledgers of which the id should hold entries. Of these ``shared`` name the live bookie as well,
-    ``together`` of them in one ensemble; of the others its disks hold something of ``held``, and of ``exact``
-    just what the id should hold. ``whole``: the live bookie's index was read completely.
+    The absent id is neither registered nor found on any disk. ``due`` counts the judged ledgers of which it
+    should hold entries. ``shared`` of these also name the live bookie, and ``together`` of the shared ones
+    name both in one ensemble. Of the ledgers that are not shared, the live bookie's disks hold something of
+    ``held``. Of ``exact`` ledgers the disks hold exactly the entries that the absent id should hold.
+    ``whole`` is True if the live bookie's index was read completely.
     """
 
     due: int
@@ -143,9 +146,10 @@ class Contents:
 
     @property
     def agree(self) -> bool:
-        """Whether the live bookie has the id's ledgers: most of all that it should hold.
+        """Return whether the live bookie holds most of all ledgers that the absent id should hold.
 
-        The successor of a dead bookie, itself gone now, should hold more than the bookie that came back has.
+        The successor of a dead bookie may be gone itself. It should hold more than the bookie that came back
+        has.
 
         >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
         (True, False)
@@ -172,11 +176,11 @@ class Contents:
 
 @dataclass(frozen=True, slots=True)
 class ContentComparison:
-    """All that ledgers say of ids that are gone and bookies that are live.
+    """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
-    ``due``: how many judged ledgers name each id that is gone. ``pairs``: what a live bookie has of them, by
-    (id that is gone, live bookie); where there is none, nothing. ``whole``: live bookies whose index was read
-    whole.
+    ``due`` is the number of judged ledgers that name each absent id. ``pairs`` maps (absent id, live bookie)
+    to their `Contents`; a pair that is not in it has no ledger in common. ``whole`` are the live bookies with
+    a completely read index.
     """
 
     due: Mapping[str, int] = field(default_factory=dict)
@@ -184,7 +188,7 @@ class ContentComparison:
     whole: Set[str] = frozenset()
 
     def agreeing(self) -> AliasClaims:
-        """Every pair that its ledgers hold for one bookie."""
+        """Yield every pair that is one bookie by its ledgers."""
         for (absent, live), pair in self.pairs.items():
             if pair.agree:
                 ledgers = f"{pair.exact} of the {pair.due} ledgers that {absent} should hold, entry for entry"
@@ -207,7 +211,7 @@ MAX_PORT = 65535
 
 
 def comparable(address: HostPort | None) -> HostPort | None:
-    """An address as it can be compared; None for one that is another machine to everyone.
+    """Return an address in a form that can be compared; None if every machine takes it for itself.
 
     >>> comparable(("BK1.", 3181)), comparable(("localhost", 3181))
     (('bk1', 3181), None)
@@ -218,7 +222,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
 
 
 def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Every pair that a rule on addresses holds for one bookie, whatever speaks against it."""
+    """Yield every pair that is one bookie by a rule on addresses, without regard to objections."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _same_address(addresses)
     yield from _by_endpoint(ids, addresses)
@@ -227,7 +231,10 @@ def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 
 
 def _address_in_id(id: str) -> HostPort | None:
-    """The address that an id is; not what the server makes of ``dc1:1:bookie-7``, which is a custom id."""
+    """Return the address that an id is, or None.
+
+    ``dc1:1:bookie-7`` is a custom id, whatever the server reads in it.
+    """
     address = legacy_address(id) if id.count(":") == 1 else None
     return address if address is not None and 0 < address[1] <= MAX_PORT else None
 

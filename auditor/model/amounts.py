@@ -10,7 +10,7 @@ _DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 def format_time(ms: int) -> str:
-    """A time, from milliseconds since 1970; its number where no calendar reaches.
+    """Format a time, given in milliseconds since 1970; outside the calendar's range the number itself.
 
     >>> format_time(1795237669000)
     '2026-11-21 05:07:49 UTC'
@@ -22,7 +22,7 @@ def format_time(ms: int) -> str:
 
 
 def size(bytes: int) -> str:
-    """So many bytes; a kB is a thousand of them.
+    """Format a number of bytes; 1 kB is 1,000 bytes.
 
     >>> [size(n) for n in (0, 999, 1024, 4_200_000_000, 999_950, 10**18)]
     ['0 B', '999 B', '1.0 kB', '4.2 GB', '1.0 MB', '1,000.0 PB']
@@ -36,7 +36,7 @@ def size(bytes: int) -> str:
 
 
 def plural(number: int, word: str, many: str | None = None) -> str:
-    """A number of things; without ``many`` the plural is the regular one.
+    """Format a number of things; without ``many`` the plural is the regular one.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
@@ -47,7 +47,9 @@ def plural(number: int, word: str, many: str | None = None) -> str:
 
 
 def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
-    """The first few names, and how many more there are of all, or of a ``total`` that not all are named of.
+    """Join the first few names, and say how many more there are.
+
+    ``total`` is the number of all names if ``names`` does not have all of them, else None.
 
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
@@ -57,7 +59,7 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
 
 
 def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
-    """The line below the first of many: how many are left; none where none is.
+    """Return the line below a cut list, with the number of items that are not shown; no line if all are.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
@@ -66,7 +68,7 @@ def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
 
 
 def percent(part: int, whole: int) -> str:
-    """A share that never says 100 % of what is not whole, nor 0 % of what is there.
+    """Format a share in percent; 100 % only for all, and 0 % only for nothing.
 
     >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
     ('75.0 %', '99.9 %', '0.1 %', 'none')
@@ -80,7 +82,7 @@ def percent(part: int, whole: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """How long something takes, in the unit that fits.
+    """Format a length of time in the unit that fits.
 
     >>> [duration(each) for each in (0.2, 42, 500, 5400, 200_000)]
     ['a second', '42 s', '8 min', '1.5 h', '2.3 days']
@@ -95,7 +97,7 @@ def duration(seconds: float) -> str:
 
 
 def age(ms: int, now_ms: int) -> str:
-    """A time, and how long ago it was, or how far it is ahead of this machine's clock.
+    """Format a time with its age, or with how far it is ahead of this machine's clock.
 
     >>> age(1795244400000, 1795251600000)
     '2026-11-21 07:00:00 UTC, 2.0 h ago'

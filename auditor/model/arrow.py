@@ -1,7 +1,7 @@
-"""pyarrow and pandas, loaded when something of them is first asked for.
+"""Lazy imports of pyarrow and pandas: each library is loaded when code first uses it.
 
-Modules about finished runs stand behind commands that answer before a library could load: `bkaudit explain
-check`, `bkaudit status`. So they say ``from auditor.model.arrow import pa, pc``.
+``bkaudit explain check`` and ``bkaudit status`` should answer before a library could load. Modules about
+finished runs therefore say ``from auditor.model.arrow import pa, pc``.
 """
 
 from __future__ import annotations

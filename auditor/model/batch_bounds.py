@@ -1,6 +1,7 @@
-"""Bounds of what is in memory at once, in rows and in bytes.
+"""Bounds of the rows and bytes that one batch holds in memory.
 
-A healthy replica has 24 bytes of groups, and one that is full of holes a megabyte: rows alone bound nothing.
+A healthy replica has 24 bytes of groups; a replica full of holes has a megabyte. A bound on rows alone would
+not limit memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BATCH_BYTES = 16 << 20
-"""Of the columns of one batch, of which two copies are made while it is worked on.
+"""Largest size of the columns of one batch, in bytes; processing makes two copies of them.
 
 A larger row makes a batch by itself. With 2,200 replicas of 1 MB a Python process took 540 MiB at 32 MB, and
 760 MiB at 64 MB.
@@ -22,11 +23,15 @@ A larger row makes a batch by itself. With 2,200 replicas of 1 MB a Python proce
 
 
 def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> int:
-    """Return how many bytes some columns of a row group have in memory.
+    """Return how many bytes some columns of a row group take in memory.
 
-    ``columns`` are names as `pyarrow.parquet` takes them: of a column, or of a part of one. Values that the
-    file has in a dictionary count once, as in memory where they are read as codes. The file is this run's
-    own: Arrow ends the process where a footer's words on a column are damaged.
+    Values in a dictionary count once, as in memory if they are read as codes. Pass only files that this run
+    wrote: Arrow ends the process if a footer's data on a column are damaged.
+
+    Args:
+        file: the file's metadata.
+        group: number of the row group.
+        columns: names as `pyarrow.parquet` takes them, each of a column or of a part of one.
     """
     row_group = file.row_group(group)
     chunks = map(row_group.column, range(row_group.num_columns))
@@ -42,7 +47,10 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
 def group_lots(
     file: pq.FileMetaData, groups: Iterable[int], columns: Sequence[str], max_rows: int
 ) -> Iterator[list[int]]:
-    """Return row groups in lots: each ends with ``max_rows`` rows, or before it passes `MAX_BATCH_BYTES`."""
+    """Yield row groups in batches.
+
+    A batch ends when it has ``max_rows`` rows, or before it passes `MAX_BATCH_BYTES`.
+    """
     batch: list[int] = []
     rows = size = 0
     for group in groups:
@@ -60,21 +68,21 @@ def group_lots(
 
 
 def batch_rows(rows: int, size: int, max_rows: int) -> int:
-    """Return how many rows of ``rows`` with ``size`` bytes make a batch, if all are equally large."""
+    """Return how many of ``rows`` rows make a batch, if all rows together have ``size`` bytes."""
     return max(1, min(max_rows, MAX_BATCH_BYTES * rows // max(1, size)))
 
 
 def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
-    """Return `batch_rows` of a row group with all its columns, of a file that may be damaged.
+    """Return `batch_rows` for a row group with all its columns; the file may be damaged.
 
-    What a footer says of a single column is not asked: where that is damaged, Arrow ends the process.
+    The function reads no footer data on single columns: Arrow ends the process if these are damaged.
     """
     row_group = file.row_group(group)
     return batch_rows(row_group.num_rows, row_group.total_byte_size, max_rows)
 
 
 def byte_slices(sizes: NDArray[np.int64], max_rows: int) -> Iterator[slice]:
-    """Return slices of rows of some sizes in bytes, in order, each within both bounds.
+    """Yield slices of consecutive rows, each within both bounds; ``sizes`` are the rows' sizes in bytes.
 
     >>> import numpy as np
     >>> list(byte_slices(np.array([12 << 20, 4 << 20, 1, 90 << 20]), max_rows=100))

@@ -1,40 +1,42 @@
-"""Which ids may be one bookie, as far as metadata tells; without DNS.
+"""Ids that may belong to one bookie, inferred from metadata without DNS.
 
-A bookie has as many natural ids as its host has names: ip:port, name:port, short:port, whatever it
-advertises, and a custom one. A change of configuration makes it another bookie for the cluster: its ledgers
-name an id that nobody answers to, its cookie is not found, and garbage collection of over-replicated ledgers
-may delete what it still serves.
+A bookie has as many natural ids as its host has names: ip:port, name:port, short:port, the advertised address
+and a custom id. A change of configuration makes it another bookie for the cluster. Its ledgers then name an
+id that nobody answers to, and its cookie is not found. Garbage collection of over-replicated ledgers may
+delete data that it still serves.
 
-No address proves that two ids are one bookie: a host is set up anew under its old name, an IP passes to
-another machine, every host of a cluster has the same directories. Only the ledgers on a disk prove it
-(`auditor.model.alias_evidence`). So a rule either joins two ids, or is a hint that joins them only if a
-second rule agrees:
+No address proves that two ids are one bookie. A host may be set up anew under its old name, an IP may pass to
+another machine, and all hosts of a cluster may have the same directories. Only the ledgers on a disk prove it
+(`auditor.model.alias_evidence`). A rule therefore either joins two ids, or is a hint. A hint joins them only
+if a second rule agrees:
 
-    rule               what it says                                                     strength
+    rule               condition                                                        strength
     -----------------  ---------------------------------------------------------------  --------
     same-address       both are host:port, equal but for letter case or a dot at the    joins
                        end of the host
-    endpoint-is-id     one answers where the other, not registered, says it is          joins
-    same-endpoint      both are registered, and at one address; nobody else is          joins
+    endpoint-is-id     one is registered at the address that the other, which is not    joins
+                       registered, is
+    same-endpoint      both, and no third bookie, are registered at one address         joins
     name-and-ip        one is name:port, the other ip:port, and a registration shows    joins
                        this name and this IP, and neither with any other
-    short-name         one's host is the first labels of the other's, and of no other   hint
-                       host's: in two data centres bk1 may be either's, and is nobody's
-    cookie-names       the store's cookie of the one carries the other's id: a rename   hint
+    short-name         the host of one is the first labels of the other's host, and     hint
+                       of no other host (bk1 in two data centres matches neither)
+    cookie-names       the store's cookie of one carries the other's id: a rename       hint
                        half done, or a cookie written under the wrong name
-    disks-name         every VERSION in the one's place carries the other's id, and     hint
-                       none elsewhere does: a rename, or a place of the wrong name
-    same-directories   their cookies name the same directories, where hardly any        hint
-                       others do: in a cluster of like hosts it says nothing
-    same-ledgers       the disks of the one, which is registered, hold most of what     joins
-                       the other should hold, which is neither registered nor found
+    disks-name         every VERSION in one's directories carries the other's id, and   hint
+                       none elsewhere does: a rename, or a wrongly named directory
+    same-directories   their cookies name the same directories, and hardly any others   hint
+                       do (this proves nothing in a cluster of equal hosts)
+    same-ledgers       the disks of one, which is registered, hold most of the entries  joins
+                       that the other should hold, which is neither registered nor found
 
-An address that joins is a hint where both ids have a cookie and the directories in them differ: a renamed
-bookie keeps its disks, so this is rather an address that was given away. Nothing joins two ids that their
-ledgers tell apart: the disks of the one hold nothing of the other's, or most ensembles name both. And no two
-ids are one bookie that are both registered, each at an address of its own: they are both alive. The same port
-alone never means anything, and names that mean another machine to everyone, such as localhost, are no
-addresses here.
+A joining address is only a hint if both ids have a cookie and the directories in them differ. A renamed
+bookie keeps its disks, so the address was probably given to another bookie.
+
+Nothing joins two ids if their ledgers contradict it: the disks of one hold nothing of the other's, or most
+ensembles name both. Two ids that are both registered at addresses of their own are never one bookie, because
+both are alive. An equal port alone is no evidence. Names such as localhost, which every machine uses for
+itself, do not count as addresses.
 """
 
 from __future__ import annotations
@@ -55,9 +57,10 @@ from auditor.model.cookie import Cookie
 
 
 def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """The components of the graph that ``edges`` make: each ascending, all by their first node.
+    """Return the connected components of the graph that ``edges`` make.
 
-    Nodes without an edge are in none. The order of the edges, and of their ends, does not matter.
+    The nodes of a component ascend, and components are sorted by their first node. A node without an edge is
+    in no component. The order of the edges, and of their ends, does not matter.
 
     >>> components([("c", "b"), ("x", "y"), ("a", "b")])
     (('a', 'b', 'c'), ('x', 'y'))
@@ -67,7 +70,7 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     def top(node: str) -> str:
         above.setdefault(node, node)
         while above[node] != node:
-            above[node] = above[above[node]]  # halve the path, or long chains cost their square
+            above[node] = above[above[node]]  # path halving: long chains would cost quadratic time
             node = above[node]
         return node
 
@@ -90,15 +93,18 @@ _NOTHING_COMPARED = ContentComparison()
 def alias_edges(
     ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NOTHING_COMPARED
 ) -> tuple[Edge, ...]:
-    """Every pair of ids that a rule holds for one bookie, ascending; at most one edge a pair and rule.
+    """Return every pair of ids that is one bookie by some rule, ascending; one edge per pair and rule.
 
-    ``ids`` are all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks;
-    ``ledgers`` is what these say of the ids. Work and result grow with the number of ids, and of pairs that
-    share ledgers, not with the square of the ids.
+    Work and result grow with the number of ids, and of pairs that share ledgers, not with the square of the
+    ids.
 
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": BookieFacts()}
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
     [('10.0.0.7:3181', 'bk-7', 'endpoint-is-id')]
+
+    Args:
+        ids: all ids that the cluster mentions, in ensembles, cookies, registrations, marks and on disks.
+        ledgers: the comparison of the ledgers of these ids.
     """
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
     for first, second, rule, evidence in (
@@ -135,10 +141,10 @@ def _edge(
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
-    """The groups of ids that are one bookie each, as far as ``edges`` tell: those that are joined.
+    """Return the groups of ids that are one bookie each by ``edges``.
 
-    A pair is joined by an edge that joins, or by two hints of different rules, one of them not on addresses:
-    these often say one thing twice.
+    An edge that joins is enough for a pair. Two hints of different rules are enough too, if one of them is
+    not a rule on addresses: two rules on addresses often repeat one fact.
 
     >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
     (('a', 'b'),)
@@ -152,9 +158,9 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
-    """The identity of every id: the first of the ids that are one bookie with it, mostly itself.
+    """Return the identity of every id: the first id of its group, which is mostly the id itself.
 
-    A group with two bookies that are both alive joins what cannot be one, and so nothing.
+    If two bookies of a group are both alive, the group is wrong, and each of its ids keeps its own identity.
 
     >>> silent = BookieFacts()
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": silent, "bk-8": silent}
@@ -170,7 +176,7 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
 
 def _own_cookie(id: str, facts: BookieFacts) -> Cookie | None:
-    """The store's cookie of an id, if it speaks of this id and was not written under it by mistake."""
+    """Return the store's cookie of an id; None if it carries another id, as after a mistaken write."""
     return facts.cookie if facts.cookie is not None and facts.cookie.bookie_id == id else None
 
 
@@ -218,7 +224,7 @@ def _by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
         if cookie is not None and cookie.instance_id is not None:
             ids_by_layout[_layout(cookie)].append(id)
     several = [same for same in ids_by_layout.values() if len(same) > 1]
-    # Few pairs among bookies that each have directories of their own; or it is no habit of the cluster.
+    # Equal directories are evidence only if most bookies of the cluster have directories of their own.
     if any(len(same) > 2 for same in several) or len(several) * _LAYOUTS_A_PAIR > len(ids_by_layout):
         return
     evidence = "their cookies name the same directories, and hardly any others do"

@@ -1,7 +1,8 @@
-"""What a bookie's configuration file says of its id and its directories, and whose file it is.
+"""A bookie's id and directories from its configuration file, and the question which bookie the file is for.
 
-A file may be one bookie's, or the same on all. It is a bookie's own where it names its id. Where it names no
-id, a bookie whose cookies share a directory with it is taken to be configured so, which is not certain.
+A file may belong to one bookie or be the same on all. A file that names an id belongs to that bookie. A file
+without an id is taken for the configuration of each bookie whose cookies share a directory with it. That is
+not certain.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ DEFAULT_PORT = 3181
 _YES = frozenset({"true", "t", "yes", "y", "on"})
 _NO = frozenset({"false", "f", "no", "n", "off"})
 RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
-"""The server's name of BP-41's flag (``ClientConfiguration``), and the proposal's own."""
+"""Names of BP-41's flag: the server's (``ClientConfiguration``), and the proposal's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredBookie:
-    """A bookie as its configuration file describes it; lists are as a `Cookie` keeps them.
+    """A bookie as its configuration file describes it; the lists have the form of a `Cookie`.
 
-    ``bookie_id`` is None where the file says neither ``bookieId`` nor ``advertisedAddress``: then the id
-    follows from the host's own address.
+    ``bookie_id`` is None if the file has neither ``bookieId`` nor ``advertisedAddress``. The id then follows
+    from the host's own address.
     """
 
     journal_dirs: str
@@ -34,30 +35,30 @@ class ConfiguredBookie:
 
     @property
     def lists(self) -> DirectoryLists:
-        """Its journal, ledger and index directories."""
+        """Journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     @property
     def paths(self) -> frozenset[str]:
-        """All its directories."""
+        """All directories of the bookie."""
         return frozenset((*self.journal_dirs.split(","), *self.ledger_dirs, *(self.index_dirs or ())))
 
     def shares_directories(self, configuration: BookieConfiguration) -> bool:
-        """Whether the bookie's cookies name any of these directories."""
+        """Return whether the bookie's cookies name any of these directories."""
         cookies = {*configuration.journal_dirs.split(","), *configuration.ledger_dirs}
         return not self.paths.isdisjoint(cookies | {*(configuration.index_dirs or ())})
 
     def is_of(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
-        """Whether a bookie is configured so, by its id, or by its cookies where the file names no id."""
+        """Return whether the file configures a bookie: by its id, or by its cookies if the file has no id."""
         if self.bookie_id is not None:
             return self.bookie_id == bookie_id
         return configuration is not None and self.shares_directories(configuration)
 
 
 def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
-    """Return what a configuration file says of a bookie; None if it does not name its directories.
+    """Return the bookie that a configuration file describes; None if it does not name its directories.
 
-    Without them a server takes temporary ones, which no cookie of a real bookie names.
+    Without them a server uses temporary directories, which no cookie of a real bookie names.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
     >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})
@@ -80,10 +81,10 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
 
 
 def resolves_ids(properties: Mapping[str, str]) -> bool:
-    """Return whether clients with this configuration look for bookies at what these registered (BP-41).
+    """Return whether clients with this configuration look up bookies in their registrations (BP-41).
 
-    The client, the auditor and all tools read the flag, from their own configuration; it is on by default.
-    With it off an id is read as host:port, whatever the bookie registered.
+    The client, the auditor and all tools read the flag from their own configuration; it is on by default. If
+    it is off, they read an id as host:port, whatever the bookie registered.
 
     >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
     (True, False)
@@ -104,10 +105,10 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
 def readdressed_place(
     conf: ConfiguredBookie, known_ids: Collection[str], places: Mapping[str, BookieConfiguration]
 ) -> str | None:
-    """Return the bookie that the file gives another id: half of what a change of its address takes.
+    """Return the bookie to which the file gives a new id, as half of a change of its address.
 
-    That is the only one whose cookies name the file's directories, if nothing knows the file's id. None:
-    there is none, or several are configured alike.
+    It is the only bookie whose cookies name the file's directories. None if something already knows the
+    file's id, if there is no such bookie, or if several have these directories.
     """
     if conf.bookie_id is None or conf.bookie_id in known_ids:
         return None
@@ -116,5 +117,5 @@ def readdressed_place(
 
 
 def _list(text: str | None) -> tuple[str, ...]:
-    """The parts of a list, as the server's reader splits it: at commas, without white space around them."""
+    """Split a list as the server's reader does: at commas, without white space around the parts."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())

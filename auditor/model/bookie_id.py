@@ -1,25 +1,25 @@
-r"""A bookie's id, what the server takes for one, and where a client looks for a bookie by it (BP-41).
+r"""Bookie ids: which ones the server accepts, and how a client finds a bookie by its id (BP-41).
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
-character class, which is a range, and so also takes ``; < = > ? @ [ \ ] ^ _``. Of these only ``_`` was meant:
-clusters have it, and it is let pass here. The server refuses ``readonly`` in
-any case, the name of a directory among the registrations. Ids are compared as they are written.
+character class, which is a range. It therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of these only ``_``
+was meant: clusters use it, and `PORTABLE` allows it. The server refuses ``readonly`` in any case, because a
+directory among the registrations has that name. Ids are compared as they are written.
 
-A client looks for a bookie so (Java: ``DefaultBookieAddressResolver``):
+A client finds a bookie as follows (Java: ``DefaultBookieAddressResolver``):
 
-    the client reads registrations      the bookie is looked for at
+    the client reads registrations      address of the bookie
     ----------------------------------  --------------------------------------------------------
     registered, with an endpoint        the host and port of its first endpoint of bookie-rpc
-    registered, without such endpoint   nowhere
-    registered with no data (< 4.11)    its id, read as host:port; a custom id is nowhere
-    registered with unreadable data     nowhere, as if it were not registered
-    not registered                      nowhere, even if its id is an address
-    not registered, id ends with :0     its id: the stand-in of a host, made by placement policies
+    registered, without such endpoint   none
+    registered with no data (< 4.11)    its id, read as host:port; none for a custom id
+    registered with unreadable data     none, as if it were not registered
+    not registered                      none, even if its id is an address
+    not registered, id ends with :0     its id: placement policies use such ids to stand for a host
 
-    the client reads none               its id, read as host:port; a custom id is nowhere
+    the client reads none               its id, read as host:port; none for a custom id
 
-The last is a client with ``bookieAddressResolverEnabled=false``, and any client of etcd: its driver (as of
-4.17) keeps no endpoints, and resolves every id to itself.
+The last line applies to a client with ``bookieAddressResolverEnabled=false``, and to any client of etcd. The
+etcd driver (as of 4.17) keeps no endpoints, and resolves every id to itself.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from enum import StrEnum
 from typing import Protocol
 
 ACCEPTED = r"[a-zA-Z0-9:-_.\-]+"
-"""What the server's ``BookieId.validateBookieId`` takes whole, as Python and Java write it."""
+"""Pattern of ``BookieId.validateBookieId``, which must match the whole id; equal in Python and Java."""
 
 PORTABLE = r"[a-zA-Z0-9:_.\-]+"
-"""What BP-41 allows, and ``_``."""
+"""Pattern of the ids that BP-41 allows, with ``_`` added."""
 
 RESERVED = r"(?i:readonly)"
-"""What the server refuses all the same."""
+"""Pattern of the ids that the server refuses although `ACCEPTED` matches them."""
 
 _ACCEPTED = re.compile(ACCEPTED)
 _RESERVED = re.compile(RESERVED)
@@ -45,7 +45,7 @@ _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def is_accepted(id: str) -> bool:
-    """Whether BookKeeper's ``BookieId.parse`` takes an id; it refuses a whole ledger over one it does not.
+    """Return whether BookKeeper's ``BookieId.parse`` accepts an id; it refuses a ledger with any other.
 
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
@@ -54,9 +54,9 @@ def is_accepted(id: str) -> bool:
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:
-    """Host and port of an id that is an address, as ids were before BP-41; None for a custom id.
+    """Return host and port of an id that is an address, as ids were before BP-41; None for a custom id.
 
-    Reads what the server reads: parts after the port do not matter, and no port is too large.
+    The function follows the server: it ignores parts after the port, and accepts any 32-bit number as a port.
 
     >>> legacy_address("bk1:3181"), legacy_address("bookie-7"), legacy_address("::1:3181")
     (('bk1', 3181), None, None)
@@ -72,7 +72,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 
 class EndpointLike(Protocol):
-    """What counts of an endpoint (`auditor.codecs.store.service_info.Endpoint` is one)."""
+    """Parts of an endpoint that `resolve` uses; `auditor.codecs.store.service_info.Endpoint` has them."""
 
     @property
     def host(self) -> str: ...  # noqa: D102
@@ -84,9 +84,9 @@ class EndpointLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a bookie registered: its endpoints, None where it registered no data at all.
+    """A bookie's registration; ``endpoints`` is None if it registered no data at all.
 
-    ``damage`` says why its data cannot be read.
+    ``damage`` says why its data cannot be read, or is None.
     """
 
     endpoints: Sequence[EndpointLike] | None
@@ -94,7 +94,7 @@ class Registration:
 
 
 class Nowhere(StrEnum):
-    """Why a client cannot find a bookie."""
+    """Reason why a client cannot find a bookie."""
 
     NOT_REGISTERED = "not-registered"
     NO_RPC_ENDPOINT = "no-rpc-endpoint"
@@ -104,7 +104,7 @@ class Nowhere(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a bookie is looked for. ``from_id``: nothing says so but its id."""
+    """Address of a bookie; ``from_id`` is True if it comes from the id alone."""
 
     host: str
     port: int
@@ -116,7 +116,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class UnresolvedBookie:
-    """A bookie that a client cannot look for: it fails with BookieIdNotResolvedException."""
+    """A bookie without an address: a client fails with BookieIdNotResolvedException."""
 
     why: Nowhere
     reason: str
@@ -125,14 +125,19 @@ class UnresolvedBookie:
 def resolve(
     bookie_id: str, registered: Registration | None, *, reads_registrations: bool = True
 ) -> Address | UnresolvedBookie:
-    """Where a client looks for the bookie ``bookie_id``; ``registered`` is None where it is not.
+    """Return where a client looks for a bookie.
 
-    One that is registered twice is looked for at what it registered as writable.
+    A bookie that is registered twice is found at the endpoint of its writable registration.
 
     >>> str(resolve("bk1:3181", Registration(None))), resolve("bk1:3181", None).why.value
     ('bk1:3181', 'not-registered')
     >>> str(resolve("bk1:3181", None, reads_registrations=False))
     'bk1:3181'
+
+    Args:
+        bookie_id: the bookie.
+        registered: its registration, or None if it is not registered.
+        reads_registrations: whether the client reads registrations at all.
     """
     if not reads_registrations:
         return _by_id(bookie_id, "and its clients know it by its id alone")

@@ -1,8 +1,8 @@
-"""The constants of checks: default, unit, bounds and reason of each.
+"""Constants of checks: default, unit, bounds and reason of each.
 
-Declared once, as the fields of `CheckSettings`. A file that ``--check-settings`` names changes them in its
-table ``constants``; a check declares which of them it uses (``settings`` of its decorator). With the defaults
-a check finds what it always found.
+The fields of `CheckSettings` declare them once. A file that ``--check-settings`` names changes them in its
+table ``constants``. A check declares the constants that it uses (``settings`` of its decorator). With the
+defaults a check finds the same as before constants existed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class CarefulSide(StrEnum):
-    """Which values of a constant find at least as many dangers as its default does."""
+    """Side of a constant's default on which a check finds at least as many dangers."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -33,10 +33,10 @@ class CarefulSide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """The description of a constant besides its default.
+    """Description of a constant, without its default.
 
-    ``careful`` says which values keep the holds of the checks that use it. Any other value counts as if these
-    checks had not run: the gate refuses what their holds could forbid.
+    ``careful`` says which values keep the holds of the checks that use it. With any other value the gate acts
+    as if these checks had not run: it refuses each action that their holds could forbid.
     """
 
     unit: str
@@ -47,7 +47,7 @@ class Constant:
 
 
 class CheckConstant(TypedDict):
-    """A constant of checks: its value in this run, its default, its unit, and why it has this default."""
+    """A constant of checks: its value in this run, its default, its unit, and the reason for the default."""
 
     name: str
     value: Count
@@ -57,7 +57,7 @@ class CheckConstant(TypedDict):
 
 
 class ChecksChosen(TypedDict):
-    """Which checks did not run, and the constants of all checks (docs/checks.md)."""
+    """Checks that did not run, and the constants of all checks (docs/checks.md)."""
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out: nothing is known of what they look at")
@@ -71,7 +71,7 @@ class ChecksChosen(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class CheckSettings:
-    """The constants of checks, whole numbers.
+    """Constants of all checks, as whole numbers.
 
     >>> CheckSettings(stuck_hours=48).stuck_ms
     172800000
@@ -230,7 +230,7 @@ class CheckSettings:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], where: str) -> CheckSettings:
-        """Settings from the table ``constants`` of a file; ``where`` names the table.
+        """Return settings from the table ``constants`` of a file; ``where`` names the table in messages.
 
         Raises:
             UsageError: an unknown constant, with the nearest name, or a bad value.
@@ -250,7 +250,7 @@ class CheckSettings:
 
     @property
     def stuck_words(self) -> str:
-        """``stuck_hours`` as findings write it.
+        """``stuck_hours`` in the words of findings.
 
         >>> CheckSettings().stuck_words, CheckSettings(stuck_hours=48).stuck_words
         ('a day', '48 hours')
@@ -268,7 +268,7 @@ class CheckSettings:
         return self.open_days * _DAY_MS
 
     def loosened(self) -> tuple[str, ...]:
-        """The constants with a value that may find fewer dangers than the default.
+        """Return the constants whose value may find fewer dangers than the default.
 
         >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened()
         ('orphan_share_percent',)
@@ -290,19 +290,19 @@ class CheckSettings:
 
 @cache
 def constants() -> dict[str, Constant]:
-    """The description of every constant by its name, in order."""
+    """Return the description of every constant by its name, in order of declaration."""
     hints = get_type_hints(CheckSettings, include_extras=True)
     return {setting.name: get_args(hints[setting.name])[1] for setting in fields(CheckSettings)}
 
 
 @cache
 def default_of(name: str) -> int:
-    """The default of a constant."""
+    """Return the default of a constant."""
     return int(getattr(CheckSettings(), name))
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
-    """The name that was probably meant, or all names.
+    """Suggest the name that was probably meant, or list all names.
 
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')

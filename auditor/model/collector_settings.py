@@ -1,7 +1,7 @@
-"""What a bookie's garbage collector is set to: thresholds, intervals and switches of its configuration file.
+"""Settings of a bookie's garbage collector: thresholds, intervals and switches of its configuration file.
 
-A setting that the file leaves out has the server's own default. The numbers are held to the rules that the
-server holds them to when it starts (GarbageCollectorThread): it refuses to start with others.
+A setting that the file leaves out has the server's default. The numbers must satisfy the rules that the
+server checks when it starts (GarbageCollectorThread); it refuses to start with other numbers.
 """
 
 from __future__ import annotations
@@ -31,22 +31,23 @@ _KEYS = {
     "readBufferSizeBytes": "read_buffer",
     "entryLogPerLedgerEnabled": "log_per_ledger",
 }
-"""The field of each key of the configuration file."""
+"""Field of each key of the configuration file."""
 
 
 @dataclass(frozen=True)
 class CollectorSettings:
-    """Settings of a collector; without arguments those of a server that nobody configured.
+    """Settings of a garbage collector; the defaults are the server's.
 
-    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals seconds, thresholds shares of a
-    log's entries that ledgers still need. A threshold or interval of 0 or less switches that compaction off,
-    ``over_replicated_wait_ms`` of 0 or less the collection of over-replicated ledgers. Disk thresholds are
-    shares in use, ``read_buffer`` the bytes of an entry log that are read at once. With ``log_per_ledger``
-    each ledger that is written to has an entry log of its own, so that several logs are written to at a time.
-    ``source`` is the file that said so; None: nothing did.
+    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals are seconds. Compaction thresholds
+    are shares of a log's entries that ledgers still need. A threshold or interval of 0 or less switches that
+    compaction off. ``over_replicated_wait_ms`` of 0 or less switches off the collection of over-replicated
+    ledgers. Disk thresholds are used shares of a disk. ``read_buffer`` is the number of bytes of an entry log
+    that the server reads at once. With ``log_per_ledger`` the server writes each ledger to an entry log of
+    its own, so that it writes several logs at a time. ``source`` is the configuration file, or None if none
+    was given.
 
     Raises:
-        ValueError: the server does not start with these.
+        ValueError: the server does not start with these settings.
 
     >>> CollectorSettings(minor_threshold=0.9)
     Traceback (most recent call last):
@@ -110,14 +111,16 @@ class CollectorSettings:
 
     @property
     def reads_past_header(self) -> bool:
-        """Whether more than the header of an entry log, 1,024 bytes, is read at once."""
+        """Whether the server reads more of an entry log at once than its header of 1,024 bytes."""
         return self.read_buffer > 1024
 
     @classmethod
     def of(cls, properties: Mapping[str, str], source: str) -> CollectorSettings:
-        """The settings that a configuration file makes; keys of other things are passed over.
+        """Return the settings of a configuration file; other keys are ignored.
 
-        Raises `ValueError` of a value that is no number or switch, and where the server would not start.
+        Raises:
+            ValueError: a value that is no number or switch, or settings with which the server would not
+                start.
 
         >>> CollectorSettings.of({"gcWaitTime": "900000", "journalDirectories": "/j"}, "bk.conf").wait_ms
         900000
@@ -132,7 +135,7 @@ class CollectorSettings:
 
 
 def _value(key: str, text: str, kind: type) -> Any:
-    """A setting's value; the server refuses what this refuses, but for hexadecimal numbers."""
+    """Parse a setting's value; the server refuses the same texts, but accepts hexadecimal numbers."""
     if kind is bool:
         word = text.strip().lower()
         if word not in _YES | _NO:

@@ -1,6 +1,6 @@
-"""A table's columns: what names a ledger and a replica, and columns with their meaning beside them.
+"""Columns of tables: the keys of ledgers, replicas and owners, and columns with a description.
 
-The meaning is what schemas/tables.json publishes.
+schemas/tables.json publishes the descriptions.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 LEDGER = ("scope_id", "ledger_id")
-"""What names a ledger in every table; ledgers of two scopes never meet."""
+"""Key of a ledger in every table; two scopes never share a ledger."""
 
 REPLICA = (*LEDGER, "bookie_id")
-"""What names one bookie's part of a ledger."""
+"""Key of one bookie's replica of a ledger."""
 
 OWNER = ("application", "kind", "tenant", "namespace", "topic", "cursor", "detail", "path")
-"""What names who refers to a ledger; ``detail`` is the version of a schema, or the name of a bucket."""
+"""Key of an owner of a ledger; ``detail`` is the version of a schema, or the name of a bucket."""
 
 
 def column(name: str, kind: pa.DataType, comment: str) -> pa.Field[pa.DataType]:
-    """One column; the comment travels as the field's metadata.
+    """Make one column; its comment is stored as the field's metadata.
 
     >>> import pyarrow as pa
     >>> column("ledger_id", pa.int64(), "the ledger").metadata
     {b'comment': b'the ledger'}
     """
-    import pyarrow as pa  # not above: whoever asks what names a ledger needs no Arrow
+    import pyarrow as pa  # not at the top: modules that only need the keys do not need Arrow
 
     return pa.field(name, kind, metadata={"comment": comment})
 
 
 def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    """A schema of (name, type, comment).
+    """Make a schema from (name, type, comment) triples.
 
     >>> import pyarrow as pa
     >>> schema_of((LEDGER[1], pa.int64(), "the ledger")).names
@@ -46,9 +46,13 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
 
 
 def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """So many rows of ``schema``: of each column its values, or one for all rows; null where it is not given.
+    """Make a batch of ``rows`` rows of ``schema``; a column that ``columns`` does not have is null.
 
-    Values are an Arrow array, which is cast to the column's type, a NumPy one, or a list.
+    Args:
+        schema: the columns of the batch.
+        rows: the number of rows.
+        columns: values by column name: an Arrow array, which is cast, a NumPy array, a list, or one value for
+            all rows.
 
     >>> import pyarrow as pa
     >>> schema = pa.schema([("ledger_id", pa.int64()), ("state", pa.string()), ("reason", pa.string())])

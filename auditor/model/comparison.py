@@ -1,4 +1,4 @@
-"""What a comparison of two metadata stores found: counts in full, and one difference as a value."""
+"""Result of comparing two metadata stores: counts in full, and a single difference."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class CopyState(StrEnum):
-    """How something of the source stands in the copy. Stable words: tables and reports have them."""
+    """State of an item in the copy, against the source. Stable words: tables and reports have them."""
 
     MISSING = "missing"
-    """The source has it, and the copy does not."""
+    """The source has the item, and the copy does not."""
     DIFFERENT = "different"
-    """Both have it, with other bytes."""
+    """Both stores have the item, with different bytes."""
     EXTRA = "extra"
-    """Only the copy has it."""
+    """Only the copy has the item."""
     UNDECIDED = "undecided"
-    """It differs where one of the stores was not read, or changed while it was read."""
+    """The item differs, but one store was not read there, or changed while it was read."""
 
 
 class StoreItem(StrEnum):
-    """What two stores are compared by."""
+    """Kind of item that a comparison looks at."""
 
     LEDGER = "ledger"
     OWNER = "owner"
@@ -33,16 +33,16 @@ class StoreItem(StrEnum):
     LAYOUT = "layout"
     INSTANCE_ID = "instance-id"
     ID_GENERATOR = "id-generator"
-    """Different only if the copy's is behind an id that is in use."""
+    """Different only if the copy's generator is behind an id that is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreDifference:
-    """One thing that the two stores do not both have alike.
+    """One item that differs between the two stores.
 
-    ``path`` is where it is kept: of a ledger in the source, or in the copy where only that has it; of owners
-    below the chroot. ``fields`` are what of a ledger's metadata differs, ``name: source / copy``; ``why`` is
-    what leaves it undecided.
+    ``path`` is the item's place in the store. For a ledger it is the place in the source, or in the copy if
+    only the copy has it; for owners it is below the chroot. ``fields`` are the differing parts of a ledger's
+    metadata, as ``name: source / copy``. ``why`` is the reason for undecided, or None.
     """
 
     item: StoreItem
@@ -56,7 +56,7 @@ class StoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ItemTally:
-    """How many things of one kind each store has, and how they compare; ``changes`` has every `CopyState`."""
+    """Number of items of one kind in each store, and by state; ``changes`` has every `CopyState`."""
 
     item: StoreItem
     source: Count
@@ -67,7 +67,7 @@ class ItemTally:
 
 @dataclass(frozen=True, slots=True)
 class StoreSummary:
-    """One of the two: its URI, where it stood, its layout."""
+    """One of the two stores: its URI, the position at which it was read, and its layout."""
 
     uri: str
     position: str
@@ -76,7 +76,7 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two stores compared. ``gaps`` are what was not read, ``notes`` what else a reader should know."""
+    """Result of a comparison; ``gaps`` name the parts that were not read, ``notes`` are for the reader."""
 
     source: StoreSummary
     copy: StoreSummary
@@ -85,17 +85,17 @@ class Comparison:
     notes: tuple[str, ...]
 
     def count(self, change: CopyState) -> int:
-        """How many things of all kinds changed in one way."""
+        """Return how many items of all kinds are in one state."""
         return sum(tally.changes[change] for tally in self.tallies)
 
     @property
     def differences(self) -> int:
-        """Things that surely differ."""
+        """Number of items that certainly differ."""
         return sum(self.count(change) for change in CopyState if change is not CopyState.UNDECIDED)
 
     @property
     def exit_code(self) -> int:
-        """0: the same, all of it looked at; 1: differences; 3: none that is sure, but not all was read."""
+        """0 if all was read and is equal; 1 with differences; 3 if a difference is possible but not sure."""
         if self.differences:
             return FOUND
         return NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else CLEAN

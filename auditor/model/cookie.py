@@ -1,19 +1,19 @@
-"""A bookie's cookie: what it says it is, and which directories it is configured with, as its cookies tell.
+"""A bookie's cookie, and the configuration of its directories inferred from its cookies.
 
-The configuration itself is on the bookie's machine and out of sight. What can be seen was written from it: at
-its first start, and whenever it adds directories, a bookie writes one cookie to all its directories and then
-to the store. So, in this order:
+The configuration itself is on the bookie's machine, where the audit cannot read it. The cookies are written
+from it: at its first start, and whenever it adds directories, a bookie writes one cookie to all its
+directories and then to the store. The configuration is therefore taken from these sources, in this order:
 
-    versions   what most of the VERSION files in its place say, of those that carry its own id. They come
-               first because an operator's tools rewrite the store alone, a disk that was moved brings one
-               other VERSION along, and a bookie that stops between its directories and the store has
-               already written its new lists to the directories.
-    store      the store's cookie, where no VERSION in its place carries its id.
-    others     what most of the other VERSION files say: a bookie that was given a new id, and has no cookie
+    versions   the majority of the VERSION files in the bookie's directories that carry its own id. They come
+               first for three reasons. An operator's tools rewrite the store alone. A moved disk brings only
+               one other VERSION along. A bookie that stops between its directories and the store has already
+               written its new lists to the directories.
+    store      the store's cookie, if no VERSION in the bookie's directories carries its id.
+    others     the majority of the other VERSION files. A bookie that was given a new id, and has no cookie
                under it yet, kept its directories.
 
-A change of the configuration that no start has yet accepted is in none of them. It is seen where the
-configuration file itself was given (`auditor.model.bookie_conf`), which comes before all of these.
+None of these has a change of the configuration that no start has yet accepted. Only the configuration file
+has it (`auditor.model.bookie_conf`). If the file is given, it comes before all of these.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class Cookie:
-    """A bookie's cookie, as the metadata store and each of its directories keep it (Java: ``Cookie``).
+    """A bookie's cookie, from the metadata store or from one of its directories (Java: ``Cookie``).
 
     ``journal_dirs`` is the server's one string, paths joined by commas; the other lists are in configured
-    order. ``index_dirs`` and ``instance_id`` are None where the cookie has none, or an empty one.
+    order. ``index_dirs`` and ``instance_id`` are None if the cookie has none, or an empty one.
 
     >>> Cookie(5, "bk1:3181", "/j1,/j2", ("/l1",)).journal_paths
     ('/j1', '/j2')
@@ -49,14 +49,14 @@ class Cookie:
 
 
 DirectoryLists = tuple[str, tuple[str, ...], tuple[str, ...] | None]
-"""Journal, ledger and index directories, as a cookie keeps them."""
+"""Journal, ledger and index directories, in the form of a cookie."""
 
 LAYOUT = 5
-"""The layout that a server of today expects to have written."""
+"""Layout version that current servers write."""
 
 
 class Source(StrEnum):
-    """Which cookies a configuration was taken from."""
+    """Source of an inferred configuration."""
 
     VERSIONS = "versions"
     STORE = "store"
@@ -67,9 +67,10 @@ class Source(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BookieConfiguration:
-    """A bookie's lists of directories, each as a `Cookie` keeps it, and where they were taken from.
+    """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``agreed``: every cookie of the bookie, in its place and in the store, names it and gives the same lists.
+    ``agreed`` is True if every cookie of the bookie, in its directories and in the store, has its id and
+    these lists.
     """
 
     journal_dirs: str
@@ -80,11 +81,11 @@ class BookieConfiguration:
 
     @property
     def lists(self) -> DirectoryLists:
-        """Its journal, ledger and index directories."""
+        """Journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     def expected(self, bookie_id: str, instance_id: str | None) -> Cookie:
-        """The cookie that the bookie would make of it at its start, and hold all others to.
+        """Return the cookie that the bookie would make at its start, and require in all other places.
 
         >>> configuration("bk1:3181", [Cookie(4, "bk1:3181", "/j", ("/l",))], None).expected("bk1:3181", "x")
         Cookie(layout=5, bookie_id='bk1:3181', journal_dirs='/j', ledger_dirs=('/l',), \
@@ -96,11 +97,15 @@ index_dirs=None, instance_id='x')
 def configuration(
     bookie_id: str, versions: Sequence[Cookie], stored: Cookie | None
 ) -> BookieConfiguration | None:
-    """Infer a bookie's configuration; None where no cookie of it can be read.
+    """Infer a bookie's configuration; None if no cookie of it can be read.
 
-    ``versions`` are the VERSION files that lie in its place, one per directory, whatever id they carry;
-    ``stored`` is the store's cookie under its id. Where as many VERSION files say one thing as another, the
-    one that the store says holds, or else the one that names more directories: bookies grow.
+    On a tie between VERSION files the lists of the store win, or else the lists with more directories,
+    because bookies grow.
+
+    Args:
+        bookie_id: the bookie.
+        versions: the VERSION files in its directories, one per directory, whatever id they carry.
+        stored: the store's cookie under its id, or None.
     """
     own = [cookie for cookie in versions if cookie.bookie_id == bookie_id]
     if own:

@@ -1,4 +1,4 @@
-"""What a rehearsal of a decommissioning says: whether bookies may go, what keeps them, what it would take."""
+"""Result of a decommissioning rehearsal: whether bookies may go, what prevents it, and what work it takes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class Answer(StrEnum):
-    """May these bookies go?"""
+    """Answer to the question whether these bookies may go."""
 
     NOW = "now"
     AFTER = "after"
-    """Once what the causes name was done; no data must be copied or given up for it."""
+    """The bookies may go once the causes are dealt with; no data needs to be copied or given up for that."""
     NEVER = "never"
-    """Not as things are: the command would wait for ever, or data would be lost."""
+    """The bookies may not go now: the command would wait for ever, or data would be lost."""
     UNKNOWN = "unknown"
 
 
 class Cause(StrEnum):
-    """Why a bookie may not go; stable words."""
+    """Reason why a bookie may not go; stable words."""
 
     HELD = "held"  # a hold that the run proved
-    LAST_SERVED = "last-served-copy"  # only it serves entries that bookies which are down have too
+    LAST_SERVED = "last-served-copy"  # only this bookie serves some entries, whose other bookies are down
     OPEN_LEDGERS = "open-ledgers"
-    DOUBT = "held-by-doubt"  # every hold rests on doubt alone
+    DOUBT = "held-by-doubt"  # no hold is certain
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
     DATA_OF_FUTURE = "data-of-future"
@@ -48,13 +48,13 @@ class Cause(StrEnum):
 
 
 OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
-"""Causes that ledgers have; a ledger counts under the first of them that it has."""
+"""Causes that lie in single ledgers; a ledger counts only under its first cause in this order."""
 
 OF_THE_GATE = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
     Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
-"""Causes that the gate names (`auditor.actions.gate`): while there is one, no command is shown."""
+"""Causes that the gate gives (`auditor.actions.gate`); with any of them, no command is shown."""
 
 UNSURE = (
     Cause.DOUBT,
@@ -64,10 +64,10 @@ UNSURE = (
     Cause.NO_EARLIER_RUN,
     Cause.CHECKS_NOT_RUN,
 )
-"""Causes that say what is not known: with no others the answer is unknown."""
+"""Causes that name missing knowledge; if there are no others, the answer is unknown."""
 
 LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
-"""Causes that nothing ends but another copy, another bookie, or to give data up."""
+"""Causes that only end with another copy, another bookie, or giving data up."""
 
 
 Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
@@ -75,7 +75,7 @@ Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
 
 @dataclass(frozen=True, slots=True)
 class LedgerName:
-    """A ledger, by its ids in decimal digits, and whose it is; None where that is not known."""
+    """A ledger by its ids in decimal digits, and its topic; None if the topic is not known."""
 
     scope_id: Id
     ledger_id: Id
@@ -84,7 +84,7 @@ class LedgerName:
 
 @dataclass(frozen=True, slots=True)
 class TopicCount:
-    """So many ledgers of a topic."""
+    """Number of ledgers of a topic."""
 
     topic: str
     ledgers: int
@@ -92,7 +92,7 @@ class TopicCount:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCount:
-    """What is not known, in words, and of how much; 0: that is not known either."""
+    """A thing that is not known, in words, and its number; 0 if the number is not known either."""
 
     what: str
     number: int
@@ -100,7 +100,7 @@ class DoubtCount:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A bookie, and how it was registered: writable, readonly or both; None: it was not."""
+    """A bookie and its registration: writable, readonly or both; None if it was not registered."""
 
     bookie_id: str
     mode: str | None
@@ -108,9 +108,9 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A cause with the ledgers that have it: how many, of which topics, the first of them.
+    """A cause, with the number of its ledgers, their topics and the first ledgers.
 
-    ``detail`` says more of a cause that no ledger has.
+    ``detail`` describes a cause that does not lie in ledgers.
     """
 
     cause: Cause
@@ -122,12 +122,13 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a decommissioning would take, of ledgers that would move.
+    """Work of a decommissioning, over the ledgers that would move.
 
-    ``needed`` copies are what striping needs, ``copied`` what the server writes; ``read`` entries are read
-    for that. Bytes are payload, of the entries whose ledger says its length; ``unsized`` copies are others.
-    ``open_ends`` are ledgers that the worker fences and closes: their last entries come besides.
-    ``renamed`` ledgers have no entry on these bookies: the command does not wait for them.
+    ``needed`` counts the copies that striping needs, ``copied`` the copies that the server writes. ``read``
+    counts the entries that are read for that. Bytes are payload of entries whose ledger has a known length;
+    ``unsized`` counts the other copies. ``open_ends`` are ledgers that the worker fences and closes; their
+    last entries are not included. ``renamed`` ledgers have no entry on these bookies, so the command does not
+    wait for them.
     """
 
     ledgers: int = 0
@@ -146,7 +147,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class CopyLoad:
-    """What one bookie would serve and take in; of targets that are chosen at random the expected share."""
+    """Entries and bytes that one bookie would serve and receive.
+
+    If targets are chosen at random, these are the expected shares.
+    """
 
     bookie_id: str
     entries_read: int
@@ -157,9 +161,10 @@ class CopyLoad:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """How many bookies could replace those that go, over the ledgers that move; ``least`` is None of none.
+    """Number of bookies that could replace the leaving ones, over the ledgers that move.
 
-    ``ledgers_with_least`` have no more than that.
+    ``least`` is None if no ledger moves. ``ledgers_with_least`` is the number of ledgers with ``least``
+    candidates.
     """
 
     least: int | None
@@ -171,9 +176,10 @@ class Candidates:
 class Trial:
     """One way to take bookies out: all at once, or one alone.
 
-    ``along`` are ledgers that only bookies that are absent already name: they move too. ``doubts`` say what
-    is not known, of how many ledgers. ``holds`` forbid it, the most important first, and ``commands`` are
-    those that take the bookies out, empty while the gate refuses. ``permission`` is the gate's answer.
+    ``along`` counts ledgers that move too, because they name bookies that are already absent. ``doubts`` are
+    numbers of ledgers with something unknown. ``holds`` forbid the trial, the most important first.
+    ``commands`` take the bookies out, and are empty while the gate refuses. ``permission`` is the gate's
+    answer.
 
     Raises:
         ValueError: the answer is now or there are commands, and the gate did not permit that.
@@ -205,11 +211,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """May bookies go, by a finished run.
+    """Answer to whether bookies may go, taken from a finished run.
 
-    ``absent`` bookies are not registered and were not asked for: the Auditor marks their ledgers too.
-    ``alone`` has a trial for each bookie where several were asked for; ``order`` is how they may go one by
-    one, empty where they may not. ``seconds`` is None where no rate was stated.
+    ``absent`` bookies are not registered, and the question was not about them; the Auditor marks their
+    ledgers too. ``alone`` has a trial for each bookie if the question named several. ``order`` is the order
+    in which they may go one by one, empty if they may not. ``seconds`` is the estimated duration, None if no
+    rate was given.
     """
 
     run: str
@@ -229,14 +236,14 @@ class Rehearsal:
 
     @property
     def answer(self) -> Answer:
-        """Of all at once; one by one where only that is possible is after."""
+        """Answer for all bookies at once; after, if they may only go one by one."""
         if self.together.answer is Answer.NEVER and self.order:
             return Answer.AFTER
         return self.together.answer
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Those that take the bookies out, in order; empty while the gate refuses one of them."""
+        """Commands that take the bookies out, in order; empty while the gate refuses one of them."""
         if not self.order:
             return self.together.commands
         of_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
@@ -245,5 +252,5 @@ class Rehearsal:
 
     @property
     def exit_code(self) -> int:
-        """0 now; 1 after something, or never; 3 where not all that counts is known."""
+        """0 for now; 1 for after and never; 3 if something that counts is not known."""
         return {Answer.NOW: CLEAN, Answer.UNKNOWN: NOT_COVERED}.get(self.answer, FOUND)

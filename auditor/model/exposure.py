@@ -1,4 +1,4 @@
-"""What depends on one bookie alone: last copies of entries, and ledgers that are still written."""
+"""Dependence on single bookies: last copies of entries, and ledgers that are still written."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 class BookieExposure:
     """Ledgers that depend on one bookie alone; the possible ones include the certain ones.
 
-    ``last_known`` counts ledgers with an entry of which every other copy is missing, ``last_served`` those
-    with an entry that no other registered bookie has. ``degraded`` of the possible ones were written to more
-    than one bookie: the copies of the others are gone or out of reach. ``open_ledgers`` name it in their last
-    segment.
+    ``last_known`` counts ledgers with an entry whose other copies are all missing. ``last_served`` counts
+    ledgers with an entry that no other registered bookie has. The ``degraded`` fields count those of the
+    possible ledgers that were written to several bookies, so that other copies are gone or out of reach.
+    ``open_ledgers`` counts open ledgers with this bookie in their last segment.
     """
 
     bookie_id: str
@@ -24,5 +24,5 @@ class BookieExposure:
 
     @property
     def is_exposed(self) -> bool:
-        """Whether anything depends on it alone."""
+        """Whether any ledger depends on the bookie alone."""
         return any((self.last_known_possible, self.last_served_possible, self.open_ledgers))

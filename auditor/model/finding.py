@@ -1,4 +1,4 @@
-"""What an audit says about one thing that is wrong, or worth knowing; and what time says of that."""
+"""Findings of an audit: severity, urgency and confidence, and a finding's state over several runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 from auditor.model.ledger_id import LedgerId
 
 Group = tuple[int, int, int, int]
-"""first_start, last_start, size, period: a BP-34 SequenceGroup."""
+"""A BP-34 SequenceGroup: first_start, last_start, size, period."""
 
 
 class Severity(StrEnum):
-    """How soon a person should look; in order, the worst first.
+    """Severity of a finding, the worst first.
 
     >>> [str(severity) for severity in Severity]
     ['critical', 'error', 'warning', 'note']
@@ -30,16 +30,16 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst."""
+        """Position among the severities; 0 is the worst."""
         return list(Severity).index(self)
 
     def at_least(self, threshold: Severity) -> bool:
-        """Whether this is as bad as ``threshold``, or worse."""
+        """Return whether this severity is ``threshold`` or worse."""
         return self.rank <= threshold.rank
 
 
 class Urgency(StrEnum):
-    """What cannot wait; in order, the first first. It goes before severity in everything that shows findings.
+    """Urgency of a finding, the most urgent first; lists of findings sort by it before severity.
 
     >>> Urgency.LOST.rank < Urgency.REST.rank
     True
@@ -47,14 +47,14 @@ class Urgency(StrEnum):
 
     DESTROYS_DATA = "destroys-data"  # the next collection, start or replication pass can destroy it
     LOST = "lost"  # no copy is left where there should be one
-    NEAR_LOSS = "near-loss"  # one failure from that
+    NEAR_LOSS = "near-loss"  # one more failure loses an entry
     BELOW_ACK_QUORUM = "below-ack-quorum"  # fewer copies than were acknowledged
-    UNSEEN = "unseen"  # was not looked at, and may be any of these
+    UNSEEN = "unseen"  # was not checked, and may be any of the above
     REST = "rest"
 
     @property
     def rank(self) -> int:
-        """0 for what comes first."""
+        """Position among the urgencies; 0 is the most urgent."""
         return list(Urgency).index(self)
 
 
@@ -65,7 +65,7 @@ URGENCY_LABELS = {
     Urgency.BELOW_ACK_QUORUM: "below ack quorum",
     Urgency.UNSEEN: "not checked",
 }
-"""How a screen heads findings that cannot wait; the rest by severity."""
+"""Headings of urgent findings on a screen; the others are headed by severity."""
 
 SEVERITY_LABELS = {
     Severity.CRITICAL: "critical findings",
@@ -73,14 +73,14 @@ SEVERITY_LABELS = {
     Severity.WARNING: "warnings",
     Severity.NOTE: "notes",
 }
-"""How a screen heads the other findings."""
+"""Headings of the other findings on a screen."""
 
 
 class Confidence(StrEnum):
-    """How sure a finding is; independent of how bad it is."""
+    """Certainty of a finding, independent of its severity."""
 
-    CONFIRMED = "confirmed"  # held against both scans at one version of the ledger
-    SUSPECT = "suspect"  # seen, but something may still explain it
+    CONFIRMED = "confirmed"  # checked against both scans at one version of the ledger
+    SUSPECT = "suspect"  # observed, but there may be another explanation
     UNKNOWN = "unknown"  # could not be read
 
 
@@ -97,8 +97,8 @@ class Missing:
 class Finding:
     """One finding, as every report and the findings table show it.
 
-    ``ledger_id`` and ``bookie_id`` are None where none is meant. ``missing`` is complete, folded, ascending.
-    ``cause`` is the number of the cause in the run's facts that explains it, None for none.
+    ``ledger_id`` and ``bookie_id`` are None if the finding is not about one. ``missing`` is complete, folded
+    and ascending. ``cause`` is the number of the explaining cause in the run's facts, or None.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True
@@ -120,14 +120,14 @@ class Finding:
 
     @property
     def ledger_qualified_name(self) -> str | None:
-        """Scope and ledger in 32 hexadecimal digits (BP-35); None where no ledger is meant."""
+        """Scope and ledger in 32 hexadecimal digits (BP-35), or None if the finding is not about a ledger."""
         if self.scope_id is None or self.ledger_id is None:
             return None
         return LedgerId(self.ledger_id, self.scope_id).qualified_name
 
 
 def glob_to_regex(pattern: str) -> str:
-    r"""A pattern for ids and bookies as Python and Java read it as a regular expression; * and ? are special.
+    r"""Convert a pattern for ids and bookies to a regular expression of Python and Java; * and ? are special.
 
     >>> glob_to_regex("bk-[1]:31?1*")
     'bk\\-\\[1\\]:31.1.*'
@@ -138,13 +138,13 @@ def glob_to_regex(pattern: str) -> str:
         "".join("." if letter == "?" else re.escape(letter) for letter in part)
         for part in re.split(r"\*+", pattern)
     )
-    # What is found first is kept: to try all others takes a time that grows with a power of the asterisks.
+    # Atomic groups keep the first match: backtracking would take time exponential in the asterisks.
     between = "".join(f"(?>.*?{part})" for part in later_parts[:-1])
     return f"{first}{between}.*{later_parts[-1]}" if later_parts else first
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """A finding as every JSON of this program shows it.
+    """Convert a finding to its JSON form, which is the same in all outputs of this program.
 
     >>> finding_to_json(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 2**60))["ledger_id"]
     '1152921504606846976'
@@ -175,7 +175,11 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def finding_from_json(value: Mapping[str, Any]) -> Finding:
-    """Undo `finding_to_json`; KeyError, ValueError or TypeError where a key is not as it should be."""
+    """Convert a finding back from the JSON form of `finding_to_json`.
+
+    Raises:
+        KeyError, ValueError, TypeError: a key is missing, or has a wrong value.
+    """
     return Finding(
         id=value["id"],
         severity=Severity(value["severity"]),
@@ -191,7 +195,7 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         message=_text(value["message"]),
         evidence=dict(value["evidence"]),
         fingerprint=_text(value["fingerprint"]),
-        # Reports before version 6 do not say these.
+        # Reports before version 6 lack these keys.
         urgency=Urgency(value.get("urgency", Urgency.REST)),
         cause=value.get("cause"),
     )
@@ -209,7 +213,7 @@ def _group(value: list[int]) -> tuple[int, int, int, int]:
 
 
 def decimal(id: int | None) -> str | None:
-    """An id as reports have it: JSON numbers do not hold all of them."""
+    """Return an id as text for JSON; JSON numbers cannot hold all ids exactly."""
     return None if id is None else str(id)
 
 
@@ -219,11 +223,11 @@ def _number(text: str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a finding stands against the run before.
+    """State of a finding, compared with the run before.
 
-    ``change`` is new, same, worse or better, empty with no run before; ``first_seen`` the time of the first
-    run of an unbroken row of runs that has it, in milliseconds since 1970, UTC; ``suppressed`` the reason of
-    the suppression that names it, None where none does.
+    ``change`` is new, same, worse or better, and empty if there is no run before. ``first_seen`` is the time
+    of the first of the consecutive runs with this finding, in milliseconds since 1970, UTC. ``suppressed`` is
+    the reason of the suppression that names the finding, or None.
     """
 
     change: str
@@ -232,16 +236,16 @@ class Standing:
 
 
 Standings = Callable[[str], Standing | None]
-"""From a fingerprint to its standing; None where the run kept none."""
+"""Function from a fingerprint to its standing; None if the run kept none."""
 
 
 def no_standing(fingerprint: str) -> None:
-    """The standing of every finding where none was kept."""
+    """Return None: the run kept no standings."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingWithHistory:
-    """A finding of one run; ``standing`` is None where the run kept none."""
+    """A finding of one run, and its standing; None if the run kept none."""
 
     finding: Finding
     standing: Standing | None = None

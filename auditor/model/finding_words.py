@@ -1,4 +1,4 @@
-"""The words of findings as JSON has them, with what the published schemas say of each."""
+"""Words of findings in JSON, with their descriptions for the published schemas."""
 
 from typing import Annotated
 

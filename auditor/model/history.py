@@ -1,4 +1,4 @@
-"""One run of a history, as far as its report tells; and how two runs differ."""
+"""Runs of a history, summarised from their reports, and differences between two runs."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from auditor.model.run_facts import Changes
 from auditor.model.states import Change, Verdict
 
 NOT_COMPARED = "not compared"
-"""How each sentence begins that says why a run was not compared with one before it."""
+"""Beginning of each sentence that says why a run was not compared with an earlier one."""
 
 
 class OfCluster(Protocol):
-    """What is of a cluster: `auditor.model.report.Cluster` itself, or a run of it."""
+    """Anything with a cluster's identity: `auditor.model.report.Cluster`, or a run of it."""
 
     @property
     def instance_id(self) -> str | None:
-        """The instance id that the cluster's store keeps, None where it keeps none."""
+        """Instance id from the cluster's store; None if it has none."""
 
     @property
     def metadata_uri(self) -> str:
-        """Where the cluster's metadata was read."""
+        """URI from which the cluster's metadata was read."""
 
 
 def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
-    """What two runs have in common just if they are of one cluster.
+    """Return the key that two runs share exactly if they are of one cluster.
 
-    That is the instance id; where there is none, the metadata URI.
+    The key is the instance id, or the metadata URI if there is no instance id.
 
     >>> from auditor.model.report import Cluster
     >>> one, other = Cluster("id", "zk://h1/ledgers", "flat"), Cluster("id", "file:///saved", "flat")
@@ -46,10 +46,10 @@ def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A finished run in a few numbers: ``path`` is its directory, times are milliseconds since 1970, UTC.
+    """Summary of a finished run; ``path`` is its directory, times are milliseconds since 1970, UTC.
 
-    ``severities`` has the number of findings of every severity, ``counts`` of every id that was found;
-    ``changes`` is None where the run had none before it to compare with.
+    ``severities`` has the number of findings of every severity, ``counts`` the number for every id with
+    findings. ``changes`` is None if there was no earlier run to compare with.
     """
 
     path: str
@@ -66,7 +66,7 @@ class RunSummary:
 
     @classmethod
     def of(cls, path: str, report: Report) -> RunSummary:
-        """The summary of the run at ``path``, from its report."""
+        """Summarise the run at ``path`` from its report."""
         run = report.run
         return cls(
             path=path,
@@ -87,12 +87,12 @@ class RunSummary:
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """Name of the run's directory."""
         return self.path.rstrip("/").rpartition("/")[2]
 
 
 CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
-"""Changes of findings that are not the same."""
+"""Changes of findings other than "same"."""
 
 ChangeWord = Annotated[
     str,
@@ -103,12 +103,12 @@ ChangeWord = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """A finding of one of two runs that is not the same in the other.
+    """A finding that differs between two runs.
 
     ``change`` is new, worse, better, fixed or unseen (neither found nor ruled out). Severity, confidence and
-    ``missing`` (entries confirmed absent) are those of the newer run that found it; the ``previous_`` ones
-    are of the older run, None where it is new. Times are milliseconds since 1970, as the newer run that found
-    it knows them; ``suppressed`` is the reason of a suppression there.
+    ``missing`` (entries confirmed absent) come from the newer run that found it. The ``previous_`` fields
+    come from the older run, and are None if the finding is new. Times are milliseconds since 1970, from the
+    newer run that found it. ``suppressed`` is the reason of a suppression in that run, or None.
     """
 
     change: ChangeWord
@@ -130,7 +130,7 @@ class ChangedFinding:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTally:
-    """How many findings of one id and severity changed in one way."""
+    """Number of findings of one id and severity that changed in one way."""
 
     change: ChangeWord
     id: CheckId
@@ -140,10 +140,11 @@ class ChangeTally:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Two runs, what changed in numbers, and sentences that a reader of those numbers should know.
+    """Difference between two runs: counts, a tally, and warnings for the reader of these numbers.
 
-    ``counts`` has a number for each of new, worse, better, fixed, unseen and same; ``tally`` those by id and
-    severity, all but the same ones, in the order of ``counts`` and then of all reports.
+    ``counts`` has a number for each of new, worse, better, fixed, unseen and same. ``tally`` has these
+    numbers by id and severity, without "same". It is in the order of ``counts``, and then in that of all
+    reports.
     """
 
     old: RunSummary
@@ -155,7 +156,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Findings of one check, severity and confidence that changed in one way: how many, and the first few."""
+    """Findings of one check, severity and confidence that changed in one way: their number and first few."""
 
     change: str
     id: str
@@ -167,10 +168,10 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class ChangesSince:
-    """What changed since an earlier run, suppressed findings apart.
+    """Changes since an earlier run, without suppressed findings.
 
-    ``run`` is None where there is none to compare with. ``groups`` are in the order of the findings, those
-    that are gone last; ``warnings`` are sentences that a reader of them should know.
+    ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings, with the
+    vanished ones last. ``warnings`` are sentences for the reader of the changes.
     """
 
     run: RunSummary | None
@@ -178,5 +179,5 @@ class ChangesSince:
     warnings: tuple[str, ...] = ()
 
     def count(self, change: str) -> int:
-        """How many findings changed in this way."""
+        """Return how many findings changed in this way."""
         return sum(group.count for group in self.groups if group.change == change)

@@ -1,8 +1,8 @@
-"""Kinds of action, and holds: what must not be done to an object, why, and what ends that.
+"""Kinds of action, and holds: each hold forbids actions on an object, with a reason and an end.
 
-A check declares its holds beside its severity (`HoldRule`). A run has them as rows of the table ``holds``
-(`auditor.tables.holds`), with those that come from facts (`FactReason`). `auditor.actions.gate` refuses
-whatever a hold forbids. docs/safety.md lists the kinds and what must be true for each.
+A check declares its holds beside its severity (`HoldRule`). A run keeps them as rows of the table ``holds``
+(`auditor.tables.holds`), together with holds that come from facts (`FactReason`). `auditor.actions.gate`
+refuses every action that a hold forbids. docs/safety.md lists the kinds and their conditions.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from auditor.model.stored_word import StoredWord
 
 
 class ActionKind(StoredWord):
-    """What a person can do to a cluster: the one vocabulary of code, plan files and documents.
+    """Kind of action that a person can take on a cluster; the same words in code, plan files and documents.
 
-    In the order in which actions on one object are taken: copies are made before something stops, disks and
-    metadata are put right before something starts, and what deletes comes last.
+    The order is the one in which actions on one object are taken. Copies come before stops, repairs of disks
+    and metadata before starts, and deletions last.
     """
 
     RECOVER = "recover"  # copy a ledger's entries to other bookies; closes a ledger that is open
@@ -45,17 +45,17 @@ DANGEROUS = frozenset(
         ActionKind.REBUILD_INDEX,
     }
 )
-"""Kinds that can destroy data: each needs proof, and doubt is enough to refuse it."""
+"""Kinds that can destroy data; each needs proof, and doubt is enough to refuse it."""
 
 NEEDS_TWO_RUNS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
-"""Kinds that rest on holds of earlier runs too: refused while there is no earlier run with holds."""
+"""Kinds that also need the holds of earlier runs; refused while there is no earlier run with holds."""
 
 ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-"""Kinds after which bytes on a bookie's disks are gone, or nobody looks for them any more."""
+"""Kinds that erase bytes on a bookie's disks, or leave them without anyone to look for them."""
 
 
 class HoldObject(StoredWord):
-    """What a hold is on: column ``object`` of the table holds."""
+    """Kind of object that a hold is on: column ``object`` of the table holds."""
 
     BOOKIE = "bookie"
     LEDGER = "ledger"
@@ -64,13 +64,13 @@ class HoldObject(StoredWord):
 
 
 METADATA_SOURCE = "metadata"
-"""Key of a hold on the metadata store as a source: on all that rests on the absence of ledgers in it."""
+"""Key of a hold on the metadata store as a source. It covers every conclusion from absent ledgers."""
 OWNERS_SOURCE = "owners"
-"""Key of a hold on the owner stores as a source: on all that rests on the absence of owners."""
+"""Key of a hold on the owner stores as a source. It covers every conclusion from absent owners."""
 
 
 def bookie_source(bookie_id: str) -> str:
-    """The key of a hold on what was read of one bookie.
+    """Return the key of a hold on the data that was read from one bookie.
 
     >>> bookie_source("bk1:3181")
     'bookie bk1:3181'
@@ -79,11 +79,11 @@ def bookie_source(bookie_id: str) -> str:
 
 
 HOLDS_PART = "tables/holds"
-"""Where a run keeps its holds."""
+"""Path of a run's holds, below the run's directory."""
 
 
 class HoldTarget(StoredWord):
-    """Which objects of a finding its hold is on."""
+    """Objects of a finding that its hold is on."""
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
@@ -96,14 +96,14 @@ class HoldTarget(StoredWord):
 
 
 class Lift(StoredWord):
-    """What has to be seen before a later run lets go of a hold: column ``lift`` of the table holds."""
+    """Condition under which a later run drops a hold: column ``lift`` of the table holds."""
 
     FINDING_GONE = "finding-gone"
     FACT_GONE = "fact-gone"
     DATA_ELSEWHERE = "data-elsewhere"
 
     def condition(self, reasons: Sequence[str]) -> str:
-        """The condition for holds of some reasons, as a person reads it.
+        """Return the condition for holds with these reasons, as a sentence.
 
         >>> Lift.FINDING_GONE.condition(["start-refused"])
         'an audit looks for start-refused again and does not find it'
@@ -120,7 +120,7 @@ _LIFTS = {
 
 
 class FactReason(StoredWord):
-    """Reasons of holds that come from facts instead of findings: column ``reason`` of the table holds."""
+    """Reason of a hold that comes from a fact, not from a finding: column ``reason`` of the table holds."""
 
     LAST_KNOWN_COPY = "last-known-copy"
     LAST_SERVED_COPY = "last-served-copy"
@@ -138,10 +138,10 @@ class FactReason(StoredWord):
 
 @dataclass(frozen=True, slots=True)
 class HoldRule:
-    """What a finding forbids: these kinds, on these of its objects, until it is lifted.
+    """Rule for the holds of a finding: forbidden kinds, objects, and the condition that lifts the hold.
 
-    A hold that lasts longer than its finding says so in ``lift``: the bookie with live data under an old id
-    is not found any more once it was stopped, and its cookie must still not be deleted.
+    ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie holds live data
+    under an old id. After it was stopped, the finding is gone, but its cookie must still not be deleted.
     """
 
     on: HoldTarget
@@ -151,7 +151,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One row of the table holds; ``certain`` is False where doubt alone is the reason."""
+    """One row of the table holds; ``certain`` is False if doubt is the only reason."""
 
     object: HoldObject
     key: str
@@ -168,9 +168,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldNotice:
-    """A hold as reports show it: on what, why, since when (ms, UTC), and what lifts it.
+    """A hold in reports: object, reason, time since when it stands (ms, UTC), and condition that lifts it.
 
-    ``lift`` is one of the words of `Lift`, ``lifted_when`` the same as a sentence.
+    ``lift`` is one of the words of `Lift`, ``lifted_when`` is the condition as a sentence.
     """
 
     object: HoldObject
@@ -188,7 +188,7 @@ class HoldNotice:
 
 
 def notice_of(hold: Hold) -> HoldNotice:
-    """Return a hold as reports show it."""
+    """Convert a hold to the form of reports."""
     return HoldNotice(
         hold.object,
         hold.key,
@@ -206,7 +206,7 @@ def notice_of(hold: Hold) -> HoldNotice:
 
 
 def ledger_key(scope_id: int, ledger_id: int) -> str:
-    """The key of a hold on a ledger.
+    """Return the key of a hold on a ledger.
 
     >>> ledger_key(0, 42)
     '0/42'

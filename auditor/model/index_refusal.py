@@ -1,9 +1,9 @@
-"""Why a bookie would not start: index directories that are configured apart from those of ledgers.
+"""Refused starts of bookies because of index directories that are separate from the ledger directories.
 
-    4.14, 4.15      they are stamped, and the cookie does not name them; DbLedgerStorage ignores them
+    4.14, 4.15      the directories are stamped; the cookie does not name them; DbLedgerStorage ignores them
     4.16 to 4.18    the cookie names them (layout 5), and DbLedgerStorage keeps its index there
 
-Cookies are compared before the storage is opened (`auditor.model.start_refusal`).
+The server compares cookies before it opens the storage (`auditor.model.start_refusal`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,16 @@ from auditor.model.cookie import Cookie
 from auditor.model.start_refusal import INVALID_COOKIE, IO_EXCEPTION, Fault, Refusal
 
 FIRST_INDEX_LAYOUT = 5
-"""The first layout of cookies that name index directories: of 4.16.0 (``Cookie``)."""
+"""First layout of cookies that name index directories: that of 4.16.0 (``Cookie``)."""
 
 
 def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
-    """The refusal of index directories that the bookie's cookies, of a layout before 5, do not name.
+    """Return the refusal for index directories that the bookie's cookies, of a layout before 5, do not name.
 
-    Releases before 4.16 stamp these directories, and compare the others alone. From 4.16 on the configured
-    index directories must be those of the cookie, which has the ledger directories in their place; so does
-    the superset that allowStorageExpansion asks for (bookkeeper #2421). Nothing says which release starts.
+    Releases before 4.16 stamp these directories, and compare only the other ones. From 4.16 on the configured
+    index directories must equal those of the cookie, which has the ledger directories in their place. The
+    superset check of allowStorageExpansion fails too (bookkeeper #2421). The release that will start is not
+    known, so the refusal is not certain.
 
     >>> unnamed_index(["/i"], True).certain
     False

@@ -1,7 +1,7 @@
-"""JSON of a type: a value of it, read, and the schema to publish of it.
+"""JSON values and JSON Schemas that follow from Python types.
 
-A type is said with dataclasses, TypedDicts, lists, tuples, dicts by text, unions with None and plain types,
-as annotations have them. What a schema says besides stands in ``Annotated``, as `Facet`.
+Types are written with dataclasses, TypedDicts, lists, tuples, dicts with text keys, unions with None and
+plain types. Further facts for the schema stand in ``Annotated``, as `Facet`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What a text says.
+    """Parse JSON text.
 
     >>> parse_json('{"a": 1}')
     {'a': 1}
 
     Raises:
-        ValueError: it is no JSON, or nested deeper than Python reads.
+        ValueError: the text is no JSON, or nested deeper than Python can read.
     """
     try:
         return json.loads(text)
@@ -32,19 +32,19 @@ def parse_json(text: str | bytes) -> Any:
 
 
 class Facet(NamedTuple):
-    """What a schema says of a value besides its type: a keyword of JSON Schema; lists of words are tuples."""
+    """A keyword of JSON Schema with its value; lists of words are tuples."""
 
     keyword: str
     value: Any
 
 
 def about(description: str) -> Facet:
-    """The description of a value in a schema."""
+    """Describe a value in a schema."""
     return Facet("description", description)
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""Times are milliseconds since then."""
+"""Start of the count of milliseconds in times."""
 
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
@@ -52,20 +52,25 @@ _DECIMAL = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
 DecimalId = Annotated[
     int | None, Facet("type", ("string", "null")), _DECIMAL, about("decimal; null where no ledger is meant")
 ]
-"""A scope or a ledger, which JSON has as text: its numbers do not hold all of them."""
+"""A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
 
 
 def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
-    """A value of this type, of what JSON or TOML says; objects become dataclasses. ``where`` is its name.
-
-    ``sparse``, as a file of TOML is: what is None or an empty tuple has no key, and there are no other keys.
+    """Read a parsed JSON or TOML value as a type; objects become dataclasses.
 
     >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
     Traceback (most recent call last):
     ValueError: file.a.1 is not a number: '2'
 
+    Args:
+        value: the parsed value.
+        kind: the type to read.
+        where: the name of the value for messages.
+        sparse: follow the rules of TOML files: no key stands for None or an empty tuple, unknown keys are
+            errors.
+
     Raises:
-        ValueError: it is of another type; the message names the part.
+        ValueError: the value has another type; the message names the part.
     """
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
@@ -131,7 +136,7 @@ def _hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """The JSON Schema of a type: all keys of an object are always there, and there are no others.
+    """Return the JSON Schema of a type; objects have all their keys and no others.
 
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}
@@ -162,7 +167,7 @@ def json_schema(kind: Any) -> dict[str, Any]:
 
 
 def json_object(properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of an object with all of these keys and no others."""
+    """Return the schema of an object with all of these keys and no others."""
     return {
         "type": "object",
         "properties": properties,

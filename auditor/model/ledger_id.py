@@ -1,4 +1,4 @@
-"""The identity of a ledger, its qualified name (BP-35), and the layouts in which BookKeeper keeps ledgers."""
+"""Ledger ids, their qualified names (BP-35), and the layouts in which BookKeeper stores ledgers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NAME = re.compile(
     r"(?:0x)?([0-9a-f]{16})([0-9a-f]{16})|([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4})-([0-9a-f]{4}-[0-9a-f]{12})",
     re.IGNORECASE | re.ASCII,
 )
-_DIGITS = 19  # of the largest ledger id
-_SHOWN = 60  # how much of a wrong name an error repeats
+_DIGITS = 19  # number of digits of the largest ledger id
+_SHOWN = 60  # largest part of a wrong name in an error, in characters
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -35,7 +35,7 @@ class LedgerId:
 
     @property
     def qualified_name(self) -> str:
-        """Both halves in hexadecimal, scope first, 32 digits.
+        """Scope and ledger id in 32 hexadecimal digits, scope first.
 
         >>> LedgerId(-1).qualified_name
         '0000000000000000ffffffffffffffff'
@@ -44,25 +44,28 @@ class LedgerId:
 
     @property
     def in_words(self) -> str:
-        """As sentences name it: "ledger 7", or "ledger 7 of scope 1"."""
+        """Form in sentences: "ledger 7", or "ledger 7 of scope 1"."""
         return f"ledger {self.id}" + (f" of scope {self.scope}" if self.scope else "")
 
     @property
     def in_full(self) -> str:
-        """The same, with its qualified name where the scope is not 0."""
+        """Form in sentences, with the qualified name if the scope is not 0."""
         return self.in_words + (f" ({self.qualified_name})" if self.scope else "")
 
     @classmethod
     def parse(cls, qualified_name: str) -> LedgerId:
-        """Read a qualified name back; the inverse of ``qualified_name``.
+        """Parse a qualified name; the inverse of ``qualified_name``.
 
-        Takes 32 hexadecimal digits in either case, with or without ``0x``, and the dashed form of a UUID, as
-        etcd keys are written. Raises `UsageError` for anything else.
+        The name has 32 hexadecimal digits in either case, with or without ``0x``. The dashed form of a UUID,
+        which etcd keys use, is accepted too.
 
         >>> LedgerId.parse("0x0000000000000000000000000000002A").id
         42
         >>> LedgerId.parse("ffffffff-ffff-ffff-ffff-fffffffffffe")
         LedgerId(id=-2, scope=-1)
+
+        Raises:
+            UsageError: any other text.
         """
         match = _NAME.fullmatch(qualified_name)
         if match is None:
@@ -78,12 +81,12 @@ class LedgerId:
 
 
 def _to_signed(half: int) -> int:
-    """Undo the mask: the server keeps each half as a signed Java long."""
+    """Convert an unsigned half to a signed number; the server keeps each half as a signed Java long."""
     return half - (1 << 64) if half >> 63 else half
 
 
 class LayoutKind(StrEnum):
-    """The ledger managers whose ledgers can be found; in ZooKeeper named as in BookKeeper's configuration.
+    """Ledger manager whose ledgers the audit can read; named as in BookKeeper's configuration for ZooKeeper.
 
     >>> LayoutKind("longhierarchical").name
     'LONG_HIERARCHICAL'

@@ -1,4 +1,4 @@
-"""What the metadata of a ledger says, and the rules that it can break."""
+"""Metadata of a ledger, and the rules that it can break."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_ENTRY = -1  # last entry of a ledger without entries, and of one that is not 
 
 
 class LedgerState(StrEnum):
-    """Where a ledger is in its life; only a closed one has a known end."""
+    """State of a ledger; only the last entry of a closed ledger is known."""
 
     OPEN = "OPEN"
     IN_RECOVERY = "IN_RECOVERY"
@@ -23,7 +23,7 @@ class LedgerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The ensemble that holds a ledger's entries from one entry on."""
+    """A segment of a ledger: its first entry id, and the ensemble that holds its entries."""
 
     first_entry_id: int
     ensemble: tuple[str, ...]
@@ -31,11 +31,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """The metadata of one ledger (Java: ``LedgerMetadata``), without its id, which is its path's to say.
+    """Metadata of one ledger (Java: ``LedgerMetadata``), without its id, which only the path has.
 
-    ``length`` is in bytes and ``last_entry_id`` inclusive; 0 and -1 unless CLOSED. ``ctime`` is in ms since
-    the epoch, None where neither the metadata nor the store knows it. ``digest_type`` is CRC32, MAC, CRC32C
-    or DUMMY, None without a password; of the password no more is kept than that there is one.
+    ``length`` is in bytes and ``last_entry_id`` is inclusive; they are 0 and -1 unless the ledger is CLOSED.
+    ``ctime`` is in ms since the epoch, and None if neither the metadata nor the store has it. ``digest_type``
+    is CRC32, MAC, CRC32C or DUMMY, and None without a password. The password itself is never kept.
 
     >>> LedgerMetadata(3, 1, 1, 1, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)).has_password
     False
@@ -57,9 +57,9 @@ class LedgerMetadata:
 
 
 class BrokenRule(NamedTuple):
-    """A rule that metadata breaks, by the id of the check that reports it.
+    """A broken rule of metadata, named by the id of the check that reports it.
 
-    ``refused``: BookKeeper too refuses such metadata; otherwise it reads it and goes wrong later.
+    ``refused`` is True if BookKeeper refuses such metadata. Otherwise BookKeeper reads it and fails later.
     """
 
     rule: str
@@ -68,7 +68,7 @@ class BrokenRule(NamedTuple):
 
 
 def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
-    """Every rule that the metadata breaks, each once, in the order in which BookKeeper looks.
+    """Return every rule that the metadata breaks, each once, in the order of BookKeeper's own checks.
 
     >>> broken_rules(LedgerMetadata(3, 1, 2, 2, LedgerState.OPEN, segments=(Segment(0, ("bk1:3181",)),)))
     (BrokenRule(rule='quorum-invalid', reason='write quorum 2 is above ensemble size 1', refused=True),)
@@ -80,14 +80,14 @@ def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
     elif (first := segments[0].first_entry_id) != 0:
         rules.append(BrokenRule("segment-gap", f"the first segment starts at entry {first}", refused=False))
     rule_ids: set[str] = {rule.rule for rule in rules}
-    # Segments may be many, their bookies are few.
+    # There may be many segments, but only a few bookies.
     members: set[str] = set().union(*(segment.ensemble for segment in segments))
     no_ids = {member for member in members if not is_accepted(member)}
     previous: int | None = None
     for segment in segments:
         first = segment.first_entry_id
         for rule in _segment_rules(ensemble_size, first, segment.ensemble, previous, no_ids):
-            # One of a kind is enough: a ledger can have more segments than anyone wants to read.
+            # Report one of a kind: a ledger can have very many segments.
             if rule.rule not in rule_ids:
                 rule_ids.add(rule.rule)
                 rules.append(rule)
@@ -128,4 +128,4 @@ def _segment_rules(
     return rules
 
 
-_SHOWN = 120  # how much of a bookie id a message repeats
+_SHOWN = 120  # largest part of a bookie id in a message, in characters

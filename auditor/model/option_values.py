@@ -1,4 +1,4 @@
-"""Types of options, and whether a value is one that an option takes."""
+"""Types of options, and checks of option values."""
 
 from __future__ import annotations
 
@@ -13,35 +13,41 @@ from auditor.model.finding import Severity
 
 NEW = "new"
 FailOn = Severity | Literal["new"]
-"""The least severity that fails an audit; or whatever is an error, and new or worse since the run before."""
+"""Lowest severity that fails an audit, or "new": an error or worse, new or worse than in the run before."""
 
 YesNo = Literal["yes", "no"]
-"""What is switched with a word."""
+"""Value of an option that is switched with a word."""
 
 Texts = str | Sequence[str]
-"""One text or several; kept as a tuple."""
+"""One text or several, kept as a tuple."""
 
 Moment = int | str | datetime
-"""Milliseconds since 1970, or a time as ISO 8601 writes it; kept as milliseconds."""
+"""Milliseconds since 1970, or a time in ISO 8601; kept as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is to be known of an option besides its type and default."""
+    """Description of an option, without its type and default."""
 
     help: str
     low: float | None = None
     high: float | None = None
     pattern: str | None = None
-    """A regular expression that the whole of a text matches."""
+    """Regular expression that must match the whole text."""
     form: str = ""
-    """What such a text looks like."""
+    """Description of texts that match the pattern."""
     value: str = ""
-    """What a text is, in the word that help has for it: FILE, RUN, TIME."""
+    """Placeholder of the value in help texts: FILE, RUN, TIME."""
 
 
 def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
-    """Return a value as its option keeps it.
+    """Return a value in the form in which its option keeps it.
+
+    Args:
+        name: the option's name.
+        kind: the option's type.
+        option: its bounds and pattern.
+        value: the value to check.
 
     Raises:
         UsageError: a value of the wrong type or out of bounds; the message names the option and the value.
@@ -81,7 +87,7 @@ def _check_text(name: str, option: Option, value: Any) -> str:
 
 
 def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
-    # Files of options and callers of earlier releases have one text, or None.
+    # Options files and callers of earlier releases pass one text, or None.
     texts = (value,) if isinstance(value, str) else value or ()
     if not isinstance(texts, (list, tuple)):
         raise UsageError(f"{name}: {value!r} is neither a string nor a list of strings")
@@ -90,7 +96,7 @@ def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
 
 def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
     whole = kind is not float
-    # True is an int to Python, and not a number to whoever writes a file of options.
+    # Python counts True as an int; in an options file it is not a number.
     if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
         raise UsageError(f"{name}: {value!r} is not a {'whole number' if whole else 'number'}")
     high = _LONG if option.high is None else option.high
@@ -103,7 +109,7 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
 
 
 def _moment(name: str, value: Any) -> Any:
-    """A time as milliseconds; what is not a time at all is left for the bounds to refuse."""
+    """Convert a time to milliseconds; return other values unchanged, for the bounds check to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
             value = datetime.fromisoformat(value)

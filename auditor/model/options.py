@@ -1,7 +1,7 @@
-"""Every option of an audit: its default, its bounds, and what it is for.
+"""Options of an audit: their defaults, bounds and descriptions.
 
-Declared once, as the fields of `AuditOptions`: conf/audit.toml, the command line's flags and the Python door
-all follow from them.
+The fields of `AuditOptions` declare each option once. conf/audit.toml, the flags of the command line and the
+Python interface are made from them.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from auditor.model.finding import Severity
 from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo, check_value
 
 CLUSTERS = "clusters"
-"""The table of a file of options that names clusters (`auditor.cli.defaults`)."""
+"""Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""The word for the newest run of the cluster, beside the one that is made, whose tables are whole."""
+"""Word for the newest run of the cluster with complete tables, beside the run that is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """How an audit is done; the defaults suit a cluster in service.
+    """Options of an audit; the defaults suit a cluster in service.
 
-    Durations are seconds. A time is milliseconds since 1970, kept as such, or text as ISO 8601 has it, UTC
-    unless it says otherwise. ``rate_limit`` is reads per second over the whole audit.
+    Durations are seconds. Times are kept as milliseconds since 1970; a text in ISO 8601 is taken as UTC
+    unless it names another zone. ``rate_limit`` is reads per second over the whole audit.
 
     >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
     1795244400000
@@ -270,9 +270,11 @@ class AuditOptions:
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], where: str | Path) -> AuditOptions:
-        """Options from what a file such as conf/audit.toml says; what it leaves out has its default.
+        """Return options from the values of a file such as conf/audit.toml; missing keys keep their defaults.
 
-        ``values`` are those of the file (`auditor.sources.regular_file.read_toml`), ``where`` its name.
+        Args:
+            values: the file's values (`auditor.sources.regular_file.read_toml`).
+            where: the file's name, for messages.
 
         Raises:
             UsageError: a key that is not an option, or a bad value; the message names it.
@@ -288,7 +290,7 @@ class AuditOptions:
             raise UsageError(f"{where}: {error}") from error
 
     def overridden(self, values: Mapping[str, Any]) -> AuditOptions:
-        """These options with those of ``values`` that are not None in their place.
+        """Return these options, replaced by those of ``values`` that are not None.
 
         >>> AuditOptions().overridden({"samples": 5, "threads": None}).samples
         5
@@ -298,7 +300,7 @@ class AuditOptions:
 
 @cache
 def option_types() -> dict[str, tuple[Any, Option]]:
-    """Type and description of every option by name, in order.
+    """Return type and description of every option by name, in order of declaration.
 
     >>> option_types()["threads"][1].high
     64
@@ -308,12 +310,12 @@ def option_types() -> dict[str, tuple[Any, Option]]:
 
 
 def parse_texts(value: Texts) -> tuple[str, ...]:
-    """Return texts as `AuditOptions` keeps them."""
+    """Narrow an option's texts to the tuple in which `AuditOptions` keeps them."""
     assert isinstance(value, tuple)
     return value
 
 
 def parse_moment(value: Moment) -> int:
-    """A time as `AuditOptions` keeps it: milliseconds since 1970."""
+    """Narrow an option's time to the milliseconds since 1970 in which `AuditOptions` keeps it."""
     assert isinstance(value, int)
     return value

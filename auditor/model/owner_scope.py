@@ -1,14 +1,14 @@
-"""What each store of owners proves, and why the set of them is not proved complete.
+"""Proof that the stores of owners are complete, or the reasons why they are not proved so.
 
 A ledger that no owner names is unowned only if every owner was read. Several Pulsar clusters can share one
-BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or wiped. So the
-set of stores proves absence only if all of these hold:
+BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or wiped. The set
+of stores therefore proves absence only if all of these hold:
 
     claims      at least 99 % of the claims in ledgers' custom metadata are in namespaces that a store has
-    lists       of the ledgers that an earlier run saw listed, and that are still in BookKeeper, at most 1 %
-                are not named any more. Retention and deletion of topics remove the ledger too; a store that
-                lost its lists leaves it there
-    declared    the operator names exactly the stores that were read in ``owners_complete``
+    lists       an earlier run saw ledgers in the lists of the stores. Of those that are still in BookKeeper,
+                at most 1 % are no longer listed. Retention and deletion of topics remove the ledger too; a
+                store that lost its lists leaves it in BookKeeper
+    declared    ``owners_complete`` names exactly the stores that were read
     listed      every place of the stores could be listed
     different   no store is another one under a second name
 """
@@ -21,39 +21,42 @@ from auditor.model.amounts import plural
 from auditor.model.source_scope import SourceKind, SourceScope
 
 EVERY_OWNER, OWN_REFERENCES, NOTHING = "every owner of a ledger", "the owners in this store", "nothing"
-"""Scopes of a store of owners. Deleting a ledger needs the first of them proved."""
+"""Scopes of a store of owners; deleting a ledger needs a proof of the first."""
 
 NOT_READ = "not read"
-"""The proof of a store that is only declared, or that only an earlier run read."""
+"""Proof of a store that is only declared, or that only an earlier run read."""
 
 MAX_FOREIGN_SHARE = 0.01
-"""Of all claims: so many may be in namespaces that no store has."""
+"""Largest share of all claims that may be in namespaces that no store has."""
 
 MAX_DROPPED_SHARE = 0.01
-"""Of the ledgers that were listed before and are still there: so many may have lost their owner.
+"""Largest share of the ledgers listed before and still in BookKeeper that may have lost their owner.
 
-A broker takes a ledger out of its list before it deletes it and only logs a failed delete (pulsar #13238), so
-a few are normal.
+A broker takes a ledger out of its list before it deletes it, and only logs a failed delete (pulsar #13238). A
+few such ledgers are therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-"""How long a ledger counts that lost its owner: a week for the operator to notice a store that lost lists."""
+"""How long a ledger that lost its owner counts, in ms: a week, for the operator to notice lost lists."""
 
 ROLLOVER_MS = 240 * 60 * 1000
-"""Pulsar's longest time from one ledger of a topic to the next: managedLedgerMaxLedgerRolloverTimeMinutes in
-ServiceConfiguration (pulsar-broker-common) and conf/broker.conf, 240 unless set. Within it a broker writes
-the list of every topic in use again, so two runs that are so far apart see two versions of each list."""
+"""Pulsar's longest time from one ledger of a topic to the next, in ms.
+
+It is managedLedgerMaxLedgerRolloverTimeMinutes in ServiceConfiguration (pulsar-broker-common) and
+conf/broker.conf: 240 minutes unless set. Within it a broker writes the list of every topic in use again. Two
+runs that are this far apart therefore see two versions of each list.
+"""
 
 
 class ListCounts(NamedTuple):
-    """Of one store: ledgers that were listed before and are there, and of these the dropped ones."""
+    """Ledgers that a store listed before and that still exist, and how many of them it dropped."""
 
     listed_before: int = 0
     dropped: int = 0
 
 
 class StoreFacts(NamedTuple):
-    """Of one store: places that could not be listed, and the time of its newest value, ms."""
+    """Number of places of a store that could not be listed, and the time of its newest value in ms."""
 
     gaps: int = 0
     newest: int | None = None
@@ -61,10 +64,10 @@ class StoreFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OwnerCounts:
-    """What a run counts to judge its stores of owners; ``lists`` and ``facts`` are by store.
+    """Counts by which a run judges its stores of owners; ``lists`` and ``facts`` are by store.
 
-    ``same`` are stores that are another one under a second name, and ``identities`` what names all others in
-    every run.
+    ``same`` maps a store to the other name of the same store. ``identities`` maps every other store to an
+    identity that is the same in every run.
     """
 
     claims: int
@@ -82,10 +85,10 @@ def owner_store_rows(
     """Return rows of `OWNER_STORES`: the stores that were read, declared, or listed ledgers before.
 
     Args:
-        counts: What the run counted.
-        stores: The stores that were read, as ``--owners`` takes them.
-        declared: Those that ``owners_complete`` names.
-        as_of: The time of each store's data, ms.
+        counts: the counts of the run.
+        stores: the stores that were read, as ``--owners`` takes them.
+        declared: the stores that ``owners_complete`` names.
+        as_of: the time of each store's data in ms, None if it is not known.
     """
     sources = dict.fromkeys(
         (*stores, *declared, *(name for name, count in counts.lists.items() if count.dropped))

@@ -1,7 +1,7 @@
-"""Answers of the gate: an action that is permitted, or one that is refused and why.
+"""Answers of the gate: an action is permitted, or refused with a reason.
 
-The gate itself is `auditor.actions.gate`. These values stand here because instructions of other models, such
-as steps that free space, cannot be made without them.
+The gate itself is `auditor.actions.gate`. The values stand here because other models, such as steps that free
+space, make their instructions from them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from auditor.model.amounts import first_names
 from auditor.model.holds import ActionKind, Hold, HoldObject, Lift
 
 GATE_SEAL = object()
-"""What `Allowed` is made with. A test proves that the gate alone uses it."""
+"""Seal of the gate on an `Allowed` action; a test proves that only the gate uses it."""
 REASONS_SHOWN = 3
-"""Holds in the sentence of a refusal."""
+"""Largest number of holds in the sentence of a refusal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ActionObject:
 
 
 class RunUnfit(StrEnum):
-    """Why no action of a kind can rest on a run, whatever its holds are."""
+    """Reason why a run supports no action of a kind, whatever its holds are."""
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
@@ -39,7 +39,7 @@ class RunUnfit(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """Why, without a full stop."""
+        """The reason without a full stop."""
         return _UNFIT[self]
 
 
@@ -59,7 +59,7 @@ _UNFIT = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """An action that no hold forbids: what an instruction is made of. Only the gate makes it."""
+    """An action that no hold forbids; an instruction needs it. Only the gate makes it."""
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
@@ -72,9 +72,9 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An action that must not be taken: the holds that forbid it, the most important first.
+    """An action that must not be taken, with the holds that forbid it, the most important first.
 
-    ``why`` is a reason other than a hold. ``unfit`` is set if no action of this kind can rest on the run,
+    ``why`` is a reason other than a hold. ``unfit`` is set if the run supports no action of this kind,
     whatever its holds are.
     """
 
@@ -86,18 +86,18 @@ class Refused:
 
     @property
     def certain(self) -> bool:
-        """Whether a fact that the run proved forbids it; False where doubt alone does."""
+        """Whether a proved fact forbids the action; False if only doubt does."""
         return any(hold.certain for hold in self.holds)
 
     @property
     def sentence(self) -> str:
-        """Why, in one sentence without its full stop."""
+        """The reason in one sentence, without its full stop."""
         keys = [object.key for object in self.objects]
         return first_names(hold_sentences(self.holds, keys), REASONS_SHOWN) or self.why
 
     @property
     def way_out(self) -> str:
-        """What a later run has to see before the action is permitted."""
+        """Condition that a later run must see before the action is permitted."""
         reasons: dict[Lift, dict[str, None]] = {}
         for hold in self.holds:
             reasons.setdefault(hold.lift, {})[hold.reason] = None
@@ -105,9 +105,9 @@ class Refused:
 
 
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
-    """What some holds say, each sentence once: its message with the reason behind it.
+    """Return the messages of holds, each once, with the reason in brackets.
 
-    Names in ``object_names`` stand before the sentence: they are left out at the beginning of a message.
+    ``object_names`` are names that the caller prints before; they are cut from the beginning of a message.
     """
     return list(dict.fromkeys(f"{_message_after(hold, object_names)} ({hold.reason})" for hold in holds))
 

@@ -1,10 +1,10 @@
-"""Where bookies stand, and by which policy ledgers are spread over them: values, no I/O.
+"""Locations of bookies, and placement policies of ledgers: values without I/O.
 
-Neither is in BookKeeper's metadata. Every process has its own policy and its own mapping of bookies to
-locations, so that both come with their origin: which option, file or key of a store said so.
+BookKeeper's metadata has neither. Every process has its own policy and its own mapping of bookies to
+locations. Both therefore come with their origin: the option, the file or the key of a store.
 
-A location is a path as `net/NodeBase` of BookKeeper keeps it: it begins with a slash, one slash at its end is
-taken away, and nothing else is folded. What a level of failure makes of it:
+A location is a path in the form of BookKeeper's `net/NodeBase`: it begins with a slash, and one slash at its
+end is removed. Nothing else is changed. A level of failure takes these parts of it:
 
     bookie   the bookie itself
     rack     the whole location: /east/r1 and /west/r1 are two racks
@@ -23,7 +23,7 @@ from auditor.model.json_shape import Count, Facet, about
 
 
 class Policy(StrEnum):
-    """A placement policy by the word that ``--placement`` takes; none spreads by no location at all."""
+    """A placement policy, by the word that ``--placement`` takes; NONE ignores locations."""
 
     RACK = "rack"
     REGION = "region"
@@ -32,7 +32,7 @@ class Policy(StrEnum):
 
 
 class Level(StrEnum):
-    """What fails as one."""
+    """Level of failure: the kind of domain that fails as a whole."""
 
     BOOKIE = "bookie"
     RACK = "rack"
@@ -44,10 +44,10 @@ DEFAULT_RACK = "/default-rack"
 DEFAULT_LOCATIONS = frozenset(
     {DEFAULT_RACK, "/default-region/default-rack", "/default-zone/default-upgradedomain"}
 )
-"""What servers put where nobody knows a location; who says one of them says as little."""
+"""Locations that servers use for bookies without a known one; a mapping that names one adds nothing."""
 
 POLICY_LEVEL = {Policy.RACK: Level.RACK, Policy.REGION: Level.REGION, Policy.ZONE: Level.ZONE}
-"""Over what each policy spreads the copies of an entry."""
+"""Level over which each policy spreads the copies of an entry."""
 
 CLASSES = {
     "RackawareEnsemblePlacementPolicy": Policy.RACK,
@@ -58,21 +58,21 @@ CLASSES = {
     "DefaultEnsemblePlacementPolicy": Policy.NONE,
     "LocalBookieEnsemblePlacementPolicy": Policy.NONE,
 }
-"""By the name of the server's class, without its package."""
+"""Policy of each server class, by the class name without its package."""
 
 ISOLATING = frozenset(name for name in CLASSES if "Isolated" in name)
-"""Classes of Pulsar that keep ledgers to groups of bookies."""
+"""Classes of Pulsar that restrict ledgers to groups of bookies."""
 
 
 class IsolationGroups(NamedTuple):
-    """Groups of bookies that a ledger keeps to, and those that come next where the first are too few."""
+    """Isolation groups of a ledger: the preferred ones, and those used if these have too few bookies."""
 
     primary: tuple[str, ...]
     secondary: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """Both in turn, for a reader.
+        """Both lists of groups in order, for a reader.
 
         >>> IsolationGroups(("fast", "new"), ("slow",)).words, IsolationGroups((), ()).words
         ('fast,new, then slow', 'none')
@@ -81,13 +81,13 @@ class IsolationGroups(NamedTuple):
 
 
 def normalise(location: str) -> str:
-    """A location as the server keeps it.
+    """Return a location in the server's form.
 
     >>> normalise("/r1/"), normalise("/r1//"), normalise("")
     ('/r1', '/r1/', '')
 
     Raises:
-        ValueError: it does not begin with a slash; the server refuses it too.
+        ValueError: the location does not begin with a slash; the server refuses it too.
     """
     if location and not location.startswith("/"):
         raise ValueError(f"{location!r} does not begin with a slash")
@@ -96,11 +96,12 @@ def normalise(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSettings:
-    """A placement policy with the settings of its server class; without arguments the server's defaults.
+    """A placement policy with the settings of its server class; the defaults are the server's.
 
-    Racks, zones and regions are numbers per write quorum. ``regions_to_write`` empty: the key is not set.
-    ``isolation_groups`` None: no ledger is kept to groups of bookies; with Pulsar's policy and no group in it
-    ledgers keep to bookies in no group. ``origin`` is what said so: an option, or a file; empty: nothing did.
+    Racks, zones and regions are numbers per write quorum. ``regions_to_write`` is empty if the key is not
+    set. ``isolation_groups`` is None if ledgers are not restricted to groups. An empty tuple, with Pulsar's
+    policy, restricts them to bookies in no group. ``origin`` is the option or file that named the settings,
+    or empty.
 
     >>> PlacementSettings(Policy.RACK).min_racks
     2
@@ -123,15 +124,21 @@ class PlacementSettings:
     def of(
         cls, properties: Mapping[str, str], origin: str, policy: Policy | None = None
     ) -> PlacementSettings:
-        """The settings that keys of a configuration make; ``policy`` goes before what they say.
+        """Return the settings of a configuration; ``policy``, if given, overrides the configured policy.
 
-        Keys are a server's (bk_server.conf) or a broker's (broker.conf); others are passed over.
+        Keys are a server's (bk_server.conf) or a broker's (broker.conf); other keys are ignored.
 
         >>> PlacementSettings.of({"minNumRacksPerWriteQuorum": "3"}, "bk.conf", Policy.RACK).min_racks
         3
 
+        Args:
+            properties: the configuration's keys and values.
+            origin: the option or file that named the configuration.
+            policy: the policy, or None to take it from the configuration.
+
         Raises:
-            ValueError: a value that is no number or switch, an unknown policy, or groups of one without them.
+            ValueError: a value that is no number or switch, an unknown policy, or isolation groups without
+                rack policy.
         """
         settings: dict[str, Any] = {
             name: _value(key, properties[key], kind)
@@ -149,20 +156,20 @@ class PlacementSettings:
 
     @property
     def groups(self) -> IsolationGroups | None:
-        """The groups that ledgers keep to which say nothing of their own; None: to none."""
+        """Groups for ledgers that name none themselves; None if these ledgers are not restricted."""
         if self.isolation_groups is None:
             return None
         return IsolationGroups(self.isolation_groups, self.secondary_groups)
 
     def to_json(self) -> dict[str, Any]:
-        """Its fields but for policy and origin, as JSON has them."""
+        """Return the fields, without policy and origin, in the form of JSON."""
         values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
         del values["policy"], values["origin"]
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
     @classmethod
     def from_json(cls, policy: str, settings: Mapping[str, Any], origin: str) -> PlacementSettings:
-        """What `to_json` kept.
+        """Return the settings that `to_json` wrote.
 
         >>> settings = PlacementSettings(Policy.RACK, regions_to_write=("a", "b"), origin="--placement")
         >>> PlacementSettings.from_json("rack", settings.to_json(), "--placement") == settings
@@ -189,7 +196,7 @@ _KEYS = {
     "isolation_groups": ("bookkeeperClientIsolationGroups", "isolationBookieGroups"),
     "secondary_groups": ("bookkeeperClientSecondaryIsolationGroups", "secondaryIsolationBookieGroups"),
 }
-"""The keys of each setting in broker.conf and bk_server.conf; the last that is set counts."""
+"""Keys of each setting in broker.conf and bk_server.conf; the last one that is set counts."""
 
 _KINDS = {
     setting.name: tuple if setting.default is None else type(setting.default)
@@ -199,10 +206,10 @@ _KINDS = {
 _OF_GROUPS = ("isolation_groups", "secondary_groups")
 
 ISOLATION = "isolationBookieGroups"
-"""The key without which Pulsar's policy keeps no ledger to groups; it may be empty."""
+"""Key without which Pulsar's policy restricts no ledger to groups; it may be empty."""
 
 KEYS = frozenset(key for keys in _KEYS.values() for key in keys)
-"""Every key that is a setting of placement."""
+"""All keys of placement settings."""
 
 POLICY_KEYS = (
     "ensemblePlacementPolicy",
@@ -213,13 +220,13 @@ POLICY_KEYS = (
 
 
 def policy_of(properties: Mapping[str, str]) -> Policy:
-    """The policy that a configuration chooses; rack-aware is the default of bookies and of brokers.
+    """Return the policy that a configuration chooses; rack-aware is the default of bookies and of brokers.
 
     >>> policy_of({}), policy_of({"ensemblePlacementPolicy": "org.x.ZoneawareEnsemblePlacementPolicy"})
     (<Policy.RACK: 'rack'>, <Policy.ZONE: 'zone'>)
 
     Raises:
-        ValueError: a class that is not known, a switch that is neither true nor false.
+        ValueError: an unknown class, or a switch that is neither true nor false.
     """
     chosen, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
     if not chosen and _isolates(properties):
@@ -235,7 +242,7 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
 
 
 def _isolates(properties: Mapping[str, str]) -> bool:
-    """Whether a configuration chooses Pulsar's policy of isolation groups."""
+    """Return whether a configuration chooses Pulsar's policy of isolation groups."""
     chosen = properties.get(POLICY_KEYS[0], "").strip()
     if chosen:
         return chosen.rpartition(".")[2] in ISOLATING
@@ -258,9 +265,10 @@ def _value(key: str, text: str, kind: type) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Where a bookie stands: ``path`` normalised, None where nobody knows; ``given`` is what was said.
+    """Location of a bookie; ``path`` is normalised, and None if it is not known.
 
-    ``groups`` are those of Pulsar's mapping, in order. ``origin`` is what said so.
+    ``groups`` are the bookie's groups in Pulsar's mapping, in order. ``origin`` is the source of the
+    location. ``given`` is the location before normalisation.
     """
 
     path: str | None
@@ -271,9 +279,9 @@ class Location:
 
 @dataclass(frozen=True)
 class Locations:
-    """Which bookie stands where. A bookie that is not in it has no location that is known.
+    """Locations of all bookies; a bookie that is not in ``of`` has no known location.
 
-    ``origin`` is what the mapping was taken from; None: there is none.
+    ``origin`` is the source of the mapping, or None if there is no mapping.
 
     >>> found = Locations({"bk1:3181": Location("/east/r1")}, "racks.toml")
     >>> found.domain("bk1:3181", Level.RACK), found.domain("bk1:3181", Level.REGION)
@@ -286,17 +294,17 @@ class Locations:
     origin: str | None = None
 
     def path(self, bookie: str) -> str | None:
-        """The bookie's location; None where nobody knows it, or only a default is said."""
+        """Return the bookie's location; None if it is not known, or only a server's default."""
         location = self.of.get(bookie)
         return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
 
     def groups(self, bookie: str) -> tuple[str, ...]:
-        """The isolation groups that the bookie is in."""
+        """Return the isolation groups of the bookie."""
         location = self.of.get(bookie)
         return location.groups if location else ()
 
     def domain(self, bookie: str, level: Level) -> str | None:
-        """What fails together with the bookie at a level; None where that is unknown."""
+        """Return the domain that fails together with the bookie at a level; None if it is not known."""
         if level is Level.BOOKIE:
             return bookie
         path = self.path(bookie)
@@ -306,16 +314,16 @@ class Locations:
 
     @property
     def known(self) -> bool:
-        """Whether any bookie has a location."""
+        """Whether any bookie has a known location."""
         return any(self.path(bookie) is not None for bookie in self.of)
 
 
 class PlacementFacts(TypedDict):
-    """By which placement policy a run was judged, where its bookies stand, and what said so.
+    """Placement policy by which a run was judged, locations of its bookies, and the origin of both.
 
-    ``settings`` are those of `PlacementSettings`, but for policy and origin.
-    ``mapping_origin`` is None where there is no mapping; ``located`` bookies have a location, others do not.
-    ``own_groups`` are ledgers with a placement policy of their own in their custom metadata.
+    ``settings`` are those of `PlacementSettings`, without policy and origin. ``mapping_origin`` is None if
+    there is no mapping. ``located`` and ``unlocated`` count bookies with and without a location.
+    ``own_groups`` counts ledgers with a placement policy of their own in their custom metadata.
     """
 
     policy: Annotated[str, Facet("enum", (*Policy,))]

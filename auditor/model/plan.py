@@ -1,4 +1,4 @@
-"""A plan of repair: steps in order with what each rests on, steps that are refused, and how a check ends."""
+"""Plan of repair: ordered steps with their conditions, refused steps, and the result of a later check."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 PLAN_SCHEMA = "bookkeeper-auditor/plan/2"
 PLAN_SCHEMAS = ("bookkeeper-auditor/plan/1", PLAN_SCHEMA)
-"""What `bkaudit plan show` and `plan check` read."""
+"""Schemas that ``bkaudit plan show`` and ``plan check`` read."""
 
 EXPIRY_MS = 24 * 3_600_000
-"""A plan is carried out within this time after the scan that it rests on."""
+"""Longest time between the scan and the execution of the plan that rests on it, in ms."""
 
 
 RENAMED_KINDS = {
@@ -23,21 +23,21 @@ RENAMED_KINDS = {
     "queue-again": ActionKind.RECOVER,
     "delete-ledgers": ActionKind.DELETE_LEDGER,
 }
-"""Kinds of steps as plan files of earlier versions have them; all others kept their word."""
+"""Kinds of steps in plan files of earlier versions; all other words are unchanged."""
 
 
 class CommandRole(StrEnum):
-    """What a command is for, in the order in which a step has them; undo takes the step back."""
+    """Purpose of a command, in the order in which a step lists its commands; undo reverts the step."""
 
     LOOK = "look"  # changes nothing: a dry run
     SAVE = "save"  # keeps what the step overwrites or deletes
-    HAND = "by hand"  # no command of the shell: words
+    HAND = "by hand"  # manual work, described in words
     DO = "do"
     UNDO = "undo"
 
 
 class Fact(StrEnum):
-    """What a condition asks; of whom and with which answers stands beside each."""
+    """Fact that a condition asks about; comments name the object and the possible answers."""
 
     REGISTERED = "registered"  # a bookie: no, yes, or writable, readonly, both
     COOKIE = "cookie"  # a bookie: none, yes, or 16 hex digits of what it says
@@ -49,18 +49,18 @@ class Fact(StrEnum):
     VERSION = "version"  # as listed
     LISTED = "listed"  # yes, no
     NAMES = "names"  # a bookie that an ensemble of the ledger names: yes, no
-    QUEUED = "queued"  # yes: it is marked, or names the bookie no more
+    QUEUED = "queued"  # yes: it is marked, or no longer names the bookie
     MARKED = "marked"  # yes, no
     LOCKED = "locked"  # yes, no
     UNOWNED = "unowned"  # yes: its owner is gone; only a newer run says it
 
 
 OF_EACH_LEDGER = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
-"""Facts of each ledger of a step, in turn."""
+"""Facts that a condition asks about each ledger of a step."""
 
 
 class RefusalReason(StrEnum):
-    """Why a step is refused; stable words."""
+    """Reason why a step is refused; stable words."""
 
     LAST_COPY = "last-copy"
     LIVE_WRITER = "live-writer"
@@ -80,7 +80,10 @@ class RefusalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must be so: ``fact`` of the bookie, fingerprint or nothing in ``of`` is ``value``."""
+    """Condition of a step: ``fact`` must have the value ``value``.
+
+    ``of`` is the bookie or the fingerprint that the fact is about; empty if it is about neither.
+    """
 
     fact: Fact
     of: str
@@ -89,7 +92,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """A line to type, or words for what no command does; ``risk`` is a word of `RISKS` (checks.manual)."""
+    """A command to type, or words for manual work; ``risk`` is a word of `RISKS` (checks.manual)."""
 
     role: CommandRole
     text: str
@@ -99,7 +102,7 @@ class PlanCommand:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLedger:
-    """A ledger of scope 0 as the run saw it; version and state are None where the store does not list it."""
+    """A ledger of scope 0 as the run saw it; version and state are None if the store does not list it."""
 
     ledger_id: Annotated[str, about("decimal")]
     version: int | None
@@ -108,7 +111,7 @@ class PlannedLedger:
 
 @dataclass(frozen=True, slots=True)
 class PlanFinding:
-    """Findings of one id that a step or a refusal is about: how many, and the first of their fingerprints."""
+    """Findings of one id that belong to a step or a refusal: their number and the first fingerprints."""
 
     id: str
     count: Count
@@ -117,14 +120,14 @@ class PlanFinding:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step: type its commands in order, with ID standing for each of its ledgers in turn.
+    """One step of a plan; its commands are typed in order, once for each ledger in place of ID.
 
     ``ledgers`` are the first of ``ledger_count``, all of them up to a bound. ``bytes`` is the most that is
-    copied or freed, None where nobody knows. ``requires`` must hold before, ``done_when`` holds after.
-    ``needs`` are things that only people can see to. After ``expires`` a plan is made anew; of a step that
-    waits it is when to look again. ``urgency`` is that of the most urgent finding (`Urgency`), and
-    ``fewest_copies`` the number of known copies of the entry that has the fewest: both order the steps, and
-    are None where they are not known, as in plans of earlier versions.
+    copied or freed, or None if it is not known. ``requires`` must hold before the step, ``done_when`` holds
+    after it. ``needs`` are conditions that only people can provide. ``expires`` is when the plan must be made
+    anew; for a waiting step it is when to look again. ``urgency`` is that of the most urgent finding
+    (`Urgency`). ``fewest_copies`` is the smallest number of known copies of an entry. Both order the steps,
+    and are None if they are not known, as in plans of earlier versions.
     """
 
     number: Count
@@ -148,13 +151,13 @@ class PlanStep:
 
     @property
     def was_permitted(self) -> bool:
-        """Whether holds were asked for when the plan was made: earlier versions had none, and no urgency."""
+        """Whether the gate checked holds for the step; earlier versions had no holds and no urgency."""
         return self.urgency is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """What is not in the plan though a finding asks for it, why, and what to do in its place.
+    """A step that a finding asks for and the plan refuses: the reason, and what to do instead.
 
     ``holds`` are the reasons of the holds that forbid it: ids of checks, or words of `FactReason`.
     """
@@ -172,7 +175,7 @@ class RefusedStep:
 
 @dataclass(frozen=True, slots=True)
 class UnplannedCount:
-    """So many findings of an id."""
+    """Number of findings of one id."""
 
     id: str
     count: Count
@@ -180,10 +183,10 @@ class UnplannedCount:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """What a run's findings ask for, in order; ``without_step`` are findings that no step is about.
+    """Plan of repair for a run's findings, in order; ``without_step`` are findings without a step.
 
-    ``accepted`` are findings that suppressions or baselines accept: no step is planned for them.
-    ``complete`` is False where the run did not see everything: what it did not see may ask for more.
+    ``accepted`` are findings that suppressions or baselines accept, so that the plan has no step for them.
+    ``complete`` is False if the run did not see everything; the unseen part may need more steps.
     """
 
     schema: str
@@ -200,12 +203,12 @@ class RepairPlan:
 
     @property
     def expires(self) -> int:
-        """When nothing of it may be carried out any more, ms."""
+        """Time after which no step may be carried out, in ms since 1970."""
         return self.scan_time + EXPIRY_MS
 
 
 class StepState(StrEnum):
-    """How a step of a plan stands now."""
+    """State of a step at the time of a check."""
 
     TRUE = "still true"
     DONE = "done"
@@ -215,7 +218,7 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """A step now: ``why`` names conditions that do not hold or are not known; numbers are of its ledgers."""
+    """State of a step; ``why`` names conditions that fail or are not known, numbers count its ledgers."""
 
     number: Count
     kind: ActionKind
@@ -230,7 +233,7 @@ class StepCheck:
 
 @dataclass(frozen=True, slots=True)
 class PlanCheck:
-    """All steps of a plan, asked again of a newer run or of a store."""
+    """States of all steps of a plan, checked against a newer run or a store."""
 
     asked: str
     time: Time
@@ -240,7 +243,7 @@ class PlanCheck:
 
     @property
     def exit_code(self) -> int:
-        """0 all still true or done; 1 something no longer true; 3 something not known."""
+        """0 if all steps are still true or done; 1 if one is no longer true; 3 if one is not known."""
         states = {step.state for step in self.steps}
         if StepState.CHANGED in states:
             return FOUND

@@ -1,4 +1,4 @@
-"""How a long piece of work tells where it is."""
+"""Progress reports of long work."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from typing import Protocol
 
 
 class Progress(Protocol):
-    """Told of each stage as it begins, and of what a stage has got through."""
+    """Receiver of progress reports: the start of each stage, and the work done in it."""
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """The next stage begins; ``total`` is how much there is, where that is known."""
+        """Begin the next stage; ``total`` is its amount of work, None if that is not known."""
 
     def expect(self, count: int) -> None:
-        """There is so much more of the stage to do than was known before."""
+        """Add ``count`` to the expected amount of work of the stage."""
 
     def advance(self, done: int) -> None:
-        """So much more of the stage is done."""
+        """Add ``done`` to the finished work of the stage."""
 
 
 class Silent:
-    """Tells nobody.
+    """Receiver that ignores all reports.
 
     >>> Silent().stage("checks")
     """
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def expect(self, count: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, done: int) -> None:
-        """Nothing."""
+        """Do nothing."""

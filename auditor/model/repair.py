@@ -1,4 +1,4 @@
-"""Whether anything repairs ledgers, and which ledgers somebody can read: facts of one scan of the metadata.
+"""State of AutoRecovery, and ledgers that can be read, from one scan of the metadata.
 
 AutoRecovery leaves three traces in the store. Each of its processes has an ephemeral vote, and the lowest
 vote is the auditor's. The auditor writes a mark for each ledger that lacks a copy. A worker locks a ledger
@@ -18,33 +18,35 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairState:
-    """AutoRecovery, its queue, and what depends on bookies that are down; times are ms since 1970.
+    """State of AutoRecovery and its queue, and ledgers that depend on bookies which are down.
 
-    ``sees_autorecovery`` is false if the store has no replication queue or not all of it was read. The fields
-    up to ``last_check`` then mean nothing.
+    Times are ms since 1970. ``sees_autorecovery`` is false if the store has no replication queue or not all
+    of it was read. The fields up to ``last_check`` then mean nothing.
 
     Attributes:
         auditor: the bookie id in the lowest live vote; None if there is no live vote.
-        auditor_down: that id is a known bookie which is surely not registered.
+        auditor_down: that id is a known bookie which is certainly not registered.
         votes: live votes, one for each process of AutoRecovery.
         disabled: replication is switched off. ``disabled_since`` is None if the store keeps no times.
         delay_s: lostBookieRecoveryDelay in seconds; None if it is not set or not readable.
         last_check: end of the newest server-side check of any kind; None if none ever ended.
-        age_ms: how old the cluster is; None if the store keeps no times.
+        age_ms: age of the cluster; None if the store keeps no times.
         registered: registered bookies; ``writable`` are those that take writes.
-        knows_registrations: false for saved metadata without any registration, which may predate all
+        knows_registrations: false for saved metadata without any registration, which may be older than all
             sessions.
         queued: marked ledgers. ``oldest`` is when the oldest mark was made; None without a mark.
-        queued_since: of these, ledgers marked after the scan of the previous run; 0 without one.
+        queued_since: marked ledgers with a mark made after the scan of the previous run; 0 without one.
         locked: ledgers that a worker holds.
         depending: ledgers with entries, or an open end, on a bookie that is down.
         waiting: ledgers that are marked or depend on a bookie that is down.
-        smallest_ensemble: of the ledgers that are open or less than a week old, else of all; 0 if unknown.
-        largest_ensemble: as ``smallest_ensemble``.
+        smallest_ensemble: smallest ensemble of ledgers that are open or less than a week old, else of all; 0
+            if unknown.
+        largest_ensemble: the largest one, of the same ledgers.
         unavailable: ledgers with an entry that no registered member can serve.
         unrecoverable: further ledgers that are not closed and that recovery cannot close.
-        single_copy: further ledgers with an entry that one registered member can serve, as others are down.
-        down: bookies that ledgers depend on and that are surely not registered, ascending.
+        single_copy: further ledgers with an entry that only one registered member can serve, as others are
+            down.
+        down: bookies that ledgers depend on and that are certainly not registered, ascending.
     """
 
     sees_autorecovery: bool = False
@@ -74,14 +76,15 @@ class RepairState:
 
     @property
     def unmarked(self) -> int:
-        """Waiting ledgers without a mark: nobody copies them before the auditor marks them."""
+        """Number of waiting ledgers without a mark; no worker copies them before the auditor marks them."""
         return max(self.waiting - self.queued, 0)
 
 
 class RepairFacts(TypedDict):
-    """Whether anything repairs ledgers, and what somebody can read: `auditor.model.repair.RepairState`.
+    """State of AutoRecovery, and ledgers that can be read, as `auditor.model.repair.RepairState` has them.
 
-    Times are ms since 1970. ``repaired_per_hour`` and ``remaining_ms`` are null if no earlier run says them.
+    Times are ms since 1970. ``repaired_per_hour`` and ``remaining_ms`` are null if no earlier run allows an
+    estimate.
     """
 
     sees_autorecovery: Annotated[bool, about("whether votes, marks and settings of AutoRecovery were read")]
@@ -113,7 +116,7 @@ class RepairFacts(TypedDict):
 
 
 def waiting_words(state: RepairState) -> str:
-    """How many ledgers wait, as the end of a sentence.
+    """Return the number of waiting ledgers as the end of a sentence.
 
     >>> waiting_words(RepairState(waiting=15, queued=4)), waiting_words(RepairState())
     ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
@@ -125,7 +128,7 @@ def waiting_words(state: RepairState) -> str:
 
 
 def single_copy_words(state: RepairState) -> str:
-    """Which ledgers have one reachable copy, and why; only for a state that has such ledgers.
+    """Return the number of ledgers with one reachable copy, and why; the state must have such ledgers.
 
     >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181",)))
     '15 ledgers have one reachable copy: bk-5:3181 is down'
@@ -138,14 +141,14 @@ def single_copy_words(state: RepairState) -> str:
 
 
 def repair_facts(state: RepairState, scan_time: int, previous: tuple[RepairFacts, int] | None) -> RepairFacts:
-    """What a report says of the repair state, with the rate since the previous run.
+    """Return the repair state in the form of a report, with the rate since the previous run.
 
     The rate counts marks that went away: those of the previous run and those made since, less those of now. A
     mark that was made and removed between both runs is not seen, so that the rate is a lower bound.
 
     Args:
-        state: of the run that is made.
-        scan_time: of the run that is made, ms.
+        state: the state of the current run.
+        scan_time: the scan time of the current run, ms.
         previous: the facts and the scan time (ms) of the previous run; None if there is none.
     """
     values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}

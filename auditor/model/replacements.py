@@ -1,28 +1,30 @@
-"""Which bookies a placement policy may choose, in the place of one and for a new ensemble: BookKeeper 4.17.2.
+"""Bookies that a placement policy may choose, to replace one and for a new ensemble: BookKeeper 4.17.2.
 
-It chooses at random, so all that it may choose count. In the place of one bookie (`replaceBookie`) each class
-has its stages; the first stage that finds a bookie is all that counts:
+The policy chooses at random, so these functions return all bookies that it may choose. To replace one bookie
+(`replaceBookie`), each class works in stages. The first stage that finds a bookie decides:
 
-    rack     the old bookie's own rack; any rack that none of the rest of the ensemble is in; unless racks are
-             enforced, anyone
-    region   the old bookie's rack, its region, any region (where durability is enforced, only where no
-             minimum - 1 regions would hold an ack quorum of a window)
-    zone     the fewest zones shared with neighbours, down to the minimum, and then what keeps that minimum;
-             each time upgrade domains that no neighbour is in, else two in each zone; not strict: anyone
-    none     anyone
+    rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
+             racks are enforced, any bookie
+    region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
+             stage only takes regions after which no (minimum - 1) regions hold an ack quorum of a window
+    zone     first zones that share the least with the neighbours, down to the minimum of zones, then any zone
+             that keeps that minimum. Each stage prefers upgrade domains without a neighbour, and else needs
+             two domains in each zone. If the policy is not strict: any bookie
+    none     any bookie
 
-Adherence of the outcome is not asked. With isolation groups bookies outside of them are left out first.
+The server does not check the adherence of the resulting ensemble. With isolation groups it first excludes the
+bookies outside of them.
 
 A new ensemble (`newEnsemble`) needs:
 
     none     enough bookies
-    rack     the same; enforced: none of the default rack, and the minimum of racks in each write quorum
-    region   the same; with regions to write: quorums that the minimum of regions allows
-    zone     the same; strict: Qw divides E and is above the minimum of zones, which are there
+    rack     the same. If enforced: no bookie of the default rack, and the minimum of racks per write quorum
+    region   the same. With regions to write: quorums that the minimum of regions allows
+    zone     the same. If strict: Qw divides E and is above the minimum of zones, and that many zones exist
 
-A policy that enforces places chooses one bookie after the other, at random, and never goes back: it may fail
-where another choice would have done. What its choice of racks can come to is looked at in full; of regions
-and zones only what is sure is said.
+A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may
+fail although another choice would have succeeded. `rack_choices` tries all choices of racks; for regions and
+zones the functions only return certain results.
 """
 
 from __future__ import annotations
@@ -35,16 +37,16 @@ from auditor.model.adherence import DEFAULTS, ServerView, zone_of
 from auditor.model.placement import IsolationGroups, Locations, PlacementSettings, Policy
 
 SYSTEM_GROUP = "*"
-"""The isolation group of Pulsar's system topics: nobody is left out."""
+"""Isolation group of Pulsar's system topics, which excludes no bookie."""
 
 Names = frozenset[str]
 
 
 @dataclass(frozen=True)
 class Vacancy:
-    """A position of an ensemble whose bookie is to be replaced, and who may not be taken besides.
+    """A position of an ensemble whose bookie must be replaced.
 
-    ``excluded`` are such as a caller has already chosen, or whom it does not want.
+    ``excluded`` are bookies that the caller has already chosen, or does not want.
     """
 
     ensemble: Sequence[str]
@@ -55,17 +57,13 @@ class Vacancy:
 
     @property
     def others(self) -> list[str]:
-        """The ensemble without the bookie, whatever positions that has."""
+        """The ensemble without the old bookie, at every position that it has."""
         old = self.ensemble[self.position]
         return [member for member in self.ensemble if member != old]
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
-    """The bookies one of which a server takes; none: it refuses (NotEnoughBookies).
-
-    ``view`` has a path for every bookie, members of the ensemble too: of one that is gone the location that
-    the server remembers, or the default. A caller leaves out who is outside of isolation groups by
-    ``excluded`` (`outside_groups`).
+    """Return the bookies from which a server chooses; none if it fails with NotEnoughBookies.
 
     >>> paths = {"b1": "/r1", "b2": "/r2", "b3": "/r3", "spare": "/r2"}
     >>> view = ServerView(paths, frozenset({"b2", "b3", "spare"}))
@@ -74,6 +72,12 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
     frozenset({'spare'})
     >>> replacements(lost, view, PlacementSettings(Policy.RACK, enforce_min_racks=True))
     frozenset()
+
+    Args:
+        vacancy: the position to fill; its ``excluded`` must contain the bookies of `outside_groups`.
+        view: a path for every bookie, members of the ensemble too. The path of a lost bookie is the location
+            that the server remembers, or the default.
+        settings: the placement policy.
     """
     free = view.known - vacancy.excluded - {*vacancy.ensemble}
     match settings.policy:
@@ -89,16 +93,21 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
 def outside_groups(
     ensemble_size: int, locations: Locations, writable: Collection[str], groups: IsolationGroups | None
 ) -> Names:
-    """The bookies that Pulsar's isolation groups leave out (`IsolatedBookieEnsemblePlacementPolicy`).
+    """Return the bookies that Pulsar's isolation groups exclude (`IsolatedBookieEnsemblePlacementPolicy`).
 
-    ``writable`` bookies may be taken. Where the primary groups have fewer than an ensemble, the secondary
-    ones are taken too, and where that is not enough, bookies in no group. Where none is in a group, nobody
-    is left out.
+    If the primary groups have fewer bookies than an ensemble needs, the secondary groups are allowed too. If
+    that is not enough, bookies in no group are allowed. If no bookie is in a group, none is excluded.
 
     >>> from auditor.model.placement import Location
     >>> where = Locations({"a": Location(None, ("fast",)), "b": Location(None, ("slow",))})
     >>> sorted(outside_groups(1, where, {"a", "b", "c"}, IsolationGroups(("fast",), ())))
     ['b', 'c']
+
+    Args:
+        ensemble_size: the number of bookies that an ensemble needs.
+        locations: the groups of all bookies.
+        writable: the writable bookies, which can be chosen.
+        groups: the groups of the ledger; None if it is not restricted.
     """
     if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()
@@ -119,7 +128,7 @@ def outside_groups(
 
 
 def _first(stages: Iterable[Iterable[str]]) -> Names:
-    """The bookies of the first stage that has any."""
+    """Return the bookies of the first stage that has any."""
     return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
 
@@ -154,16 +163,17 @@ _NO_REGION = _region(DEFAULTS[Policy.REGION])
 
 
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
-    """Whether a region may have one more: what `RRTopologyAwareCoverageEnsemble` says of the last position.
+    """Return a function that says whether a region may get one more copy.
 
-    The server puts the rest of the ensemble together first and the new bookie last, in the place of whichever
-    it is, and gives durability up where the rest breaks the rule already. A member that is not writable lies
-    in no topology, and is taken to be in a region of its own that counts for no other.
+    It repeats the test of `RRTopologyAwareCoverageEnsemble` for the last position. The server first puts the
+    rest of the ensemble together, and then the new bookie last, whichever position it replaces. It gives
+    durability up if the rest already breaks the rule. A member that is not writable is in no topology; the
+    function gives it a region of its own, which counts for no other.
     """
     fewest = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
     if fewest <= 1:
         return lambda region: True
-    # The server knows bookies without a location by another word here, so that nobody counts them as others.
+    # The server has another name here for the region of bookies without a location, and never counts it.
     regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
     size, quorum = len(vacancy.ensemble), vacancy.write_quorum
     window_regions: list[Counter[str]] = [Counter() for _ in range(1 if size == quorum else size)]
@@ -231,17 +241,17 @@ def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, fr
 
 
 def zone_of_default() -> tuple[str, str]:
-    """Zone and upgrade domain that an unresolved bookie has in the server's sets."""
+    """Return zone and upgrade domain that an unresolved bookie has in the server's sets."""
     zone, domain = DEFAULTS[Policy.ZONE].split("/")[1:]
     return zone, domain
 
 
 MOST_CHOICES = 20_000
-"""So many choices of racks are looked at; beyond it is not said what comes of them."""
+"""Largest number of rack choices that `rack_choices` tries; beyond it the result is uncertain."""
 
 
 def refuses_by_place(settings: PlacementSettings) -> bool:
-    """Whether the policy may refuse a bookie for where it stands, rather than only prefer others.
+    """Return whether the policy may refuse a bookie because of its location, rather than only prefer others.
 
     >>> refuses_by_place(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     True
@@ -262,14 +272,20 @@ def makes_ensemble(
     settings: PlacementSettings,
     other_paths: Sequence[str | None] = (),
 ) -> bool | None:
-    """Whether a ledger of a shape (E, Qw, Qa) can be made of bookies, by their locations.
+    """Return whether bookies with these locations can form an ensemble; None if that is uncertain.
 
-    ``other_paths`` are of writable bookies that may not be taken. None: that depends on which bookies are
-    chosen, on where those stand that have no location, or was not worked out.
+    It is uncertain if it depends on the random choice, or on bookies without a known location. It is also
+    uncertain if `rack_choices` gave up.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
     >>> [makes_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
     [False, True, None]
+
+    Args:
+        shape: the ensemble size, write quorum and ack quorum of the ledger.
+        paths: the location of each bookie that can be chosen; None if it is not known.
+        settings: the placement policy.
+        other_paths: the locations of writable bookies that must not be chosen.
     """
     ensemble, write_quorum, ack_quorum = shape
     if len(paths) < ensemble:
@@ -309,7 +325,7 @@ def _new_by_rack(
 
 
 def _durable(write_quorum: int, ack_quorum: int, fewest: int) -> bool:
-    """Whether quorums can survive the loss of all but the minimum of regions; others are refused."""
+    """Return whether quorums survive the loss of all but the minimum of regions, as the server requires."""
     return ack_quorum >= fewest and (fewest < 1 or ack_quorum > write_quorum - write_quorum // fewest)
 
 
@@ -322,10 +338,10 @@ def _new_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSett
 
 
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
-    """How the choice of bookies ends under enforced racks: with an ensemble, without one, or either.
+    """Return how the random choice of bookies can end with enforced racks: with or without an ensemble.
 
-    ``bookies`` are counted by their rack, without those of the default rack. More than `MOST_CHOICES` count
-    as either.
+    ``bookies`` are the numbers of bookies per rack, without the default rack. The result has both values if
+    both can happen, or if the function would try more than `MOST_CHOICES` choices.
 
     >>> sorted(rack_choices(Counter({"/r1": 3, "/r2": 1}), 3, 2, 2))
     [False]
@@ -333,7 +349,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     [True]
     """
     if len(bookies) >= ensemble:
-        return {True}  # it takes a rack of which it has none as long as there is one
+        return {True}  # the policy takes unused racks as long as there are any
     free_bookies = {rack: min(number, ensemble) for rack, number in bookies.items()}
     outcomes: set[bool] = set()
     steps = 0
@@ -348,7 +364,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
             outcomes.add(len(chosen) == ensemble)
             return
         around = list(_windows(chosen, ensemble, write_quorum))
-        # Racks that nobody was chosen of are alike where they have as many bookies.
+        # Unused racks with equal numbers of bookies are interchangeable.
         representatives = {
             (free_bookies[rack], rack if rack in chosen else ""): rack
             for rack in free_bookies
@@ -375,7 +391,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """What each write quorum has that the next position is in; with Qw = E there is one."""
+    """Yield the chosen racks of each write quorum with the next position; with Qw = E there is one."""
     place = len(chosen)
     firsts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
     for first in firsts:

@@ -1,7 +1,8 @@
-"""Why a bookie would not start: it cannot replay its journals from their marks on.
+"""Refused starts of bookies that cannot replay their journals from the last marks on.
 
-Cookies come first (`auditor.model.start_refusal`); then ``BookieImpl.readJournal`` replays each journal from
-its mark. Releases 4.14 to 4.18 end at the same records. They differ in the setting that skips one.
+The server checks cookies first (`auditor.model.start_refusal`). Then ``BookieImpl.readJournal`` replays each
+journal from its mark. Releases 4.14 to 4.18 fail at the same records. They differ in the setting that skips
+one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from auditor.model.states import ReplayError
 
 SKIP_SETTING = "skipReplayJournalInvalidRecord"
 SKIP_RELEASES = "4.14.8, 4.15.5, 4.16.3 and 4.17.0 on"
-"""The releases that have the setting (bookkeeper PR 3956)."""
+"""Releases that have the setting (bookkeeper PR 3956)."""
 
 _EXCEPTIONS = {
     ReplayError.INVALID_RECORD: IO_EXCEPTION,
@@ -26,7 +27,10 @@ _EXCEPTIONS = {
 
 
 class FailedReplay(NamedTuple):
-    """A journal file, or directory, at which the replay ends; ``reason`` says why, ``offset`` where."""
+    """A journal file or directory at which the replay fails.
+
+    ``reason`` is the reason, ``offset`` the byte; None if there is no single byte.
+    """
 
     path: str
     offset: int | None
@@ -35,7 +39,7 @@ class FailedReplay(NamedTuple):
 
 
 def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal:
-    """The refusal to replay journals, (directory, name), from files that are not there.
+    """Return the refusal for missing journal files, given as (directory, name).
 
     >>> print(missing_journals([("/j", "1a.txn")], True).reason)
     /j lacks 1a.txn, from which the bookie would replay its journal
@@ -48,7 +52,7 @@ def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal
 
 
 def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """The refusal of journals whose replay ends with an exception; the first of them ends the start.
+    """Return the refusal for journals whose replay ends with an exception; the first of them ends the start.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay([damaged], certain=True).reason)

@@ -1,16 +1,16 @@
-"""What one audit says: counts in full, bounded samples of findings, how much was seen; and its exit code.
+"""Report of one audit: complete counts, bounded samples of findings, coverage, and the exit code.
 
-`Report.to_json` is report.json; ``schemas/report.schema.json``, its schema, is made of these types. The exit
-code of an audit that came to its end is a promise to whoever schedules it:
+`Report.to_json` writes report.json; its schema ``schemas/report.schema.json`` is made from these types.
+Schedulers rely on the exit code of an audit that came to its end:
 
     0  clean, and all of it decided            1  confirmed findings at or above --fail-on
     3  nothing confirmed, but not all decided   5  input damaged beyond the budget
 
-2 (wrong usage) and 4 (a source unreachable) end an audit before it has a report: `auditor.errors` knows them.
-Of several that hold, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-leaves something undecided: 3, or 1 with --fail-on-suspect. What a suppression accepts counts for neither, and
-what is undecided only for reasons that suppressions name is accepted. A finding of data lost or about to be
-deleted counts whatever --fail-on is: while it stands and is not accepted, the code is never 0.
+Code 2 (wrong usage) and code 4 (a source unreachable) end an audit before it has a report (`auditor.errors`).
+If several codes apply, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
+gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither. Coverage that is undecided only for
+reasons that suppressions name counts as accepted. A finding of data lost or about to be deleted counts with
+any --fail-on: while it stands and is not accepted, the code is never 0.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ _EARLIER = {
     f"{_FAMILY}6": _LATER[_LATER.index("holds") :],
     f"{_FAMILY}7": _LATER[_LATER.index("checks") :],
 }
-"""Versions before that still open, and the facts of a run that they do not say; all else is the same."""
+"""Earlier schema versions that can still be read, each with the run facts that it lacks; all else is equal.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Which cluster; the URI without credentials. ``layout`` is that of its ledger tree."""
+    """Identity of a cluster; the URI is without credentials, ``layout`` is that of its ledger tree."""
 
     instance_id: str | None
     metadata_uri: str
@@ -55,16 +56,16 @@ class Cluster:
 
     @property
     def name(self) -> str:
-        """What messages call it: the instance id, or the metadata URI where there is none."""
+        """Name of the cluster in messages: the instance id, or the metadata URI if there is none."""
         return self.instance_id or self.metadata_uri
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """So many there are, and of so many something certain is known.
+    """Number of ledgers in total, and of those that were judged.
 
-    ``open``: ledgers that are not closed and of which a writer may still be sending every entry, so that
-    nothing in them could be judged. They are not decided, and leave nothing undecided.
+    ``open`` counts ledgers that are not closed, if a writer may still be sending every entry, so that no
+    entry could be judged. They count neither as decided nor as undecided.
     """
 
     total: Count
@@ -73,13 +74,13 @@ class DecidedCount:
 
     @property
     def undecided(self) -> int:
-        """Those that should have been decided and were not."""
+        """Number of ledgers that should have been judged and were not."""
         return self.total - self.decided - self.open
 
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """``expected``: bookies that some ensemble names; ``unread``: those not read to the end, all of them."""
+    """Number of bookies that some ensemble names, and of those read; ``unread`` lists all the others."""
 
     expected: Count
     read: Count
@@ -88,7 +89,7 @@ class BookiesRead:
 
 @dataclass(frozen=True, slots=True)
 class Replicas:
-    """Replicas (ledger, bookie) that should hold an entry, and those of which it is known."""
+    """Number of replicas (ledger, bookie) that should hold an entry, and of those with a known state."""
 
     expected: Count
     decided: Count
@@ -96,7 +97,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much was looked at, in counted numbers."""
+    """Coverage of an audit, in counted numbers."""
 
     ledgers: DecidedCount
     bookies: BookiesRead
@@ -119,11 +120,11 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of an audit, small enough to keep in memory.
+    """Result of an audit, small enough to keep in memory.
 
-    ``counts`` are complete, by id; ``findings`` are samples, a bounded number of each id, in the order of
-    all reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which works out verdict and
-    counts from the tally.
+    ``counts`` are complete, by id. ``findings`` are samples, a bounded number of each id, in the order of all
+    reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which computes verdict and counts
+    from the tally.
     """
 
     run: RunFacts
@@ -137,10 +138,10 @@ class Report:
     def make(
         cls, run: RunFacts, cluster: Cluster, coverage: Coverage, findings: tuple[Finding, ...]
     ) -> Report:
-        """A report with its counts and its verdict.
+        """Make a report with its counts and its verdict.
 
-        ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence; else ``incomplete``
-        with anything undecided or a check that did not run; else ``healthy``.
+        The verdict is ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence. Else
+        it is ``incomplete`` with anything undecided or a check that did not run, and else ``healthy``.
         """
         counts: dict[str, int] = {}
         for tally in sorted(
@@ -155,12 +156,12 @@ class Report:
 
     @property
     def complete(self) -> bool:
-        """Whether all of it was looked at and decided."""
+        """Whether everything was looked at and decided."""
         return _complete(self.run, self.coverage)
 
     @property
     def complete_but_accepted(self) -> bool:
-        """Whether all of it was decided but for gaps that suppressions accept."""
+        """Whether everything was decided, apart from gaps that suppressions accept."""
         coverage, accepted = self.coverage, self.run.accepted
         return (
             not self.run.gaps
@@ -175,18 +176,18 @@ class Report:
     def first_action(self) -> Action | None:
         """The first action of the run's list.
 
-        Returns None if nothing has to be done, or if an earlier version made the run: its advice was not
-        checked against holds.
+        None if nothing has to be done, or if an earlier version made the run: its advice was not checked
+        against holds.
         """
         return next(iter(self.run.actions or ()), None)
 
     @property
     def metadata_only(self) -> bool:
-        """Whether no source of bookies' indexes was given, so that nothing is known of any copy."""
+        """Whether no source of bookies' indexes was given, so that no copy is known."""
         return not self.run.bookie_sources
 
     def to_json(self) -> str:
-        """The text of report.json; ids of ledgers and scopes are decimal strings."""
+        """Return the text of report.json; ids of ledgers and scopes are decimal strings."""
         value = {
             "schema": SCHEMA,
             "run": asdict(self.run),
@@ -245,7 +246,7 @@ _SHAPE: dict[str, Any] = {
 
 
 def _require_words(value: Mapping[str, Any]) -> None:
-    """Refuse words and times that no report has; ValueError names them."""
+    """Refuse words and times that no report has; the ValueError names them."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
@@ -274,7 +275,7 @@ def _require_words(value: Mapping[str, Any]) -> None:
 
 
 def _same_shape(run: Mapping[str, Any]) -> None:
-    """Refuse a report of a version that kept less of a run than this one: comparing would mislead."""
+    """Refuse a report of a version that kept fewer run facts than this one; a comparison would mislead."""
     missing = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing += [
         f"run.tally.{key}"
@@ -289,7 +290,7 @@ def _same_shape(run: Mapping[str, Any]) -> None:
 
 
 def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
-    """Whether there is a finding this bad or worse, of any confidence."""
+    """Return whether there is a finding of this severity or worse, of any confidence."""
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
 
 
@@ -298,7 +299,7 @@ def _complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Whether some of these findings are of `DATA_LOSS` and not accepted."""
+    """Return whether some of these findings are of `DATA_LOSS` and not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -310,7 +311,7 @@ UNREACHABLE = 4
 DAMAGED = 5
 
 DAMAGE_SHARE = 0.10
-"""With more than this share of the ledger records undecodable, and `DAMAGE_FLOOR`, nothing is judged."""
+"""Largest share of undecodable ledger records with which an audit still judges; see `DAMAGE_FLOOR` too."""
 
 
 DAMAGE_FLOOR = 100
@@ -318,10 +319,13 @@ UNDECODABLE = "metadata-unreadable"
 
 
 def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) -> int:
-    """The code that an audit with this report ends with.
+    """Return the exit code of an audit with this report.
 
-    With ``fail_on`` new and no run before, all is new. With ``fail_on_suspect`` findings of any confidence
-    count as confirmed ones do. Unaccepted findings of `DATA_LOSS` count whatever ``fail_on`` is.
+    Args:
+        report: the report.
+        fail_on: lowest severity that fails. With "new" and no run before, all findings are new. Unaccepted
+            findings of `DATA_LOSS` count with any value.
+        fail_on_suspect: count findings of any confidence as confirmed ones.
     """
     undecodable = report.counts.get(UNDECODABLE, 0)
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:

@@ -1,7 +1,7 @@
-"""What a report form may ask of a finished run: its report and findings, owners' totals, leaks, histograms.
+"""Parts of a finished run that a report form may read: report, findings, owners' totals, leaks, histograms.
 
-Figures are small enough to draw: histograms, and what each bookie has, lacks and has too much. Totals say
-what the ledgers of a tenant, a namespace or a topic add up to, and what belongs to nobody.
+Figures are small enough to draw: histograms, and the present, missing and surplus data of each bookie. Totals
+add up the ledgers of a tenant, a namespace or a topic, and the ledgers without an owner.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from auditor.model.states import BookieRead
 Level = Literal["tenant", "namespace", "topic"]
 LEVELS: tuple[str, ...] = get_args(Level)
 NOBODY = ""
-"""The name of what belongs to nobody that is known."""
+"""Name of the owner of ledgers without a known owner."""
 NO_OWNER = "(no known owner)"
-"""How it is shown: no name has brackets."""
+"""Label of that owner in reports; real names have no brackets."""
 
 
 @dataclass(slots=True)
 class OwnerTotal:
-    """One tenant, namespace or topic: ``bytes`` and ``entries`` are of closed ledgers, one copy of each.
+    """Total of one tenant, namespace or topic; ``bytes`` and ``entries`` count one copy of closed ledgers.
 
-    ``dangling`` counts references to ledgers that are gone, ``unowned`` ledgers that are leaked, by the last
-    owner that their custom metadata name, with their ``leaked_bytes`` and ``leaked_entries``. ``findings``
-    counts by severity those about its ledgers.
+    ``dangling`` counts references to ledgers that are gone. ``unowned`` counts leaked ledgers, by the last
+    owner in their custom metadata; ``leaked_bytes`` and ``leaked_entries`` are theirs. ``findings`` counts
+    the findings about its ledgers, by severity.
     """
 
     name: str
@@ -45,7 +45,7 @@ class OwnerTotal:
     findings: dict[str, int] = field(default_factory=dict)
 
     def add(self, addend: OwnerTotal) -> None:
-        """Take what another adds up to into this.
+        """Add another total to this one.
 
         >>> total = OwnerTotal("shop", 2, 700, findings={"error": 1})
         >>> total.add(OwnerTotal("", 1, 50, unowned=3, findings={"error": 2, "note": 1}))
@@ -65,10 +65,10 @@ class OwnerTotal:
 
 @dataclass(frozen=True, slots=True)
 class Leak:
-    """One finding `ledger-unowned`: ``owner`` is the last known one, in words, and ``claim`` its path.
+    """One finding `ledger-unowned`; ``owner`` is the last known owner in words, and ``claim`` its path.
 
-    ``made`` is in ms, None where nothing says it; ``bytes`` and ``entries`` are those of a closed ledger, one
-    copy of it. ``why`` is what makes it a leak, ``doubt`` what speaks against it.
+    ``made`` is in ms, None if it is not known. ``bytes`` and ``entries`` are those of a closed ledger, one
+    copy of it. ``why`` is the reason for calling it a leak, ``doubt`` the evidence against it.
     """
 
     ledger_id: int
@@ -85,7 +85,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class LeakTotals:
-    """What all leaks of a run add up to; ``confirmed`` are those that two runs agree on."""
+    """Totals over all leaks of a run; ``confirmed`` are those that two runs agree on."""
 
     ledgers: int = 0
     confirmed: int = 0
@@ -95,38 +95,38 @@ class LeakTotals:
 
 
 class ReportSource(Protocol):
-    """A finished run; `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run` are such."""
+    """A finished run; `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run` have this interface."""
 
     path: str
     report: Report
 
     @property
     def findings(self) -> Iterable[Finding]:
-        """Every finding, in the order of reports, read as it goes and never held."""
+        """Every finding, in the order of reports; read lazily and never kept in memory."""
 
     def standings(self) -> Standings:
-        """How the findings that the report shows stand against the run before."""
+        """Return the standings of the findings that the report shows, compared with the run before."""
 
     def standings_in_order(self) -> Standings:
-        """The same of all findings, to be asked for in their order."""
+        """Return the standings of all findings; the caller must ask in the order of the findings."""
 
     def last_complete(self) -> int | None:
-        """When the newest complete run of this cluster was done, in ms; None where none is known."""
+        """Return when the newest complete run of this cluster finished, in ms; None if none is known."""
 
     def changes_since_complete(self) -> ChangesSince:
-        """What changed since the newest complete run before this one."""
+        """Return the changes since the newest complete run before this one."""
 
     def space_gauges(self) -> SpaceGauges:
-        """The figures of bookies' disks; none where entry logs were not read."""
+        """Return the figures of bookies' disks; empty if entry logs were not read."""
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
-        """What the ledgers of every namespace add up to, the worst findings first; None without owners."""
+        """Return the total of every namespace, the worst findings first; None if no owners were read."""
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """What is one failure from loss, by level; nothing of more ledgers than can be asked each time."""
+        """Return by level the data that one failure would lose; empty if too many ledgers would be asked."""
 
     def html_page(self) -> Iterable[str]:
-        """The run as one HTML page, in parts."""
+        """Yield the parts of the run's HTML page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Bars in the order in which they are drawn; ``unit`` is what they count, ``note`` what to know of it.
+    """Bars in the order in which they are drawn; ``unit`` is the unit of their counts, ``note`` a remark.
 
     >>> Histogram("Ledgers by size", "ledgers", (Bar("1 KiB", 3), Bar("1 MiB", 4))).total
     7
@@ -152,18 +152,18 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """Everything that is counted."""
+        """Sum of all bars."""
         return sum(bar.count for bar in self.bars)
 
 
 @dataclass(frozen=True, slots=True)
 class BookieFigure:
-    """One bookie. A replica is a ledger of which the bookie should hold an entry for certain.
+    """Figures of one bookie; a replica is a ledger of which the bookie certainly should hold an entry.
 
-    Of ``replicas``, ``missing`` lack an entry, ``missing_entries`` of them together, and of ``unknown``
-    nothing certain is known; the others are whole. ``surplus`` ledgers are held with entries that the bookie
-    should not have: past the end, striped elsewhere, of segments or ensembles without it. ``orphans`` are
-    ledgers held that the metadata does not list.
+    Of ``replicas``, ``missing`` lack an entry, together ``missing_entries``. The state of ``unknown`` is not
+    known, and the others are whole. ``surplus`` ledgers have entries that the bookie should not hold: past
+    the end, striped elsewhere, or of segments or ensembles without it. ``orphans`` are held ledgers that the
+    metadata does not list.
     """
 
     bookie_id: str
@@ -180,7 +180,7 @@ class BookieFigure:
 
     @property
     def whole(self) -> int:
-        """Replicas that are there to the last entry.
+        """Number of replicas that have every entry.
 
         >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).whole
         7
@@ -189,12 +189,12 @@ class BookieFigure:
 
     @property
     def too_much(self) -> int:
-        """Ledgers of which it holds what it should not, or of which it should hold nothing."""
+        """Number of ledgers with entries that the bookie should not hold."""
         return self.surplus + self.orphans
 
     @property
     def availability(self) -> float | None:
-        """The share of its replicas that is surely whole, 0 to 1; None where nothing is expected of it.
+        """Share of the bookie's replicas that is certainly whole, 0 to 1; None if it should have no replica.
 
         >>> BookieFigure("bk-a:3181", replicas=10, missing=1, unknown=2).availability
         0.7
@@ -204,11 +204,11 @@ class BookieFigure:
 
 @dataclass(frozen=True, slots=True)
 class OwnerFigures:
-    """Who refers to the ledgers: of each level the owners with the worst findings first, a bounded number.
+    """Owners of ledgers: for each level a bounded number, those with the worst findings first.
 
-    ``levels`` and ``totals``, how many owners there are in all, are by level. ``leaks`` are those to look at
-    first, as many as a page has room for; ``leaked`` is what all of them add up to. ``scan_time``, in ms, is
-    what their ages count from.
+    ``levels`` and ``totals`` (the number of all owners) are by level. ``leaks`` are the most important ones,
+    as many as a page has room for; ``leaked`` is the total of all leaks. Ages count from ``scan_time``, in
+    ms.
     """
 
     levels: Mapping[str, tuple[OwnerTotal, ...]]
@@ -220,11 +220,11 @@ class OwnerFigures:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What `auditor.runs.figures` makes of a run. All of it is bounded, whatever the cluster's size.
+    """Figures that `auditor.runs.figures` makes of a run; all are bounded, whatever the cluster's size.
 
-    ``bookies`` are the worst first, and no more than a bound of the ``bookies_total``. ``space`` is what each
-    bookie's entry logs are full of, and ``disks`` what lies beside them; empty where they were not read.
-    ``owners`` is None where nobody's owners were read, ``failures`` where nobody asked what failures cost.
+    ``bookies`` are the worst first, at most a bound of the ``bookies_total``. ``space`` is the use of each
+    bookie's entry logs, and ``disks`` the other content of its disks; both are empty if entry logs were not
+    read. ``owners`` is None if no owners were read. ``failures`` is None if the caller asked for no failures.
     """
 
     bookies: tuple[BookieFigure, ...] = ()

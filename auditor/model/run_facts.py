@@ -1,12 +1,12 @@
-"""A run as its directory and report.json have it: names of files, facts, and remarks about it.
+"""Parts of a run: names of its files, facts for report.json, and remarks.
 
     RUN/manifest.json       sources, times, versions, counts
     RUN/tables/<name>/      Parquet
     RUN/findings/           Parquet: every finding
     RUN/report.json         facts and remarks, counts, samples
 
-Facts carry what the published schema says of each. The first screen has those remarks that change what one
-does, a line each; `bkaudit explain run` has all, with their details.
+Facts carry their descriptions for the published schema. The first screen shows the remarks that change what
+its reader should do, one line each. ``bkaudit explain run`` shows all remarks with their details.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from auditor.model.repair import RepairFacts
 
 
 class RemarkKind(StrEnum):
-    """What a remark is about; what changes more of what one does goes before."""
+    """Subject of a remark; the order is that of importance for the reader."""
 
     NEAR_LOSS = "near-loss"
     ONE_REACHABLE = "one-reachable"  # copies: other members are down
@@ -59,9 +59,9 @@ class RemarkKind(StrEnum):
 
     @property
     def acts(self) -> bool:
-        """Whether it changes what one does.
+        """Whether the remark changes what its reader should do.
 
-        It does where findings are less sure, or may be too few, for a reason that somebody can mend.
+        It does if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
         return self in _ACTING
 
@@ -89,7 +89,7 @@ _ACTING = frozenset(
 
 
 class Remark(TypedDict):
-    """A sentence about the run, of a line beside its label, but for names; and what more is to be said."""
+    """A remark on the run: a sentence that fits on one line, apart from names, and its details."""
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
@@ -97,12 +97,12 @@ class Remark(TypedDict):
 
 
 def remark(kind: RemarkKind, text: str, *details: str) -> Remark:
-    """A remark with its details."""
+    """Make a remark with its details."""
     return Remark(kind=str(kind), text=text, details=list(details))
 
 
 def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
-    """A remark of a sentence that ends with its reason, behind a colon.
+    """Make a remark from a sentence that ends with a colon and its reason.
 
     >>> remark_with_reason(RemarkKind.SAVED_FILE, "snapshot.7 was passed over: cut off")
     {'kind': 'saved-file', 'text': 'snapshot.7 was passed over', 'details': ['cut off']}
@@ -112,7 +112,7 @@ def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
 
 
 def sentence_of(notice: Remark) -> str:
-    """All of a remark.
+    """Return a remark with its details as one sentence.
 
     >>> sentence_of(remark(RemarkKind.NEAR_LOSS, "one failure from loss", "3 ledgers", "1 ledger"))
     'one failure from loss: 3 ledgers; 1 ledger'
@@ -121,9 +121,9 @@ def sentence_of(notice: Remark) -> str:
 
 
 class Tally(TypedDict):
-    """How many findings of one id have one urgency, one severity and one confidence.
+    """Number of findings with one id, urgency, severity and confidence.
 
-    ``new`` and ``worse`` are 0 with no run before.
+    ``new`` and ``worse`` are 0 if there is no run before.
     """
 
     id: CheckId
@@ -137,16 +137,16 @@ class Tally(TypedDict):
 
 
 def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
-    """Of no finding yet."""
+    """Return a tally of no finding."""
     kind = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
     return cast(Tally, kind | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
 
 
 class Step(TypedDict):
-    """What to do about the findings of one check and urgency; suppressed ones are no part of it.
+    """Instruction for the findings of one check and urgency; suppressed findings do not count.
 
-    ``action`` names its objects, of many the first two; None where nothing presses. ``bookie_id``, or
-    ``scope_id`` and ``ledger_id`` in decimal digits, is the first object, which ``bkaudit explain`` takes.
+    ``action`` names its objects, at most two of many; it is None if nothing is urgent. The first object is
+    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes it.
     """
 
     id: CheckId
@@ -161,7 +161,7 @@ class Step(TypedDict):
 
 
 class CauseCount(TypedDict):
-    """How many findings of a check, urgency and severity follow from a cause."""
+    """Number of findings of a check, urgency and severity that follow from a cause."""
 
     id: CheckId
     urgency: UrgencyWord
@@ -177,9 +177,9 @@ class CauseEvidence(TypedDict):
 
 
 class FindingCause(TypedDict):
-    """One thing that explains several findings; suppressed ones count too.
+    """A cause that explains several findings; suppressed findings count too.
 
-    Findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
+    Its ``number`` is the ``cause`` of these findings. ``kind`` is a word of `auditor.findings.causes`.
     """
 
     number: Annotated[int, Facet("minimum", 1)]
@@ -192,9 +192,9 @@ class FindingCause(TypedDict):
 
 
 class Impact(TypedDict):
-    """How many ledgers the findings of one severity are about, and the bytes that those are long.
+    """Number and bytes of the ledgers that the findings of one severity are about.
 
-    ``bytes`` are lengths as the metadata has them, of one copy; a ledger whose length is not kept counts 0.
+    ``bytes`` are lengths from the metadata, of one copy; a ledger without a known length counts 0.
     """
 
     severity: SeverityWord
@@ -203,9 +203,10 @@ class Impact(TypedDict):
 
 
 class Changes(TypedDict):
-    """How the findings differ from those of the run before, in findings; suppressed ones count here too.
+    """Numbers of findings that changed since the run before; suppressed ones count too.
 
-    ``finished`` is the time of that run. ``unseen`` were found there: they are not fixed.
+    ``finished`` is the time of that run. ``unseen`` findings of that run were not checked again, so that they
+    do not count as fixed.
     """
 
     previous: Annotated[str, about("the name of that run's directory")]
@@ -219,9 +220,9 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file: ``until`` is an ISO date, ``count`` the findings it suppresses.
+    """An entry of the suppressions file; ``until`` is an ISO date, ``count`` the findings it suppresses.
 
-    A finding that several entries name counts for the first. One that is ``expired`` suppresses nothing.
+    A finding that several entries name counts for the first. An ``expired`` entry suppresses nothing.
     """
 
     reason: str
@@ -231,9 +232,9 @@ class Suppression(TypedDict):
 
 
 class AcceptedGaps(TypedDict):
-    """What of the coverage is missing and accepted: suppressions name the findings that say why.
+    """Gaps of the coverage that are accepted, because suppressions name the findings that explain them.
 
-    ``bookies`` are those of the unread ones; ``ledgers`` and ``replicas`` are numbers of the undecided ones.
+    ``bookies`` are unread bookies; ``ledgers`` and ``replicas`` are numbers of undecided ones.
     """
 
     bookies: list[str]
@@ -242,16 +243,17 @@ class AcceptedGaps(TypedDict):
 
 
 class ReuseCount(TypedDict):
-    """How much of a table was taken from an earlier run, and how much was read."""
+    """Number of rows of a table that were taken from an earlier run, and that were read."""
 
     reused: Count
     read: Count
 
 
 class Reuse(TypedDict):
-    """What was taken from the earlier run in the directory named ``run`` (``--since``), and read but then.
+    """Data that a run took from the earlier run in the directory ``run`` (``--since``) instead of reading it.
 
-    Findings and counts are those of a run that reads everything. ``notes`` say why some things were read.
+    Findings and counts equal those of a run that reads everything. ``notes`` say why some data was read
+    again.
     """
 
     run: Annotated[str, about("the name of its directory")]
@@ -261,9 +263,9 @@ class Reuse(TypedDict):
 
 
 class InDoubt(TypedDict):
-    """Ledger ids that may be there or not, as not all of the metadata could be read.
+    """Ledger ids that may exist or not, because a part of the metadata could not be read.
 
-    ``ids`` is in decimal digits; ``reasons`` are parts of the store.
+    ``ids`` is their number in decimal digits; ``reasons`` are parts of the store.
     """
 
     ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("how many; null: every id")]
@@ -271,9 +273,9 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Whether cookies and registrations were seen to their end.
+    """Whether all cookies and registrations were read.
 
-    ``unclear`` are the bookies of which alone one could not be read.
+    ``unclear`` are the bookies whose own cookie or registration could not be read.
     """
 
     hidden: Annotated[str | None, about("a place where any bookie's could be, and why")]
@@ -282,15 +284,15 @@ class BookiesListed(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """Facts of the run itself, as JSON has them; times in milliseconds since 1970, UTC.
+    """Facts of the run itself in their JSON form; times in milliseconds since 1970, UTC.
 
-    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name what of the metadata
-    could not be listed or read, a bounded sample; with any no run is complete. ``remarks`` are sentences that
-    a reader should see. ``operations`` counts what was asked of the sources, all of it reading. ``finished``
-    is when the findings were complete. ``impact`` has one entry for each severity with findings about
-    ledgers, the worst first. The facts that follow ``reused`` are None too where an earlier version wrote the
-    run, which did not say them. ``witness_asked``: on a live store where ``--witness`` allows it. ``blind``
-    is what `auditor.reports.blind_spots` makes of these facts.
+    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name parts of the metadata
+    that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks`` are
+    sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
+    ``finished`` is when the findings were complete. ``impact`` has one entry for each severity with findings
+    about ledgers, the worst first. ``witness_asked`` is True on a live store if ``--witness`` allows it.
+    `auditor.reports.blind_spots` makes ``blind`` from these facts. The facts after ``reused`` are also None
+    if an earlier version wrote the run, which did not keep them.
     """
 
     version: str
@@ -361,25 +363,27 @@ class RunFacts:
 
     @property
     def not_run(self) -> tuple[str, ...]:
-        """The ids of the checks that were left out."""
+        """Ids of the checks that were left out."""
         return tuple(self.checks["not_run"]) if self.checks is not None else ()
 
     @property
     def unheld(self) -> tuple[str, ...]:
-        """The ids of the checks whose holds may be missing."""
+        """Ids of the checks whose holds may be missing."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
 MANIFEST = "manifest.json"
-"""What the run was asked, and what a run that takes it up or compares with it has to know."""
+"""Name of the file with the run's options, and the data that a resumed or comparing run needs."""
 REPORT = "report.json"
-"""Written last: a run that has one is whole."""
+"""Name of the report; it is written last, so that a run with a report is complete."""
 WHOLE = "_SUCCESS"
-"""Spark's mark of a table that is written to the end; so is it of a table that tasks or the driver wrote."""
+"""Spark's mark of a completely written table; tables from tasks or from the driver have it too."""
 
 
 def program_version() -> str:
-    """As installed; a package that travels as a bare zip (``--py-files``) does not know its own.
+    """Return the installed version of this program.
+
+    A package in a bare zip (``--py-files``) does not know its version; the result is then "unpackaged".
 
     >>> isinstance(program_version(), str)
     True

@@ -1,4 +1,4 @@
-"""What a failure would cost, as values: what ``bkaudit simulate`` says."""
+"""Result of ``bkaudit simulate``: the cost of failures, as values."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from auditor.model.json_shape import about
 from auditor.model.run_facts import InDoubt
 
 YES, NO, UNSURE = "yes", "no", "unknown"
-"""Answers to whether something goes on."""
+"""Answers to the question whether writes go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """Ledgers, and those of their entries that are meant, with their bytes: of one copy.
+    """Number of ledgers, of affected entries in them, and of the bytes of one copy of these entries.
 
-    Bytes are the length that metadata gives a closed ledger, shared out by entries; of others they are
-    not known, and count 0.
+    Bytes are shares of the length that metadata gives a closed ledger. The bytes of other ledgers are not
+    known and count as 0.
     """
 
     ledgers: int = 0
@@ -27,11 +27,12 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a failure does: each entry counts at the worst that it comes to, a ledger at its worst entry's.
+    """Result of a failure: each entry counts under its worst state, each ledger under its worst entry's.
 
-    ``lost``: no copy is left; ``below_ack``: fewer than ack quorum, ``below_write``: fewer than write quorum.
-    ``unrecoverable`` are ledgers that are not closed and that recovery could not close: a window of the last
-    ensemble has ack quorum bookies that do not answer, so that neither it nor earlier segments can be opened.
+    ``lost`` entries have no copy left, ``below_ack`` fewer copies than the ack quorum, ``below_write`` fewer
+    than the write quorum. ``unrecoverable`` counts ledgers that are not closed and that recovery could not
+    close. In such a ledger a window of the last ensemble has ack quorum bookies that do not answer. Neither
+    that ensemble nor earlier segments can then be opened.
     """
 
     lost: Amount = Amount()
@@ -42,10 +43,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Each amount of an outcome from below and from above: what is true lies between, whatever is unknown.
+    """Lower and upper bound of an outcome; the truth lies between them, whatever is unknown.
 
-    ``sure`` counts what comes to that in any case. ``possible`` counts what may come to that: an entry that
-    is either lost or below its ack quorum counts in both.
+    ``sure`` counts entries that come to a state in any case. ``possible`` counts entries that may come to it.
+    An entry that is either lost or below its ack quorum counts in both of these.
     """
 
     sure: Outcome
@@ -53,13 +54,17 @@ class Bounds:
 
     @property
     def known(self) -> bool:
-        """Whether both are the same, so that nothing of it is unknown."""
+        """Whether both bounds are equal, so that nothing is unknown."""
         return self.sure == self.possible
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure: what fails, and what that costs by the metadata's promise and by what indexes hold."""
+    """One failure: the failed domains, and the cost.
+
+    ``promise`` is the cost if all copies are where the metadata places them, ``today`` the cost by the
+    indexes.
+    """
 
     level: str
     names: tuple[str, ...]
@@ -70,7 +75,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DomainSet:
-    """Domains that fail together, and what is lost then: entries and bytes, by promise and today."""
+    """Domains that fail together, and the lost entries and bytes, by the metadata's promise and today."""
 
     names: tuple[str, ...]
     promise_entries: int
@@ -81,8 +86,11 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Bytes lost today if two domains of a level go at once, by row and column; where both are one, if it
-    goes alone. ``names`` are those that lose most, ``others`` how many more there are."""
+    """Bytes lost today if two domains of a level fail together, by row and column.
+
+    The diagonal has the loss if one domain fails alone. ``names`` are the domains that lose most, ``others``
+    is the number of the other domains.
+    """
 
     level: str
     names: tuple[str, ...]
@@ -92,10 +100,10 @@ class FailureMatrix:
 
 @dataclass(frozen=True, slots=True)
 class NearLoss:
-    """Ledgers with an entry that the loss of one domain would lose, and these entries; ``domains`` is which
-    domains those are in number, ``names`` the first of them, the most bytes first.
+    """Ledgers with an entry that the loss of one domain would lose, and the number of these entries.
 
-    ``perhaps``: ledgers that there would be besides, if all that is unknown were as bad as it can be.
+    ``domains`` is the number of these domains, ``names`` are the first of them, the most bytes first.
+    ``perhaps`` is the number of further ledgers if everything unknown were as bad as possible.
     """
 
     level: str
@@ -107,12 +115,12 @@ class NearLoss:
 
 @dataclass(frozen=True, slots=True)
 class LevelLoss:
-    """All failures of one level. ``singles`` are those of single domains, the worst first.
+    """All failures of one level; ``singles`` are those of single domains, the worst first.
 
-    ``distance`` counts ledgers by the smallest number of domains whose loss loses an entry, today: at 0 are
-    those that have lost one. ``unplaced`` are bookies whose domain is unknown.
-    ``sets`` are the worst sets of ``together`` domains, the worst that were found where it is not ``proved``
-    that there is no worse one; ``losing`` how many of all ``of`` sets lose an entry, None: not counted.
+    ``distance`` counts ledgers by the smallest number of domains whose loss loses an entry today; ledgers at
+    0 have already lost one. ``unplaced`` are bookies with an unknown domain. ``sets`` are the worst known
+    sets of ``together`` domains. If ``proved`` is True, no worse set exists. ``losing`` of all ``of`` sets
+    lose an entry; None if they were not counted.
     """
 
     level: str
@@ -130,9 +138,9 @@ class LevelLoss:
 
 @dataclass(frozen=True, slots=True)
 class Copysets:
-    """Sets of bookies that hold all copies of an entry, by their size, as the metadata promises them.
+    """Sets of bookies that hold all copies of an entry by the metadata, counted by their size.
 
-    The scatter width is how many partners a bookie has. ``chance`` is the probability that so many
+    The scatter width is the number of partners that a bookie has. ``chance`` is the probability that so many
     bookies, taken at random, lose an entry. The mean time to data loss is for ranking clusters only.
     """
 
@@ -149,9 +157,9 @@ class Copysets:
 
 @dataclass(frozen=True, slots=True)
 class WriteAnswer:
-    """Whether ledgers of one shape can still be written, `YES`, `NO` or `UNSURE`, and why.
+    """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNSURE`), and why.
 
-    ``groups`` are isolation groups that they have of their own, in words; None: they have none.
+    ``groups`` are the isolation groups that these ledgers name, in words; None if they name none.
     """
 
     ensemble: int
@@ -165,10 +173,11 @@ class WriteAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BookieLoad:
-    """What lies on a bookie, or a domain, as the metadata promises it: an entry counts on each bookie.
+    """Data on a bookie or in a domain by the metadata; an entry counts on each of its bookies.
 
-    ``open_ensembles`` are ledgers that are not closed and whose last ensemble has it: its load of writes.
-    ``disk`` are bytes of its entry logs, None where they were not read; ``idle`` is why it gets nothing new.
+    ``open_ensembles`` counts ledgers that are not closed and have the bookie in their last ensemble: its
+    write load. ``disk`` is the bytes of its entry logs, None if they were not read. ``idle`` is the reason
+    why it gets no new data, or None.
     """
 
     name: str
@@ -182,10 +191,10 @@ class BookieLoad:
 
 @dataclass(frozen=True, slots=True)
 class DiskLoad:
-    """What lies in a ledger directory of a bookie, by its entry logs: all that is in them, live or not.
+    """Data in a ledger directory of a bookie, by its entry logs: live and dead data.
 
-    ``entries`` is None where a ledgers map says bytes alone; ``used`` is the share of its file system that
-    is in use, None where that was not seen.
+    ``entries`` is None if a ledgers map has only bytes. ``used`` is the used share of its file system, None
+    if it is not known.
     """
 
     bookie: str
@@ -198,9 +207,9 @@ class DiskLoad:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """Loads of all bookies, the largest first, and of all domains of each level that is known.
+    """Loads of all bookies, the largest first, and of all domains of each known level.
 
-    ``disks`` are None where entry logs were not read.
+    ``disks`` is None if entry logs were not read.
     """
 
     bookies: tuple[BookieLoad, ...]
@@ -210,7 +219,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Concerned:
-    """A ledger that a failure loses an entry of, or leaves unrecoverable."""
+    """A ledger of which a failure loses an entry, or which it leaves unrecoverable."""
 
     scope_id: Annotated[str, about("decimal")]
     ledger_id: Annotated[str, about("decimal")]
@@ -221,8 +230,11 @@ class Concerned:
 
 @dataclass(frozen=True, slots=True)
 class OwnerLoss:
-    """What a namespace or a topic loses: ledgers with lost entries, their bytes, ledgers that recovery
-    could not close; ``offloaded`` of them have a whole copy in an object store."""
+    """Loss of a namespace or a topic: ledgers with lost entries, and ledgers that recovery could not close.
+
+    ``bytes`` are those of the lost entries. ``offloaded`` of the ledgers have a whole copy in an object
+    store.
+    """
 
     name: str
     ledgers: int
@@ -234,9 +246,12 @@ class OwnerLoss:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """What was not known: ledgers whose metadata cannot be judged, places of the metadata that were not
-    read, ids of ledgers that may be there unseen, bookies of which nothing was read, and bookies without a
-    location."""
+    """Gaps in the knowledge that a simulation rests on.
+
+    ``ledgers`` is the number of all ledgers, and ``undecided`` of those with metadata that cannot be judged.
+    ``gaps`` counts places of the metadata that were not read. ``in_doubt`` are ids of ledgers that may exist
+    unseen. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies without a location.
+    """
 
     ledgers: int
     undecided: int
@@ -250,12 +265,11 @@ class Doubts:
 
 @dataclass(frozen=True)
 class Simulation:
-    """The answer. Without a failure asked for, ``failure`` is None and ``levels`` are all of them.
+    """Result of a simulation; without a requested failure, ``failure`` is None and ``levels`` has all levels.
 
-    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure concerns; tables have all of them.
-
-    ``policy`` and ``mapping`` are by which the answer was found, with what said so; ``mapping`` is None where
-    no location is known.
+    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects; tables have all of them.
+    ``policy`` and ``mapping`` are the ones in use, each with its origin; ``mapping`` is None if no location
+    is known.
     """
 
     run: str

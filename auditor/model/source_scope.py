@@ -1,6 +1,6 @@
-"""What a source of an audit claims to cover, and what of that is proved.
+"""Scope of an audit's source: what it claims to cover, and how much of that is proved.
 
-The absence of something counts only within the proved scope of the source that lacks it.
+The absence of an object counts only within the proved scope of the source that lacks it.
 """
 
 from __future__ import annotations
@@ -10,33 +10,33 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 DATA_AS_OF = "data_as_of"
-"""The fact in a run's manifest.json that `oldest_as_of` gives: what reads no table has it from there."""
+"""Fact in a run's manifest.json with the result of `oldest_as_of`, for readers that open no table."""
 
 MAX_CLOCK_AHEAD_MS = 5 * 60_000
-"""Data may be so much newer than this machine's clock says. How old newer data is, nobody can tell."""
+"""Largest lead of the data's time over this machine's clock, in ms; beyond it the data's age is not known."""
 
 
 class SourceKind(StrEnum):
-    """What a source shows. Stable words: tables have them."""
+    """Kind of data in a source. Stable words: tables have them."""
 
     METADATA = "metadata"
     """Ledgers, cookies and registrations."""
     BOOKIES = "bookies"
-    """Which bookies exist: cookies, registrations, or names in ensembles."""
+    """Existing bookies: cookies, registrations, or names in ensembles."""
     BOOKIE = "bookie"
-    """What one bookie holds."""
+    """Data on one bookie."""
     OWNERS = "owners"
-    """Which ledgers an application refers to."""
+    """Ledgers to which an application refers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceScope:
-    """One source, what it claims to cover, what of that is proved, and by what.
+    """One source: the scope that it claims to cover, the proved part of it, and the proof.
 
-    ``source`` is its URI or name without credentials. ``scope_proved`` is equal to ``scope_claimed`` where
-    the whole claim is proved. ``proof`` says what proves the proved scope. ``as_of`` is the time of its data
-    in ms since 1970, or None if nothing tells it. ``reason`` says why the claim is not proved, and is None if
-    it is.
+    ``source`` is its URI or name without credentials. ``scope_proved`` equals ``scope_claimed`` if the whole
+    claim is proved. ``proof`` describes the proof of the proved scope. ``as_of`` is the time of its data in
+    ms since 1970, or None if it is not known. ``reason`` is why the claim is not proved, or None if it is
+    proved.
 
     >>> SourceScope("zk://h1/ledgers", "metadata", "all", "all", "the instance id matches", 1, None).is_proved
     True
@@ -52,7 +52,7 @@ class SourceScope:
 
     @property
     def is_proved(self) -> bool:
-        """Whether all that the source claims to cover is proved."""
+        """Whether the whole claimed scope is proved."""
         return self.scope_proved == self.scope_claimed
 
 

@@ -1,4 +1,4 @@
-"""What lies on bookies' disks: what entry logs are full of, what lies beside them, and what frees space."""
+"""Space on bookies' disks: contents of entry logs, other files, and actions that free space."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from auditor.model.permission import Allowed
 from auditor.model.states import SpaceClass
 
 FULL = 0.95
-"""The share in use at which a bookie takes no more writes: diskUsageThreshold, where nobody sets it."""
+"""Used share of a disk at which a bookie takes no more writes: the default of diskUsageThreshold."""
 
 
 class BytesKind(NamedTuple):
-    """What files beside the entry logs are: ``name`` in `DiskTotal`, ``column`` of the table disks."""
+    """Kind of files other than entry logs; ``name`` is for `DiskTotal`, ``column`` for the table disks."""
 
     name: str
     column: str
@@ -28,14 +28,12 @@ DISK_BYTES = (
     BytesKind("rocksdb", "rocksdb_bytes", "RocksDB"),
     BytesKind("other", "other_bytes", "other files"),
 )
-"""All kinds, in the order of tables and reports."""
+"""All kinds of other files, in the order of tables and reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """One file system of a bookie, as a collector or an audit saw it at ``seen``, ms; bytes.
-
-    ``device`` is its number on the bookie's host.
+    """One file system of a bookie, in bytes, as a collector or an audit saw it at the time ``seen`` in ms.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96
@@ -48,15 +46,16 @@ class FileSystem:
 
     @property
     def used(self) -> float:
-        """The share in use, as the bookie's own disk checker counts it: what it may not write is in use."""
+        """The used share, as the bookie's own disk checker counts it: space that it may not write is used."""
         return 1 - self.free / self.capacity if self.capacity else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FillForecast:
-    """When the first of a bookie's disks is full, at the ``rate``, bytes a day, that ``runs`` agree on.
+    """Forecast of the time when the first disk of a bookie is full.
 
-    ``days`` count from when it was seen last; 0: it is full.
+    ``rate`` is in bytes a day, and ``runs`` runs agree on it. ``days`` count from the last observation; 0 if
+    the disk is full.
     """
 
     name: str
@@ -67,9 +66,9 @@ class FillForecast:
 
 @dataclass(frozen=True, slots=True)
 class DiskTotal:
-    """The bytes of one bookie besides its entry logs, by kind, and its file systems, the fullest first.
+    """Bytes of one bookie outside its entry logs, by kind, and its file systems, the fullest first.
 
-    ``unread`` is how many of its directories were not seen, or not whole.
+    ``unread`` is the number of its directories that were not seen, or not completely.
     """
 
     name: str
@@ -82,7 +81,7 @@ class DiskTotal:
 
     @property
     def by_kind(self) -> dict[str, int]:
-        """Its bytes by the names of `DISK_BYTES`.
+        """Bytes by the names of `DISK_BYTES`.
 
         >>> DiskTotal("bk1", 10, 20, 30, 40, ()).by_kind
         {'journals': 10, 'indexes': 20, 'rocksdb': 30, 'other': 40}
@@ -91,7 +90,7 @@ class DiskTotal:
 
     @property
     def fullest(self) -> FileSystem | None:
-        """The file system of which the greatest share is in use; None where none was seen."""
+        """File system with the greatest used share; None if none was seen."""
         return self.file_systems[0] if self.file_systems else None
 
 
@@ -99,20 +98,20 @@ SpaceBy = Literal["bookie", "ledger", "application", "age"]
 SPACE_BY: tuple[SpaceBy, ...] = get_args(SpaceBy)
 
 NO_BOOKIE = "(nobody's)"
-"""The name of directories that no bookie of the cluster has."""
+"""Name for directories that belong to no bookie of the cluster."""
 NO_LEDGER = "(no ledger)"
-"""The name of headers, ledgers maps, padding and ends of logs."""
+"""Name for headers, ledgers maps, padding and ends of logs."""
 NOT_LISTED = "(not listed)"
-"""The name of ledgers that the metadata does not list."""
+"""Name for ledgers that the metadata does not list."""
 NO_APPLICATION = "(names none)"
-"""The name of ledgers whose custom metadata says no application, or cannot be read."""
+"""Name for ledgers without an application in their custom metadata, or with unreadable metadata."""
 OTHER_NAMES = "(further names)"
-"""The name of applications beyond the number that is counted apart."""
+"""Name for applications beyond the number that is counted separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceTotal:
-    """The bytes of one bookie, ledger, application or age; ``classes`` are those above 0, by class.
+    """Bytes of one bookie, ledger, application or age; ``classes`` has the classes with more than 0 bytes.
 
     >>> SpaceTotal("bk1:3181", {"live": 30, "orphan": 12}).bytes
     42
@@ -123,7 +122,7 @@ class SpaceTotal:
 
     @property
     def bytes(self) -> int:
-        """All of them."""
+        """Sum of all classes."""
         return sum(self.classes.values())
 
 
@@ -133,10 +132,10 @@ FREES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
 
 @dataclass(frozen=True, slots=True)
 class SpaceStep:
-    """What frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
+    """An action that frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
-    ``bytes`` are at most what comes free. ``command`` is to be given as it stands; None: it happens by
-    itself, and ``what`` says when. ``permission`` is what the gate answered.
+    ``bytes`` is the most that it frees. ``command`` is complete as it stands; None if the space comes free by
+    itself, at the time that ``what`` names. ``permission`` is the gate's answer.
 
     Raises:
         TypeError: the gate did not permit to free anything on this bookie.
@@ -159,7 +158,7 @@ class SpaceStep:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSpace:
-    """Bytes of one bookie that must not be freed: what would free them, why not, and what ends that.
+    """Bytes of one bookie that must not be freed: the action, the reason, and the condition that lifts it.
 
     ``reasons`` are those of the holds that forbid it, the most important first.
     """
@@ -175,12 +174,12 @@ class RefusedSpace:
 
 @dataclass(frozen=True, slots=True)
 class SpaceView:
-    """The space of a run by bookie, ledger, application or age; ``totals`` are the largest.
+    """Space of a run by bookie, ledger, application or age; ``totals`` has the largest groups.
 
-    ``others`` is what is left out of them, by class, and ``others_count`` how many. ``file_bytes`` are the
-    lengths of all ``files``, which the classes add up to. ``steps`` are those of all bookies, what frees most
-    of a bookie first, and ``refused`` is what the gate does not permit to free. ``disks`` are what lies
-    beside the logs, by bookie, and ``forecasts`` of which of them runs agree when they are full.
+    ``others`` adds up the other groups by class, ``others_count`` is their number. ``file_bytes`` is the
+    length of all ``files``, and equals the sum of the classes. ``steps`` are those of all bookies; for each
+    bookie the one that frees most comes first. ``refused`` are steps that the gate does not permit. ``disks``
+    has the other files by bookie, ``forecasts`` the times when disks are full, if the runs agree on them.
     """
 
     by: SpaceBy
@@ -196,12 +195,12 @@ class SpaceView:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all classes, those of others too."""
+        """Bytes of all classes, with those of ``others``."""
         return sum(total.bytes for total in self.totals) + sum(self.others.values())
 
     @property
     def classes(self) -> dict[str, int]:
-        """The bytes of each class that has any, in the order of `SpaceClass`."""
+        """Bytes of each class that has any, in the order of `SpaceClass`."""
         sums = {
             str(space_class): self.others.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
@@ -212,10 +211,10 @@ class SpaceView:
 
 @dataclass(frozen=True, slots=True)
 class SpaceGauges:
-    """The entry logs of a run's bookies by class, what lies beside them, and when disks are full.
+    """Entry logs of a run's bookies by class, their other files, and forecasts of full disks.
 
-    ``reclaimable`` are the bytes that each bookie's next collection, minor or major compaction gives back, by
-    bookie and action. All of it is empty where entry logs were not read.
+    ``reclaimable`` has the bytes that the next collection, minor or major compaction frees, by bookie and
+    action. Everything is empty if entry logs were not read.
     """
 
     totals: tuple[SpaceTotal, ...] = ()

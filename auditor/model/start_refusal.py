@@ -1,22 +1,21 @@
-"""A bookie's start, as its cookies let it or not: what is looked at, and why it is refused.
+"""Cookie checks at a bookie's start: what the server compares, and why it refuses the start.
 
-Before it serves anything, a bookie makes the cookie that it expects of its configuration and the cluster's
-INSTANCEID, and holds to it, in this order (Java: ``LegacyCookieValidation``):
+Before it serves anything, a bookie makes the cookie that it expects from its configuration and the cluster's
+INSTANCEID. It then checks the following, in this order (Java: ``LegacyCookieValidation``):
 
-    1. its directories: none may keep data of before layout 3
+    1. its directories: none may have data older than layout 3
     2. the store's cookies under every id that could be its own
     3. the VERSION of each directory: journals, then ledger directories, then index directories
-    4. what the directories without VERSION may mean: a new bookie, added storage, or a wiped disk
+    4. directories without VERSION: they may be those of a new bookie, added storage, or a wiped disk
 
-The first that fails ends the start with an exception, and the operator has a stack trace. A disk that was
-swapped or wiped while its bookie ran shows only then; here it shows before.
+The first failure ends the start with an exception and a stack trace. A disk that was swapped or wiped while
+its bookie ran is only noticed then; this module finds it earlier.
 
-Two things are not decided here. A cookie whose text parses but lacks a field ends a start of 4.17 with
-protobuf's UninitializedMessageException, not with InvalidCookieException. And the number before a list of
-directories is taken to be right, as every server writes it.
+Two cases are not covered. A cookie with a missing field ends a start of 4.17 with protobuf's
+UninitializedMessageException instead of InvalidCookieException. The number before a list of directories is
+assumed to be right, as every server writes it.
 
-A server with ``dataIntegrityChecking`` validates otherwise: stricter in what it compares, milder in what
-follows.
+A server with ``dataIntegrityChecking`` validates in another way: it compares more, with milder consequences.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ IO_EXCEPTION = "java.io.IOException"
 
 
 class Fault(StrEnum):
-    """Why a start is refused."""
+    """Reason why a start is refused."""
 
     OLD_DATA = "old-data"  # a directory keeps data of before layout 3
     STORE_UNREADABLE = "store-unreadable"
@@ -55,7 +54,7 @@ class Fault(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A cookie that is there and says nothing: damaged, or of layout 1 or 2."""
+    """A cookie that cannot be read: damaged, or of layout 1 or 2."""
 
     reason: str
 
@@ -64,8 +63,9 @@ class Unreadable:
 class NoVersion:
     """A directory without VERSION.
 
-    ``empty``: nothing lies in its ``current``, or there is none; None where that is not known, which never
-    refuses a start. ``old_data``: it has no ``current``, and VERSION or data files in its place.
+    ``empty`` is True if its ``current`` is empty or does not exist. It is None if that is not known, which
+    never leads to a refusal. ``old_data`` is True if it has no ``current``, but VERSION or data files in its
+    place.
     """
 
     empty: bool | None
@@ -74,9 +74,9 @@ class NoVersion:
 
 @dataclass(frozen=True, slots=True)
 class BookieDirectory:
-    """A configured directory: its path as the bookie's configuration writes it, its role, its VERSION.
+    """A configured directory: its path as in the bookie's configuration, its role, and its VERSION.
 
-    ``role`` is journal, ledger or index. ``version`` is None for a directory that could not be looked at.
+    ``role`` is journal, ledger or index. ``version`` is None if the directory could not be read.
     """
 
     path: str
@@ -86,12 +86,12 @@ class BookieDirectory:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a bookie would not start.
+    """Reason why a bookie would not start.
 
-    ``error`` is the server's exception, by its full name. ``paths`` are the directories at fault;
-    ``stored_id`` is the id under which the store keeps the cookie at fault, or lacks one. Where it is not
-    ``certain``, something else may explain what was seen. ``way_out`` is a setting with which the bookie
-    starts, and what that costs; None: none is known.
+    ``error`` is the full name of the server's exception. ``paths`` are the faulty directories. ``stored_id``
+    is the id under which the store has a faulty cookie, or lacks one. If ``certain`` is False, something else
+    may explain the observation. ``way_out`` is a setting with which the bookie starts, and its cost; None if
+    none is known.
     """
 
     error: str
@@ -104,7 +104,7 @@ class Refusal:
 
 
 def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
-    """Role and path of every directory, each once, in the order in which the server looks at them.
+    """Return role and path of every directory, each once, in the order in which the server reads them.
 
     >>> configured_paths(Cookie(5, "bk1", "/j", ("/l", "/j"), ("/i",)))
     (('journal', '/j'), ('ledger', '/l'), ('index', '/i'))
@@ -121,7 +121,7 @@ def configured_paths(expected: Cookie) -> tuple[tuple[str, str], ...]:
 
 
 def as_file(path: str) -> str:
-    """A path as Java's ``File`` compares it.
+    """Return a path in the form in which Java's ``File`` compares it.
 
     >>> as_file("//data/l1/")
     '/data/l1'
@@ -134,10 +134,16 @@ def certain(
     directories: Sequence[BookieDirectory],
     decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
 ) -> Refusal | None:
-    """The refusal that holds whatever is in directories that could not be looked at.
+    """Return the refusal that holds whatever the unread directories contain, or None.
 
-    It is decided with all of them in order, and with all of them new: nothing is easier on a bookie, and
-    whether it is refused then depends on the others alone.
+    The function decides twice: once as if all unread directories had the expected cookie, once as if all were
+    new. Nothing is more favourable to the bookie. A refusal in both cases depends only on the other
+    directories.
+
+    Args:
+        expected: the cookie that the bookie expects.
+        directories: all configured directories.
+        decide: the checks of a server, which return a refusal or None.
     """
     if all(directory.version is not None for directory in directories):
         return decide(directories)
@@ -154,7 +160,7 @@ def certain(
 
 
 def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
-    """The first thing that any server looks for: data of before layout 3, which must be upgraded."""
+    """Return the refusal of data older than layout 3, which must be upgraded; all servers check it first."""
     for directory in directories:
         if isinstance(directory.version, NoVersion) and directory.version.old_data:
             reason = f"{directory.path} keeps data of before layout 3: upgrade needed"
@@ -163,7 +169,7 @@ def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
 
 
 def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:
-    """The refusal of a cookie that says nothing: a directory's, or the store's."""
+    """Return the refusal for an unreadable cookie of a directory, or of the store if ``path`` is None."""
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
     reason = f"{_whose(path, stored_id)} cannot be read: {cookie.reason}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
@@ -177,7 +183,7 @@ def differing(
     path: str | None,
     stored_id: str | None,
 ) -> Refusal:
-    """The refusal of a cookie, a directory's or the store's, that differs in ``fields``."""
+    """Return the refusal for a cookie that differs in ``fields``; it is the store's if ``path`` is None."""
     actual, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
     unequal_fields = "; ".join(
         f"{field} {actual[field]}, expected {expected_values[field]}" for field in fields
@@ -187,7 +193,7 @@ def differing(
 
 
 def lacking(fault: Fault, paths: Sequence[str], what: str, stored_id: str | None = None) -> Refusal:
-    """The refusal of directories for what is the matter with each of them."""
+    """Return the refusal for directories that all have one fault; ``what`` describes it."""
     which = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{which} has {what}", tuple(paths), stored_id)
 
@@ -218,20 +224,22 @@ def legacy_refusal(
     *,
     allow_expansion: bool = False,
 ) -> Refusal | None:
-    """What ``LegacyCookieValidation`` would refuse the bookie's start for; None if it would start.
+    """Return the refusal of ``LegacyCookieValidation``, or None if the bookie would start.
 
-    ``expected`` is the cookie that the bookie makes of its configuration, with the cluster's instance id
-    (`auditor.model.cookie` infers it). ``stored`` are (id, cookie) of every id that could be
-    the bookie's and that the store has a cookie of, in the order in which it asks: its custom id alone, or
-    ip, host name and advertised address. ``directories`` are those of
-    `auditor.model.start_refusal.configured_paths`, in that order. ``allow_expansion`` is the server's
-    ``allowStorageExpansion``. Where directories could not be looked at, only a refusal that holds whatever
-    is in them is given.
+    If directories could not be read, the result is only a refusal that holds whatever they contain.
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l",), None, "x")
     >>> there = [BookieDirectory("/j", "journal", cookie), BookieDirectory("/l", "ledger", NoVersion(True))]
     >>> legacy_refusal(cookie, [("bk1", cookie)], there).reason
     '/l has no VERSION'
+
+    Args:
+        expected: the cookie that the bookie makes from its configuration, with the cluster's instance id
+            (`auditor.model.cookie` infers it).
+        stored: (id, cookie) for every id that could be the bookie's and has a cookie in the store. The order
+            is the server's: only the custom id, or ip, host name and advertised address.
+        directories: the directories of `configured_paths`, in that order.
+        allow_expansion: the server's ``allowStorageExpansion``.
     """
 
     def decide(looked_at: Sequence[BookieDirectory]) -> Refusal | None:
@@ -241,11 +249,12 @@ def legacy_refusal(
 
 
 def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = False) -> tuple[str, ...]:
-    """In which fields a cookie differs from the expected one so that a start is refused; the instance apart.
+    """Return the fields in which a cookie differs from the expected one so that a start is refused.
 
-    Lists are compared in order, and those of ledger and index directories as sets of which the expected one
-    may have more, if storage may be added. A cookie without index directories has its ledger directories
-    for them; where neither has any there is nothing to differ. Layouts from 3 on are all alike.
+    The instance id is not compared. Lists are compared in order. If storage may be added, ledger and index
+    directories are compared as sets, and the expected set may have more. A cookie without index directories
+    uses its ledger directories for them. If neither cookie has index directories, they do not differ. All
+    layouts from 3 on are compatible.
 
     >>> one, other = (Cookie(5, "bk1", "/j", dirs) for dirs in [("/a", "/b"), ("/b",)])
     >>> differences(one, other), differences(one, other, allow_expansion=True)
@@ -278,7 +287,7 @@ def _legacy_decision(
         if refusal := _cookie_refusal(expected, cookie, allow_expansion, None, stored_id):
             return refusal
         if isinstance(cookie, Cookie):
-            existing = [cookie]  # the server, too, keeps the last it finds
+            existing = [cookie]  # the server also keeps only the last one
     missing: list[BookieDirectory] = []
     for directory in directories:
         version = directory.version
@@ -318,7 +327,7 @@ def _new_bookie_refusal(bookie_id: str, missing: Sequence[BookieDirectory]) -> R
     if not missing:
         reason = "its directories have a VERSION, and the store has no cookie of it"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
-    # Directories that have a VERSION already are not looked into, by the server neither.
+    # Like the server, do not look into directories that already have a VERSION.
     if filled := _non_empty(missing):
         what = "no VERSION and is not empty, and the store has no cookie of the bookie"
         return lacking(Fault.NOT_EMPTY, filled, what, bookie_id)
@@ -326,7 +335,7 @@ def _new_bookie_refusal(bookie_id: str, missing: Sequence[BookieDirectory]) -> R
 
 
 def _expansion_refusal(missing: Sequence[BookieDirectory], existing: Iterable[Cookie]) -> Refusal | None:
-    # Not the journals: one that was wiped counts as added, and its bookie starts without what it kept.
+    # Journals are not checked: the server takes a wiped one for a new one, and starts without its data.
     cookie_paths = {
         as_file(path) for cookie in existing for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     }

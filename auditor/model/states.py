@@ -1,7 +1,7 @@
-"""States that rows of tables carry as plain words: what was seen of a bookie, a replica, a ledger, a finding.
+"""Words in tables of a run: states of bookies, replicas, ledgers and findings.
 
-Tables keep the words themselves; these enums are the only place that spells them. A member is its word: it
-compares equal to what a row says, and goes into Spark, Arrow and JSON as it is.
+Tables store the words themselves, and only these enums spell them. A member compares equal to its word, and
+can be passed to Spark, Arrow and JSON unchanged.
 
 >>> IndexState.CUT == "cut", f"{LedgerStatus.BROKEN}"
 (True, 'broken')
@@ -13,7 +13,7 @@ from auditor.model.stored_word import StoredWord
 
 
 class BookieRead(StoredWord):
-    """How much of a bookie's index was read: column ``read`` of the table bookies."""
+    """Completeness of the reading of a bookie's index: column ``read`` of the table bookies."""
 
     READ = "read"  # all of it: what it does not show is not there
     PARTIAL = "partial"  # what was found is there, all else is unknown
@@ -21,7 +21,7 @@ class BookieRead(StoredWord):
 
 
 class TailRead(StoredWord):
-    """How the entries are known that a bookie's journal has after its last mark."""
+    """Completeness of the reading of a bookie's journal after its last mark."""
 
     READ = "read"
     STOPPED = "stopped"  # nothing to read: the bookie went down cleanly
@@ -29,10 +29,10 @@ class TailRead(StoredWord):
 
 
 class ReplayError(StoredWord):
-    """How a server's replay of a journal ends at a record, or before the first (4.14 to 4.18 alike).
+    """End of a server's replay of a journal, at a record or before the first (the same in 4.14 to 4.18).
 
     ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, which ``skipReplayJournalInvalidRecord``
-    makes a warning. The others end the start whatever is configured.
+    makes a warning. The others end the start with any configuration.
     """
 
     INVALID_RECORD = "invalid-record"
@@ -43,7 +43,7 @@ class ReplayError(StoredWord):
 
 
 class TailState(StoredWord):
-    """What a row of the table journal_tails is."""
+    """Kind of a row of the table journal_tails."""
 
     OK = "ok"  # the entries of one ledger
     GAP = "gap"  # something of what follows the mark is not known
@@ -53,10 +53,11 @@ class TailState(StoredWord):
 
 
 class TimeBasis(StoredWord):
-    """What an index time rests on: column ``index_time_basis`` of the table bookies.
+    """Basis of an index time: column ``index_time_basis`` of the table bookies.
 
-    A journal file's id is no time, but for the first file of a journal, whose id is the bookie's clock at its
-    first start. File times and that clock are bounded by each other (`auditor.sources.bookies.mark_times`).
+    A journal file's id is not a time. The only exception is the first file of a journal, whose id is the
+    bookie's clock at its first start. File times and that clock limit each other
+    (`auditor.sources.bookies.mark_times`).
     """
 
     OPTION = "option"  # --index-time
@@ -69,7 +70,7 @@ class TimeBasis(StoredWord):
 
     @property
     def sentence(self) -> str:
-        """What the time is."""
+        """Description of the time."""
         return _TIME_BASES[self]
 
 
@@ -85,7 +86,7 @@ _TIME_BASES = {
 
 
 class IndexState(StoredWord):
-    """What a row of the table availability is, or what an index says of one replica."""
+    """Kind of a row of the table availability, or state of one replica in an index."""
 
     OK = "ok"
     CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
@@ -103,27 +104,27 @@ class IndexState(StoredWord):
 
 
 ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
-"""States of a replica that lies where the bookie does not look for it."""
+"""States of a replica in a place where the bookie does not look for it."""
 
 ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
 """States of a replica that the bookie keeps and counts as its own."""
 
 OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
-"""States of rows that are one replica."""
+"""States of rows that describe one replica."""
 
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
-"""States of rows that are a place in the index and no replica."""
+"""States of rows that describe a place in the index and no replica."""
 
 NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
-"""States of a replica of which what the index does not show is unknown."""
+"""States of a replica whose index may lack entries that the bookie has."""
 
 
 VANISHED = "it was listed, and gone when it was read"
-"""The reason of a file that is unreadable because a running bookie deletes what it has collected."""
+"""Reason of an unreadable file that a running bookie deleted after collecting its ledger."""
 
 
 class UnknownCopy(StoredWord):
-    """Why it is unknown whether a bookie has an entry: ``why`` in column ``unknown`` of the table judged."""
+    """Reason why a bookie's copy of an entry is unknown: ``why`` in column ``unknown`` of judged."""
 
     UNREAD = "unread"  # the bookie was not read completely
     UNREADABLE = "unreadable"  # its index of the ledger is damaged or cut
@@ -139,7 +140,7 @@ class UnknownCopy(StoredWord):
 
 
 class EntryLogState(StoredWord):
-    """What was read of an entry log: column ``state`` of the table entry_logs."""
+    """Result of reading an entry log: column ``state`` of the table entry_logs."""
 
     OK = "ok"
     NO_MAP = "no-map"  # still written to, or not closed properly
@@ -151,11 +152,11 @@ class EntryLogState(StoredWord):
 
 
 LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
-"""States of an entry log, or of a directory of them, of which what was not found may be there."""
+"""States of an entry log, or of a directory of them, that may have entries which were not found."""
 
 
 class CollectorScan(StoredWord):
-    """What a collector's scan makes of a damaged entry log: column ``collector_scan`` of entry_logs."""
+    """Result of a collector's scan of a damaged entry log: column ``collector_scan`` of entry_logs."""
 
     COUNTS = "counts"  # it counts records, and does not see others
     MAY_FAIL = "may-fail"  # the same, unless it fails for want of memory
@@ -163,7 +164,7 @@ class CollectorScan(StoredWord):
 
 
 class CacheState(StoredWord):
-    """What a collector's metadata cache has of an entry log: column ``cache`` of the table entry_logs."""
+    """State of a collector's metadata cache for an entry log: column ``cache`` of the table entry_logs."""
 
     OK = "ok"  # the log's own bytes, but for ledgers that the collector has dropped
     WRONG = "wrong"  # it contradicts the log
@@ -171,7 +172,7 @@ class CacheState(StoredWord):
 
 
 class LogFileKind(StoredWord):
-    """What a file in a ledger directory is: column ``kind`` of the tables entry_logs and space."""
+    """Kind of a file in a ledger directory: column ``kind`` of the tables entry_logs and space."""
 
     LOG = "log"
     COMPACTING = "compacting"  # a new log that compaction did not finish
@@ -179,14 +180,14 @@ class LogFileKind(StoredWord):
 
 
 class GoneState(StoredWord):
-    """How sure it is that entries are in no entry log: column ``state`` of the table gone_entries."""
+    """Certainty that entries are in no entry log: column ``state`` of the table gone_entries."""
 
     AGREED = "agreed"  # index and list of logs say so in two readings
     ONCE = "once"  # in one: gone if the bookie was stopped
 
 
 class Probe(StoredWord):
-    """What lies where an index has an entry: column ``probe`` of the tables locations and misplaced."""
+    """Content at the place that an index gives for an entry: column ``probe`` of locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log
@@ -198,7 +199,7 @@ class Probe(StoredWord):
 
 
 class DigestState(StoredWord):
-    """Whether an entry is what its digest says: column ``state`` of the table digests."""
+    """Result of comparing an entry with its digest: column ``state`` of the table digests."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -206,7 +207,7 @@ class DigestState(StoredWord):
 
 
 class NotChecked(StoredWord):
-    """Why it is not known: column ``reason`` of the table digests."""
+    """Reason why a digest was not checked: column ``reason`` of the table digests."""
 
     BUDGET = "budget"  # the bytes that one bookie may have read were used up
     LOG = "log"  # its log could not be read
@@ -219,7 +220,7 @@ class NotChecked(StoredWord):
 
 
 class SpaceClass(StoredWord):
-    """Whose bytes of an entry log are: column ``class`` of the table space."""
+    """Class of the bytes of an entry log: column ``class`` of the table space."""
 
     LIVE = "live"
     OVER_REPLICATED = "over-replicated"  # no ensemble of the ledger names the bookie
@@ -234,18 +235,18 @@ class SpaceClass(StoredWord):
 
 
 NOT_RECLAIMABLE = (SpaceClass.NOT_INDEXED, SpaceClass.OWNER_NAMED)
-"""Classes of bytes that may be the last of an entry: a log with some of them frees nothing."""
+"""Classes of bytes that may be the last copy of an entry; a log with such bytes frees nothing."""
 
 
 class GcPass(StoredWord):
-    """The part of a garbage collection that meets a ledger: column ``pass`` of the table gc_foresight."""
+    """Part of a garbage collection that handles a ledger: column ``pass`` of the table gc_foresight."""
 
     LISTING = "listing"  # what the store does not list
     OVER_REPLICATED = "over-replicated"  # what no ensemble gives to the bookie; once a day
 
 
 class GcAction(StoredWord):
-    """What it does with a ledger, or with an entry log: column ``action`` of gc_foresight, log_foresight."""
+    """Action of a collector on a ledger or entry log: column ``action`` of gc_foresight and log_foresight."""
 
     DELETE = "delete"
     KEEP = "keep"
@@ -255,7 +256,7 @@ class GcAction(StoredWord):
 
 
 class FullDisk(StoredWord):
-    """What a full disk does to a bookie's compaction: column ``full_disk`` of the table log_foresight."""
+    """Effect of a full disk on a bookie's compaction: column ``full_disk`` of the table log_foresight."""
 
     FULL = "full"  # none runs
     ALMOST_FULL = "almost-full"  # minor compaction runs, major does not
@@ -263,7 +264,7 @@ class FullDisk(StoredWord):
 
 
 class GcCause(StoredWord):
-    """Why the server does it: column ``cause`` of the table gc_foresight."""
+    """Reason for the server's action: column ``cause`` of the table gc_foresight."""
 
     NOT_LISTED = "not-listed"
     OUT_OF_ORDER = "listed-out-of-order"  # a higher id was listed before
@@ -280,7 +281,7 @@ class GcCause(StoredWord):
 
 
 class GcVerdict(StoredWord):
-    """Whether that is right: column ``verdict`` of the table gc_foresight."""
+    """Correctness of the server's action: column ``verdict`` of the table gc_foresight."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -288,7 +289,7 @@ class GcVerdict(StoredWord):
 
 
 class GcReason(StoredWord):
-    """Why it is right, wrong or unknown, besides the doubts of an orphan: column ``reason``."""
+    """Reason for a verdict of `GcVerdict`, apart from the doubts of an orphan: column ``reason``."""
 
     NO_METADATA = "no-metadata"
     COPIES_ELSEWHERE = "copies-elsewhere"
@@ -307,7 +308,7 @@ class GcReason(StoredWord):
 
 
 class LedgerStatus(StoredWord):
-    """What a row of the table ledgers is."""
+    """Kind of a row of the table ledgers."""
 
     OK = "ok"
     BROKEN = "broken"  # it parses, and breaks a rule
@@ -317,14 +318,14 @@ class LedgerStatus(StoredWord):
 
 
 DECODED = (LedgerStatus.OK, LedgerStatus.BROKEN)
-"""Ledgers whose metadata says something."""
+"""States of ledgers with decoded metadata."""
 
 LISTED = (*DECODED, LedgerStatus.UNREADABLE)
-"""Ledgers that exist, whatever their metadata says."""
+"""States of ledgers that exist, whatever their metadata contains."""
 
 
 class MarkRow(StoredWord):
-    """What a row of the table marks is: its column ``kind``."""
+    """Kind of a row of the table marks: its column ``kind``."""
 
     MARK = "mark"
     LOCK = "lock"
@@ -333,7 +334,7 @@ class MarkRow(StoredWord):
 
 
 class LedgerClass(StoredWord):
-    """How many copies the worst entry of a ledger has: columns ``class`` of the table verdicts."""
+    """Class of a ledger by the copies of its worst entry: columns ``class`` of the table verdicts."""
 
     HEALTHY = "healthy"
     BELOW_WRITE_QUORUM = "below-write-quorum"
@@ -344,7 +345,7 @@ class LedgerClass(StoredWord):
 
 
 class Reach(StoredWord):
-    """What the registered bookies can serve of a ledger: column ``reach`` of the table reachability."""
+    """What registered bookies can serve of a ledger: column ``reach`` of the table reachability."""
 
     UNAVAILABLE = "unavailable"
     UNRECOVERABLE = "unrecoverable"
@@ -352,7 +353,7 @@ class Reach(StoredWord):
 
 
 class Verdict(StoredWord):
-    """What a run says of the cluster."""
+    """Verdict of a run on the cluster."""
 
     HEALTHY = "healthy"
     NOT_HEALTHY = "not-healthy"
@@ -360,7 +361,7 @@ class Verdict(StoredWord):
 
 
 class Change(StoredWord):
-    """How a finding stands against the run before: column ``change`` of the table changes."""
+    """Change of a finding since the run before: column ``change`` of the table changes."""
 
     NEW = "new"
     WORSE = "worse"  # or confirmed by now
@@ -371,16 +372,17 @@ class Change(StoredWord):
 
 
 FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
-"""Changes of what this run found; fixed and unseen are rows of what only an earlier one did."""
+"""Changes of findings of this run; fixed and unseen are rows of findings of an earlier run only."""
 
 GONE = (Change.FIXED, Change.UNSEEN)
-"""Changes of what this run did not find."""
+"""Changes of findings that only an earlier run has."""
 
 
 class WitnessAnswer(StoredWord):
-    """What a bookie says when it is asked for one entry (`auditor.audit.comparison`).
+    """Answer of a bookie to a read of one entry (`auditor.audit.comparison`).
 
-    refused: it takes no reads from this client, of whatever entry; unknown: it says nothing of this entry.
+    refused: the bookie takes no reads from this client at all. unknown: the answer tells nothing about this
+    entry.
     """
 
     SERVED = "served"
@@ -391,4 +393,4 @@ class WitnessAnswer(StoredWord):
 
 
 TAKES_WRITES = ("writable", "both")
-"""How a bookie that takes writes is registered; clients go by the writable registration of two."""
+"""Registrations of a bookie that takes writes; clients use the writable one of two."""

@@ -1,4 +1,4 @@
-"""Words that tables of a run keep, as enumerations that refuse a word which they do not have."""
+"""Base of enumerations whose words are stored in tables of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One bookie, ledger, topic or run as an audit saw it: what ``bkaudit explain`` tells, before it is words."""
+"""One bookie, ledger, topic or run as an audit saw it: the data of ``bkaudit explain`` before formatting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auditor.model.states import WitnessAnswer
 
 @dataclass(frozen=True, slots=True)
 class CookieView:
-    """The cookie that the metadata store keeps under the bookie's id; ``damage`` where it is unreadable."""
+    """Cookie of the bookie's id in the metadata store; ``damage`` is why it is unreadable, or None."""
 
     layout: int | None = None
     bookie_host: str | None = None
@@ -31,7 +31,7 @@ class CookieView:
 class RegistrationView:
     """A registration: writable or readonly, and its endpoints as (name, host, port, protocol).
 
-    ``ephemeral`` is None where the store does not say whether it ends with a session.
+    ``ephemeral`` is None if the store does not say whether the registration ends with a session.
     """
 
     mode: str
@@ -42,7 +42,10 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id that is ``same`` bookie, or only looks like it; ``edges`` are (rule, evidence, against)."""
+    """Another id of the bookie; ``edges`` are the evidence as (rule, evidence, against).
+
+    ``same`` is True if it is the same bookie, False if it only looks like it.
+    """
 
     bookie_id: str
     same: bool
@@ -52,7 +55,7 @@ class AliasView:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id, and how much of a directory it explains: ledgers that name it, and match entry for entry."""
+    """An id that may own a directory: numbers of ledgers that name it, and that match entry for entry."""
 
     bookie_id: str
     named: int
@@ -61,7 +64,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or in its place; ``contents`` are of ``ledgers`` ledgers, the best first."""
+    """A directory of the bookie, or one found in its place.
+
+    ``contents`` are the ids that explain ``ledgers`` ledgers of the directory, the best first.
+    """
 
     path: str
     role: str
@@ -78,10 +84,10 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal directory: the mark it was read from, and why not all of what follows it was read.
+    """A journal directory: the mark from which it was read, and why not all records after it were read.
 
-    ``files`` are those from the mark on, ``files_below`` those before it, which prove nothing. ``path`` is
-    None where no directory could be named, and the file at fault where one is damaged.
+    ``files`` counts the files from the mark on. ``files_below`` counts those before it, which prove nothing.
+    ``path`` is the damaged file, if there is one, and None if no directory could be named.
     """
 
     path: str | None
@@ -95,10 +101,10 @@ class JournalView:
 
 @dataclass(frozen=True, slots=True)
 class ProblemView:
-    """The findings of one check that name the bookie: ``count`` of them, and the first few sentences.
+    """Findings of one check that name the bookie: their number, and the first few sentences.
 
-    ``standings`` are those of ``messages``, where the run kept any; ``first`` is the first of them that is
-    about a ledger: commands are for that one.
+    ``standings`` are those of ``messages``, if the run kept any. ``first`` is the first finding among them
+    that is about a ledger, for example commands.
     """
 
     id: str
@@ -112,9 +118,11 @@ class ProblemView:
 
 @dataclass(frozen=True, slots=True)
 class BookieView:
-    """A bookie of one run. Numbers of ledgers: ``ledgers`` name it, on ``depending`` of them it has entries
-    or the open end, of ``replicas`` it should hold judged entries; ``held`` are on its disks, ``orphans`` of
-    those not in the metadata. ``held`` is None where nothing of its index was read.
+    """A bookie of one run.
+
+    These are numbers of ledgers: ``ledgers`` name it. ``depending`` have entries or their open end on it. Of
+    ``replicas`` it should hold judged entries. ``held`` are on its disks, and ``orphans`` of those are not in
+    the metadata. ``held`` is None if nothing of its index was read.
     """
 
     bookie_id: str
@@ -142,11 +150,11 @@ class BookieView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """What one bookie should have of the ledger, and has.
+    """Entries of the ledger that one bookie should have, and those that it has.
 
     ``expected`` and ``held`` are BP-34 groups of 24 bytes each (`auditor.codecs.availability.groups`).
-    ``known`` is False where an entry that is not in ``held`` may be there all the same; ``state`` says why,
-    or how it was found: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
+    ``known`` is False if an entry outside ``held`` may exist all the same. ``state`` is the reason, or the
+    state of the index: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
     """
 
     bookie_id: str
@@ -160,9 +168,9 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One answer that a bookie gave for ``count`` entries when it was asked for them by plain reads.
+    """One answer that a bookie gave to plain reads of ``count`` entries.
 
-    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` is why the answer is unknown.
+    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` is why the answer is unknown, or None.
     """
 
     bookie_id: str
@@ -176,9 +184,9 @@ class AnswerView:
 class LogEntriesView:
     """Entries of a ledger in one entry log of a bookie whose index lacks them.
 
-    ``entries`` are BP-34 groups of 24 bytes each, ``count`` of them; both are None where the log was not read
-    for them, and ``reason`` says why. ``lost_count`` are those that no index has any more. ``size`` is in
-    bytes: of these entries, or of the whole ledger in the log where they are not known.
+    ``entries`` are BP-34 groups of 24 bytes each, ``count`` is their number. Both are None if the log was not
+    read for them, and ``reason`` says why. ``lost_count`` counts entries that are in no index any more.
+    ``size`` is the bytes of these entries, or of the whole ledger in the log if the entries are not known.
     """
 
     bookie_id: str
@@ -193,18 +201,18 @@ class LogEntriesView:
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """A ledger of one run. ``status`` is that of the table ledgers, or gone where only bookies know it.
+    """A ledger of one run; ``status`` is that of the table ledgers, or gone if only bookies know the ledger.
 
-    ``state`` and all numbers are None where the metadata could not be read. ``judged_class`` and
-    ``potential_class`` are those of the table verdicts. ``attached`` is the metadata's custom part, whatever
-    the application put there: key and value, one that is not text in hexadecimal. ``answers`` are what
-    bookies said when they were asked for entries; none where nobody was. ``queue`` says whether it waits for
+    ``state`` and all numbers are None if the metadata could not be read. ``judged_class`` and
+    ``potential_class`` are those of the table verdicts. ``attached`` is the custom metadata of the
+    application as key and value; a value that is not text is in hexadecimal. ``answers`` are the answers of
+    bookies to reads of entries, empty if none was asked. ``queue`` says whether the ledger waits for
     replication, since when, and who holds it. ``in_logs`` are entry logs with entries that the index of their
-    bookie lacks; none in a run without ``--entry-logs``.
+    bookie lacks, empty in a run without ``--entry-logs``.
 
-    ``down`` are members with entries, or with the open end, that are surely not registered. ``reach`` is that
-    of the table reachability, and ``unreached`` how many entries it is about; None and 0 if it has no row.
-    ``availability_unknown``: the run does not know which bookies were registered.
+    ``down`` are members with entries, or with the open end, that are certainly not registered. ``reach`` is
+    that of the table reachability, and ``unreached`` its number of entries; None and 0 if it has no row.
+    ``availability_unknown`` is True if the run does not know which bookies were registered.
     """
 
     ledger_id: int
@@ -239,14 +247,14 @@ class LedgerView:
 
 
 class Backlog(StrEnum):
-    """Where a ledger lies before the positions up to which subscriptions have acknowledged all."""
+    """Position of a ledger relative to the positions up to which subscriptions acknowledged everything."""
 
     READ = "passed by all"
-    """Every subscription is past it: what is lost there is lost to nobody."""
+    """Every subscription is past the ledger, so that no subscription needs it."""
     NEEDED = "in a backlog"
-    """Some subscription has yet to read it, or some of it."""
+    """Some subscription has yet to read the ledger, or a part of it."""
     NOBODY = "no subscription"
-    """None has a position; a reader without one may begin anywhere."""
+    """No subscription has a position; a reader without one may begin anywhere."""
     UNKNOWN = "not known"
     """A position is only in a cursor's own ledger, or could not be read."""
 
@@ -255,8 +263,8 @@ class Backlog(StrEnum):
 class TopicLedger:
     """One ledger of a topic's list; ``standing`` and ``fault`` are those of the table ownership.
 
-    ``klass`` is its replication class (verdicts), None where it is not listed. Times and sizes are None where
-    nothing says them. ``reach`` is that of the table reachability; None if it has no row.
+    ``klass`` is its replication class (verdicts), None if it is not listed. Times and sizes are None if they
+    are not known. ``reach`` is that of the table reachability; None if it has no row.
     """
 
     ledger_id: int
@@ -274,10 +282,11 @@ class TopicLedger:
 
 @dataclass(frozen=True, slots=True)
 class TopicCursor:
-    """One subscription: ``position`` is (ledger, entry) up to which all is acknowledged, by its znode.
+    """One subscription.
 
-    ``ledger_id`` is the cursor's own ledger, which has newer positions than the znode; None where it has
-    none. ``unread`` is why its value could not be read.
+    ``position`` is the (ledger, entry) up to which all is acknowledged by the znode, or None. ``ledger_id``
+    is the cursor's own ledger, which has newer positions; None if there is none. ``unread`` is why its value
+    could not be read, or None.
     """
 
     name: str
@@ -289,7 +298,7 @@ class TopicCursor:
 
 @dataclass(frozen=True, slots=True)
 class OtherReference:
-    """A ledger that a topic needs besides its messages and cursors: schema, bucket, compacted."""
+    """A ledger that a topic needs for its schema, a bucket or compaction, not for messages or cursors."""
 
     kind: str
     ledger_id: int | None
@@ -300,7 +309,7 @@ class OtherReference:
 
 @dataclass(frozen=True, slots=True)
 class TopicView:
-    """All that a run knows of one topic.
+    """A topic of one run.
 
     ``unread`` is why its list could not be read, ``unlisted`` why its subscriptions could not be listed.
     """
@@ -315,10 +324,10 @@ class TopicView:
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
-    """Where a ledger lies before the positions of all cursors.
+    """Return where a ledger lies relative to the positions of all cursors.
 
-    A position in the znode is a lower bound: a cursor never goes back by itself. So what it has passed there
-    is passed; what it has not may be passed in its own ledger.
+    A position in the znode is a lower bound, because a cursor never goes back by itself. A ledger before it
+    is passed. A ledger after it may be passed by the newer position in the cursor's own ledger.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> backlog_of(8, [done]), backlog_of(9, [done]), backlog_of(8, [])
@@ -335,7 +344,7 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
 
 @dataclass(frozen=True, slots=True)
 class UnreadBookie:
-    """A bookie that was not read to the end; ``replicas`` of ledgers should hold judged entries there."""
+    """A bookie that was not read completely; it should hold judged entries of ``replicas`` ledgers."""
 
     bookie_id: str
     read: str  # partial or unread
@@ -345,12 +354,13 @@ class UnreadBookie:
 
 @dataclass(frozen=True)
 class RunView:
-    """``unread`` are bookies that were not read completely, a bounded number of them, the most needed first.
+    """Data of a run for ``bkaudit explain run``.
 
-    ``directories`` of bookies were found, 0 where bookies were only asked. ``fail_on`` and
-    ``fail_on_suspect`` are the options that the exit code came from; None where the run does not say.
-    ``standings`` are those of the report's findings, by fingerprint; ``storages`` says how the index of each
-    bookie is kept, where that is known. ``sources`` are those of the table sources.
+    ``unread`` are bookies that were not read completely, a bounded number, the most needed first.
+    ``directories`` is the number of bookies' directories that were found; 0 if bookies were only asked.
+    ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run does not have
+    them. ``standings`` are those of the report's findings, by fingerprint. ``storages`` is the index storage
+    of each bookie, if it is known. ``sources`` are those of the table sources.
     """
 
     path: str

@@ -1,1 +1,1 @@
-"""A plan of repair from a finished run, without Spark: made, written as TOML, read again, asked again."""
+"""Repair plans from a finished run: made, written as TOML, read and checked, without Spark."""

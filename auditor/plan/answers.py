@@ -1,6 +1,6 @@
-"""A plan asked again, of a newer run or a store: per step still true, done, no longer true or not known.
+"""Check of a plan against a newer run or a store: each step is still true, done, changed or unknown.
 
-Conditions are answered first; None is what neither run nor store knows. Nothing is ever applied.
+Conditions are answered first. None stands for facts that neither run nor store has. Nothing is applied.
 """
 
 from collections import Counter
@@ -48,9 +48,9 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 
 @dataclass(frozen=True)
 class LedgerAnswers:
-    """Ledgers that were asked for: the rows that are there, and those that may be there unseen.
+    """Facts about the requested ledgers: rows that exist, and ids that may exist unseen.
 
-    ``marked``, ``locked`` and ``unowned`` are None where it is not known of any.
+    ``marked``, ``locked`` and ``unowned`` are None if they are unknown for all.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -62,13 +62,13 @@ class LedgerAnswers:
 
 @dataclass(frozen=True)
 class Answers:
-    """A cluster now: ``asked`` says of whom, ``time`` when.
+    """The state of a cluster now. ``asked`` is its source, ``time`` its time in ms.
 
-    ``bookies_listed``: who is in neither mapping has neither; ``unclear`` are bookies of which that is not
-    known. ``named`` and ``findings`` are None of a store: it does not say them. Of ``read`` bookies a finding
-    that is not there is gone, unless its check saw nothing (``blind``). ``run`` is the run that was asked,
-    whose gate permits each step or not; None of a store. ``joint_holders`` are, of bookies that would stop,
-    those that alone serve an entry together; None of a store.
+    If ``bookies_listed``, a bookie missing from both mappings has neither registration nor cookie.
+    ``unclear`` are bookies where that is unknown. ``named`` and ``findings`` are None for a store, which
+    lacks them. A missing finding about one of the ``read`` bookies is gone, unless its check is ``blind``.
+    ``run`` is the newer run, whose gate permits steps. It is None for a store, as is ``joint_holders``: the
+    sets of stopping bookies that alone serve an entry together.
     """
 
     asked: str
@@ -90,7 +90,7 @@ class Answers:
 
 
 def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
-    """Ask a run that is newer than ``since``, in ms.
+    """Read the state from a run that is newer than ``since``, in ms.
 
     Raises:
         RunUsageError: it is older.
@@ -127,7 +127,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
 
 
 def _fingerprints(run: RunReader) -> frozenset[str]:
-    """The fingerprints of what steps about bookies may ask for."""
+    """Return the fingerprints that steps about bookies may refer to."""
     names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGED])
     batches = run.batches("findings", ["fingerprint"], names)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
@@ -159,7 +159,7 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
 def _recovery(
     facts: Collection[Mapping[str, str | None]], is_known: bool | None
 ) -> tuple[str | None, str | None]:
-    """Whether replication is on, and an auditor elected; None where the store does not say it."""
+    """Return whether replication is on, and whether an auditor is elected. None if the store lacks it."""
     if not is_known:
         return None, None
     names = {row["fact"] for row in facts}
@@ -167,10 +167,10 @@ def _recovery(
 
 
 def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> Answers:
-    """Ask a metadata store, running or saved; only these ledgers and what bookies keep there is read.
+    """Read the state from a metadata store, running or saved: these ledgers and the bookies' records only.
 
     Raises:
-        UsageError: a URI that is invalid.
+        UsageError: the URI is invalid.
         StoreError: the store cannot be read.
     """
     check_reachable(uri, options)
@@ -235,21 +235,21 @@ _SAY_IT = {
     Fact.FINDING: "an audit with the bookie's directories",
     Fact.UNOWNED: "an audit whose stores of owners are proved complete",
 }
-"""What a store does not say, and which audit does."""
+"""Facts that a store lacks, and the audit that has them."""
 
 
 def ledgers_in(plan: RepairPlan) -> frozenset[int]:
-    """All ledgers that its conditions are about."""
+    """Return all ledgers in the plan's conditions."""
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
 def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> PlanCheck:
-    """Ask every condition of a plan of a cluster as it is now.
+    """Check every condition of a plan against the current cluster.
 
     Args:
         plan: The plan.
-        now: The cluster.
-        clock: The current time, ms; None: the time of what the cluster was asked.
+        now: The state of the cluster.
+        clock: The current time, ms. None means the time of ``now``.
 
     Raises:
         UsageError: it is another cluster.
@@ -300,7 +300,7 @@ def _open_state(
     permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
-    """The state of a step that is not done, and why it is not still true."""
+    """Return the state of a step that is not done, and why it is not still true."""
     answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
     broken = [f"not so: {condition_text(key)}" for key, answer in answers.items() if answer is False]
     unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
@@ -339,7 +339,7 @@ def _ledger_state(
 
 
 def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
-    """Whether a condition of no ledger holds; None: nobody knows. ``bookie`` is whom a finding is about."""
+    """Return whether a condition without a ledger holds, or None. ``bookie`` is the subject of a finding."""
     subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
         values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies
@@ -356,7 +356,7 @@ def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> 
 
 
 def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
-    """Whether a finding is there, or gone: what was not looked at is neither."""
+    """Return whether a finding is there or gone as expected. None if nothing looked for it."""
     id, fingerprint, *about = subject.split(" ", 2)
     bookie = about[0] if about else bookie
     if cluster.findings is None:
@@ -367,7 +367,7 @@ def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | Non
 
 
 def holds_of(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> bool | None:
-    """Whether a condition holds of one ledger; None: nobody knows. One that is deleted names nobody."""
+    """Return whether a condition holds for one ledger, or None. A deleted ledger names no bookie."""
     id, answers, expected = int(ledger.ledger_id), cluster.ledgers, condition.value == "yes"
     row = answers.rows.get(id)
     if row is None and id in answers.unsure:

@@ -31,12 +31,13 @@ Steps = Iterator[PlanStep | RefusedStep]
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
 _DOES_NOT_START = {"cookie-missing", "start-refused"}
-"""Holds on a bookie that would not start again."""
+"""Reasons of holds on a bookie that would not start again."""
 _STOPPED = "none of its copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
-    """Bookies whose next collection deletes what is needed; a stop that takes copies away is refused.
+    """Yield stops of bookies whose next collection deletes needed data. A stop that takes copies away is
+    refused.
 
     `auditor.plan.replication_steps` then copies first the ledgers that depend on such a bookie.
     """
@@ -71,7 +72,7 @@ def stop_bookies(situation: Situation) -> Steps:
 def _copy_first(
     situation: Situation, bookie: str, refused: RefusedStep, groups: FindingGroups, has_target: bool
 ) -> RefusedStep:
-    """The refusal of a stop, with the order to keep where copies, or foreign disks, are the only reason."""
+    """Return the refused stop, with the required order if only copies or foreign disks prevent it."""
     if (
         refused.holds
         and {*refused.holds} <= _DOES_NOT_START
@@ -125,7 +126,7 @@ def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, group
 
 
 def make_cookies(situation: Situation) -> Steps:
-    """Registered bookies that the store has no cookie of."""
+    """Yield new cookies for registered bookies without a cookie in the store."""
     for bookie, groups in situation.by_bookie("cookie-missing").items():
         about = f"make the cookie of {bookie} again: without it it cannot restart"
         row = situation.bookies[bookie]
@@ -190,7 +191,7 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """The directories that are the bookie's, or lie in its place."""
+    """Return the directories that belong to the bookie, or are in its place."""
     is_its = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = situation.run.table(
         "directories", ["owner", "instance_id", *_LISTS], is_its
@@ -199,7 +200,9 @@ def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] 
 
 
 def retire_bookies(situation: Situation) -> Steps:
-    """Cookies of bookies that are gone: deleted where nothing names them, refused where ledgers do."""
+    """Yield deletions of unused cookies of bookies that are gone. Cookies of bookies in ledgers are
+    refused.
+    """
     for bookie, groups in situation.by_bookie("cookie-unused").items():
         about, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
         copies = _last_copies(situation, bookie)
@@ -246,7 +249,7 @@ def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups
 
 
 def _last_copies(situation: Situation, bookie: str) -> str:
-    """Why its disks may have copies that are nowhere else; empty: they have none."""
+    """Return why the bookie's disks may have last copies. Empty if they have none."""
     counts = situation.run.report.counts
     if situation.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
@@ -262,13 +265,13 @@ def _last_copies(situation: Situation, bookie: str) -> str:
 
 
 def refuse_unsure(kind: ActionKind, about: str, way: str, groups: FindingGroups) -> RefusedStep:
-    """Refuse what is asked for by suspicion alone."""
+    """Return the refusal of a step that rests on a suspected finding alone."""
     why = "what asks for it is suspected only, not confirmed"
     return refuse(kind, RefusalReason.UNSURE, about, why, way, groups.named())
 
 
 def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:
-    """Refuse what would end a bookie that serves more than its disk has."""
+    """Return the refusal of a stop of a bookie that serves more than its disk has."""
     why = "it serves entries that its disk lacks (index-incomplete): they are gone when it stops"
     way = "have these ledgers copied while it still runs: bkaudit explain check index-incomplete"
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
@@ -282,9 +285,9 @@ def refuse_last_of_set(
     bookies: Sequence[str],
     holders: Sequence[str],
 ) -> RefusedStep:
-    """Refuse a stop of some bookies after which nobody serves an entry.
+    """Return the refusal of a stop of bookies after which an entry is not served.
 
-    Other steps stop the rest of ``holders``. A restart is the way out only where a start is permitted.
+    Other steps stop the rest of ``holders``. A restart is suggested only if a start is permitted.
     """
     starts = permit(now.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way = (

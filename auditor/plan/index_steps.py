@@ -29,7 +29,7 @@ _BOTH_DATABASES = "ledgers and locations"
 
 
 def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
-    """Return the bookies whose entry logs have entries that no index has; none of a finding that is not sure.
+    """Return the bookies whose entry logs have entries that no index has. Empty for unconfirmed findings.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -44,7 +44,7 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
-    """Add ledgers with lost entries whose bytes are in entry logs, by bookie and by what its index lacks."""
+    """Add ledgers whose lost entries are in entry logs, by bookie and the index that lacks them."""
     in_databases: dict[tuple[int, str], dict[str, Any]] = {}
     for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):
@@ -67,7 +67,7 @@ def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str
 
 
 def _with_several_damaged(situation: Situation) -> set[str]:
-    """Bookies of which both kinds of database are damaged: a finding names the first one only."""
+    """Return bookies with both kinds of database damaged. A finding names only the first one."""
     if next(iter(situation.asking("index-unreadable")), None) is None:
         return set()
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
@@ -79,7 +79,7 @@ def _with_several_damaged(situation: Situation) -> set[str]:
 
 
 def rebuild_indexes(situation: Situation) -> Steps:
-    """Bookies whose index is damaged or lacks entries of their logs, by storage and by what is wrong."""
+    """Yield index rebuilds for bookies whose index is damaged or lacks entries of their logs."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
     _add_recoverable(situation, groups_by_bookie)

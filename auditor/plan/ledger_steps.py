@@ -1,4 +1,6 @@
-"""Steps about metadata of ledgers: put back what an owner still names, delete what nobody owns."""
+"""Steps about metadata of ledgers: restore it if an owner names the ledger, delete ledgers without
+an owner.
+"""
 
 import json
 from collections import defaultdict
@@ -25,7 +27,7 @@ _FILE = "{}.metadata"
 
 
 def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
-    """What fills a command's ID and FILE in; of several ledgers ID stays, for each in turn.
+    """Return the values for a command's ID and FILE. With several ledgers ID stays, for each in turn.
 
     >>> ledger_blanks(["42"]), ledger_blanks(["42", "43"])
     ({'ID': '42', 'FILE': '42.metadata'}, {'FILE': 'ID.metadata'})
@@ -36,7 +38,7 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Ledgers that an owner names, the store lacks, and a bookie still has."""
+    """Yield restores of ledgers that an owner names, the store lacks, and a bookie still has."""
     named_ledgers: dict[int, dict[str, object]] = {}
     for row in situation.asking("owner-dangling"):
         if row["severity"] == Severity.ERROR:
@@ -69,7 +71,9 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
 def _refusals(
     kind: ActionKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
-    """A refusal of each case that has findings: these, the reason, why, and the way out."""
+    """Yield a refusal for each case with findings. A case has findings, reason, explanation and what
+    to do.
+    """
     for groups, reason, why, way in cases:
         if groups:
             subject = about.format(plural(groups.count, "ledger"))
@@ -107,9 +111,9 @@ def _restore(
 
 
 def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Delete ledgers whose owner is gone, if every owner was read and two runs a rollover apart saw it.
+    """Yield deletions of ledgers without an owner, seen in two runs a rollover apart with every owner read.
 
-    Runs of earlier releases do not say whether every owner was read: their ledgers are refused.
+    Runs of earlier releases do not say whether every owner was read. Their ledgers are refused.
     """
     sure, unsure, unproved, written = FindingGroups(), FindingGroups(), FindingGroups(), FindingGroups()
     for row in situation.asking("ledger-unowned"):

@@ -1,6 +1,6 @@
-"""What steps are put together from: the gate's permission, refusals, and ledgers of the run.
+"""Parts of steps: the gate's permission, refusals, and ledgers of the run.
 
-Of a ledger a step needs its version, state and bytes, and which bookies its segments name.
+A step needs a ledger's version, state and bytes, and the bookies in its segments.
 """
 
 import shlex
@@ -34,11 +34,11 @@ from auditor.simulate.windows import Longs
 
 HOUR_MS = 3_600_000
 REFUSED_NAMED = 5
-"""So many ledgers of a refusal are named."""
+"""Largest number of named ledgers of a refusal."""
 
 
 def takes_bookie(bookie: str) -> bool:
-    """Whether the shell's commands for cookies take an id: a host:port that can be shown.
+    """Return whether the shell's cookie commands accept an id: a printable host:port.
 
     >>> takes_bookie("bk-1:3181"), takes_bookie("bookie-a")
     (True, False)
@@ -47,7 +47,7 @@ def takes_bookie(bookie: str) -> bool:
 
 
 def file_name(bookie: str, ending: str) -> str:
-    """A file for something of a bookie, quoted for a shell.
+    """Return a file name for a bookie, quoted for a shell.
 
     >>> file_name("bk-1:3181", "cookie")
     'bk-1_3181.cookie'
@@ -75,26 +75,26 @@ def make_step(
     bytes: int | None = None,
     needs: Sequence[str] = (),
 ) -> PlanStep:
-    """Return a step that has no number yet: the only way to make one.
+    """Return a step without a number yet. All steps are made here.
 
     Args:
-        allowed: The gate's permission, for the step's kind, its bookie and each of its ledgers.
-        about: What the step does, in a few words.
-        findings: What asks for it.
-        commands: What is typed, in order.
+        allowed: The gate's permission for the step's kind, its bookie and each of its ledgers.
+        about: The action of the step, in a few words.
+        findings: The findings that require it.
+        commands: The commands to type, in order.
         urgency: That of the most urgent finding.
-        effect: What is so afterwards.
-        risk: What the step may do besides.
-        undo: How it is taken back.
+        effect: The state afterwards.
+        risk: Side effects of the step.
+        undo: How to take it back.
         expires: The last moment to do it, ms.
-        requires: What must be so before.
-        done_when: What is so once it is done.
-        bookie_id: The bookie that it is about, None if it is about several or none.
+        requires: Conditions before the step.
+        done_when: Conditions once it is done.
+        bookie_id: The bookie that it is about. None if it is about several or none.
         ledgers: The first of its ledgers.
-        ledger_count: How many ledgers there are in all, None if ``ledgers`` are all of them.
-        fewest_copies: Known copies of the entry that has the fewest, None if that is not known.
-        bytes: The most that is copied or freed, None if nobody knows.
-        needs: What only people can see to.
+        ledger_count: Total number of ledgers. None if ``ledgers`` are all of them.
+        fewest_copies: Smallest number of known copies of an entry. None if unknown.
+        bytes: Upper bound of the bytes copied or freed. None if unknown.
+        needs: Preconditions that only people can check.
 
     Raises:
         ValueError: the permission does not cover the step.
@@ -111,7 +111,7 @@ def make_step(
 def permit_or_refuse(
     run: HeldRun, kind: ActionKind, about: str, findings: Sequence[PlanFinding], *objects: ActionObject
 ) -> Allowed | RefusedStep:
-    """Ask the gate for a step on some objects: its permission, or the refusal that stands in the plan."""
+    """Ask the gate for a step on some objects. Return its permission, or the refusal for the plan."""
     answer = permit(run, kind, objects)
     return answer if isinstance(answer, Allowed) else refuse_held([answer], about, findings)
 
@@ -124,18 +124,18 @@ def permit_each_ledger(
     bookies: Sequence[str],
     ledgers: Sequence[int],
 ) -> tuple[Allowed | None, list[RefusedStep]]:
-    """Ask the gate for a step on many ledgers: held ones are split off, one refusal for each kind of hold.
+    """Ask the gate for a step on many ledgers. Held ones get one refusal for each kind of hold.
 
     Args:
         run: The run that the plan rests on.
-        kind: What is done.
-        about: What is done, with ``{}`` in the place of the number of ledgers.
-        findings: What asks for it.
-        bookies: The bookies that all of it is about.
+        kind: The kind of action.
+        about: The action in words, with ``{}`` in the place of the number of ledgers.
+        findings: The findings that require it.
+        bookies: The bookies that the action is about.
         ledgers: The ledgers.
 
     Returns:
-        The permission for the bookies and the permitted ledgers, None if there is none; and the refusals.
+        The permission for the bookies and the permitted ledgers, or None, and the refusals.
     """
     allowed, refused = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
     by_reason: dict[tuple[str, ...], list[Refused]] = {}
@@ -150,13 +150,13 @@ def permit_each_ledger(
 
 
 def ledgers_of_permission(allowed: Allowed) -> frozenset[int]:
-    """The ledgers of scope 0 that a permission is for."""
+    """Return the ledgers of scope 0 of a permission."""
     objects = (object for object in allowed.objects if object.kind is HoldObject.LEDGER)
     return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
 
 
 def refuse_held(answers: Sequence[Refused], about: str, findings: Sequence[PlanFinding]) -> RefusedStep:
-    """Return the refusal of what the gate refused, for one or several objects with the same reasons."""
+    """Return the plan's refusal for objects that the gate refused for the same reasons."""
     first = answers[0]
     reason = RefusalReason.HELD if first.holds else RefusalReason.AUDIT_AGAIN
     remainder = (
@@ -174,7 +174,7 @@ def _reasons(answer: Refused) -> tuple[str, ...]:
 
 
 def _ledgers_in(answer: Refused) -> list[str]:
-    """The ids of ledgers of scope 0, decimal."""
+    """Return the ids of ledgers of scope 0, decimal."""
     keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
     return [key.removeprefix("0/") for key in keys]
 
@@ -189,7 +189,7 @@ def refuse(
     ledgers: Sequence[int] = (),
     ledger_count: int | None = None,
 ) -> RefusedStep:
-    """A refusal that names the first of its ledgers."""
+    """Return a refusal that names the first of its ledgers."""
     count = len(ledgers) if ledger_count is None else ledger_count
     shown = tuple(str(ledger_id) for ledger_id in ledgers[:REFUSED_NAMED])
     return RefusedStep(kind, reason, about, why, way_out, tuple(findings), count, shown)
@@ -203,9 +203,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A ledger that the store lists; ``state`` is None where its record cannot be read.
+    """A ledger that the store lists. ``state`` is None if its record cannot be read.
 
-    ``digest_type`` is None where the record has neither it nor a password.
+    ``digest_type`` is None if the record has neither it nor a password.
     """
 
     ledger_id: int
@@ -217,16 +217,16 @@ class LedgerRow:
 
     @property
     def members(self) -> frozenset[str]:
-        """Every bookie that a segment names."""
+        """Return every bookie that a segment names."""
         return frozenset(name for ensemble in self.ensembles for name in ensemble)
 
     def planned(self) -> PlannedLedger:
-        """As a plan lists it."""
+        """Return the ledger as a plan lists it."""
         return PlannedLedger(str(self.ledger_id), self.version, self.state)
 
 
 def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
-    """Those of these ledgers of scope 0 that the run's first scan lists; one pass over the table."""
+    """Return the ledgers of scope 0 with these ids in the run's first scan. One pass over the table."""
     if not ids:
         return {}
     id_array = pa.array(sorted(ids), pa.int64())
@@ -244,7 +244,7 @@ def ledgers_naming(
     closed: bool = True,
     without: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
-    """The first ledgers of scope 0 with a segment that names one of these bookies.
+    """Yield the first ledgers of scope 0 with a segment that names one of these bookies.
 
     Only ``closed`` ones, unless that is False, and none of ``without``.
     """
@@ -284,6 +284,6 @@ def _row(row: dict[str, Any]) -> LedgerRow:
 
 
 def listed_of(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
-    """Ledgers as a plan lists them; what the store does not list has neither version nor state."""
+    """Return ledgers as a plan lists them. Ledgers missing from the store have neither version nor state."""
     rows = ledgers_of(run, ids)
     return tuple(rows[id].planned() if id in rows else PlannedLedger(str(id), None, None) for id in ids)

@@ -1,4 +1,4 @@
-"""What the gate of a newer run says to the steps of a plan: holds that came after the plan forbid a step."""
+"""Answers of a newer run's gate to the steps of a plan. Holds newer than the plan forbid a step."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ _OF_BOOKIES = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED
 
 @dataclass(frozen=True, slots=True)
 class StepPermission:
-    """What a run says to a step.
+    """Answer of a run to a step.
 
-    ``forbidden`` are sentences of holds on all of it, ``unknown`` why the run permits nothing of the kind.
-    Of its ledgers, by decimal id, holds forbid ``held_ledgers``.
+    ``forbidden`` are sentences of holds on all of it. ``unknown`` says why the run permits nothing of the
+    kind. Holds forbid its ``held_ledgers``, by decimal id.
     """
 
     forbidden: tuple[str, ...] = ()
@@ -37,17 +37,17 @@ _NEVER_ASKED = (
 OF_FUTURE = (
     "the plan, or what was asked, is newer than the current time: set the clocks, audit and plan again"
 )
-"""Why no step is permitted if a clock was wrong: such a plan does not expire in time."""
+"""Message if a clock was wrong. No step is permitted then, because the plan would not expire in time."""
 
 
 def without_run(step: PlanStep) -> StepPermission:
-    """What a store says to a step: nothing of holds. Those of the plan's run permitted it, if it had any."""
+    """Return the answer of a store to a step. A store has no holds: the plan's own run permitted the step."""
     was_asked = step.was_permitted or step.kind is ActionKind.WAIT
     return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
 
 
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
-    """Ask the gate of a run for a step of a plan that was made of an earlier run.
+    """Ask the gate of a run for a step of a plan that was made from an earlier run.
 
     Raises:
         RunError: a table of the run is broken.
@@ -83,13 +83,13 @@ def _ids(refused: Iterable[Refused]) -> frozenset[str]:
 
 
 def _bookies_of(step: PlanStep) -> list[str]:
-    """The bookies that a step is about: a step for several names them in its conditions."""
+    """Return the bookies of a step. If there are several, its conditions name them."""
     names = {condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _OF_BOOKIES}
     return sorted(names | ({step.bookie_id} if step.bookie_id is not None else set()))
 
 
 def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
-    """Refusals of bookies that the step's commands stop or start besides."""
+    """Yield refusals for bookies that the step's commands also stop or start."""
     for kind, name in _typed_by_hand(step):
         answer = permit(run, kind, [bookie(name)])
         if isinstance(answer, Refused):
@@ -97,19 +97,19 @@ def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
 
 
 def _typed_by_hand(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
-    """Stops and starts of bookies among the commands of a step, in order."""
+    """Yield the stops and starts of bookies among the commands of a step, in order."""
     for command in step.commands:
         if command.role is CommandRole.HAND and (of := kind_by_hand(command.text)) is not None:
             yield of
 
 
 def _is_cluster_wide(step: PlanStep) -> bool:
-    """Whether a command of the step has AutoRecovery copy ledgers of any bookie."""
+    """Return whether a command of the step makes AutoRecovery copy ledgers of any bookie."""
     return any(command.role is CommandRole.DO and is_cluster_wide(command.text) for command in step.commands)
 
 
 def _copies_all(step: PlanStep) -> bool:
-    """Whether a command of the step copies ledgers that it does not name, those too that are held."""
+    """Return whether a command of the step copies ledgers that it does not name, also held ones."""
     typed = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any("-l" not in words for words in typed)
 
@@ -119,13 +119,13 @@ def forbid_last_stops(
 ) -> tuple[StepCheck, ...]:
     """Forbid each stop after which the steps that are still true would leave an entry unserved.
 
-    Holds know each bookie alone, and what two of them serve together can have changed since the plan.
-    Steps after which the bookie runs again are asked last, because the others stay stopped meanwhile.
+    A hold considers one bookie alone. Entries that two bookies serve together can have changed since the
+    plan. Steps that restart the bookie are checked last, because the other bookies stay stopped meanwhile.
 
     Args:
-        steps: The steps of one plan, each with what was found out about it.
+        steps: The steps of one plan, each with its check result.
         registered: The bookies that run now.
-        joint_holders: Of bookies that would stop, those that alone serve an entry together.
+        joint_holders: Returns the sets of stopping bookies that alone serve an entry together.
     """
     pairs, running = list(steps), frozenset(registered)
     stops = {step.number: _stops_of(step, running) for step, _ in pairs}
@@ -153,9 +153,9 @@ def _stops_of(step: PlanStep, running: frozenset[str]) -> Sequence[str]:
 
 
 def _starts_again(step: PlanStep) -> bool:
-    """Whether the step starts each bookie again that it stops, as soon as its index is rebuilt.
+    """Return whether the step restarts each bookie that it stops, as soon as its index is rebuilt.
 
-    A step with settings starts its bookie too, but nobody knows when: somebody has to set them.
+    A step with settings starts its bookie too, but at an unknown time: a person must set them.
     """
     return step.kind is ActionKind.REBUILD_INDEX and any(
         kind is ActionKind.START for kind, _ in _typed_by_hand(step)

@@ -1,14 +1,14 @@
-"""A plan made from a finished run, and PLAN.toml: the file in which people review it, written and read back.
+"""A plan from a finished run, and PLAN.toml, the file in which people review it.
 
-Every finding becomes a step, a refusal, or is counted as without one.
+Every finding becomes a step or a refusal, or is counted as without one.
 
     # comment lines: what the plan is, and a line above each step
     schema = "bookkeeper-auditor/plan/2" ...
-    [[steps]]            in order; times are TOML's own, what is not known has no key
-    ledger_file = "plan.recover-3.csv"      beside the plan, where a step has more than `INLINE` ledgers
+    [[steps]]            in order; times are TOML's own, unknown values have no key
+    ledger_file = "plan.recover-3.csv"      beside the plan, if a step has more than `INLINE` ledgers
     [[refused]]
 
-Long sentences are folded: blanks and line ends in them are one blank when they are read.
+Long sentences are folded: blanks and line ends in them become one blank when they are read.
 """
 
 import csv
@@ -50,7 +50,7 @@ from auditor.runs.whole_file import write_whole
 from auditor.sources.regular_file import read_regular, read_toml
 
 INLINE = 20
-"""A step with more ledgers than this has them in a file beside the plan."""
+"""Largest number of a step's ledgers in the plan itself. A longer list is in a file beside it."""
 
 _MANY = 1 << 30
 """More copies than any entry has."""
@@ -61,7 +61,7 @@ _LEDGERS = "ledger_file"
 
 
 def write_plan(plan: RepairPlan, path: str) -> list[str]:
-    """Write a plan and its lists of ledgers; the paths of what was written, the plan last.
+    """Write a plan and its lists of ledgers. Return the paths of the written files, the plan last.
 
     Raises:
         OSError: a file could not be written.
@@ -80,7 +80,7 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
 
 
 def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
-    """The text of PLAN.toml; ``files`` names the list of ledgers of a step by its number."""
+    """Return the text of PLAN.toml. ``files`` has the file of a step's ledgers by step number."""
     return "\n".join(_sections(plan, files or {}))
 
 
@@ -113,7 +113,7 @@ def _toml(value: dict[str, Any]) -> str:
 
 
 def _toml_value(value: Any, key: str = "") -> Any:
-    """As TOML has it: no null, times as times, long texts in lines."""
+    """Return a value for TOML: without nulls, with times as times, and long texts in lines."""
     if isinstance(value, Mapping):
         return {name: _toml_value(entry, name) for name, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
@@ -138,10 +138,10 @@ def _row(ledger: PlannedLedger) -> tuple[str | int | None, ...]:
 
 
 def read_plan(path: str) -> RepairPlan:
-    """Read a plan again, with its lists of ledgers.
+    """Read a plan, with its lists of ledgers.
 
     Raises:
-        UsageError: it is no plan, or not as it was written; the message names the line or the key.
+        UsageError: the file is not a plan or was changed wrongly. The message names the line or the key.
     """
     value = read_toml(path)
     schema = value.get("schema")
@@ -171,7 +171,7 @@ def read_plan(path: str) -> RepairPlan:
 
 
 def _rename_kinds(value: dict[str, Any]) -> None:
-    """Give steps of plans of earlier versions today's words for their kinds; they become of this schema."""
+    """Convert the step kinds of earlier versions, and set the current schema."""
     for name in ("steps", "refused"):
         steps = value.get(name)
         for step in steps if isinstance(steps, list) else ():
@@ -203,7 +203,7 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
 
 
 def _unfolded(value: Any, key: str = "") -> Any:
-    """What TOML says, blanks and line ends of its sentences as one blank; ``text`` is kept as it is."""
+    """Return a value with folded sentences as one line. The key ``text`` stays unchanged."""
     if isinstance(value, dict):
         return {name: _unfolded(entry, name) for name, entry in value.items()}
     if isinstance(value, list):
@@ -220,7 +220,7 @@ _KINDS = list(ActionKind)
 
 
 def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
-    """The place of a step: urgency, kind, fewest copies first, then most ledgers first."""
+    """Return the sort key of a step: urgency, kind, fewest copies first, then most ledgers first."""
     urgency = Urgency(step.urgency or Urgency.REST).rank
     copies = _MANY if step.fewest_copies is None else step.fewest_copies
     kind = _KINDS.index(step.kind)
@@ -228,7 +228,7 @@ def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
 
 
 def make_plan(run: RunReader) -> RepairPlan:
-    """Plan the repair of what a run found; the most urgent steps come first, then by kind and exposure.
+    """Plan the repair of a run's findings: the most urgent steps first, then by kind and exposure.
 
     The gate refuses dangerous steps if the run's data is too old by the clock of ``run.holds``.
 

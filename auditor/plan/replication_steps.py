@@ -1,4 +1,4 @@
-"""Steps that bring copies back ledger by ledger: leave them to AutoRecovery, or copy without it."""
+"""Steps that restore copies ledger by ledger: leave them to AutoRecovery, or copy without it."""
 
 import json
 from collections import defaultdict
@@ -47,9 +47,9 @@ WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "e
 
 @dataclass
 class LackingCopies:
-    """Findings about ledgers that lack copies, by what is to be done; by bookie where that matters.
+    """Findings about ledgers that lack copies, by required action, and by bookie where needed.
 
-    What else lost bookies alone explain is in none of them.
+    Findings that lost bookies fully explain are left out.
     """
 
     waiting: dict[str, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
@@ -58,7 +58,7 @@ class LackingCopies:
 
 
 def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
-    """What findings ask for ledger by ledger, and what must be copied before a bookie stops."""
+    """Yield the copies that findings require ledger by ledger, and those required before a bookie stops."""
     for part in _together(sorted(lacking_copies.copied.items())):
         rows = ledgers_of(situation.run, {ledger for _, groups in part for ledger in groups.ledgers})
         for bookie, groups in part:
@@ -78,7 +78,7 @@ def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
 
 
 def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]]) -> RefusedStep:
-    """The refusal for ledgers whose last copies are on bookies that no segment names."""
+    """Return the refusal for ledgers whose last copies are on bookies that no segment names."""
     names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMES_SHOWN)
     first = min(outside)
     why = f"every bookie of their segments lacks entries, and {names}, of none of these, has the last copy"
@@ -93,7 +93,7 @@ def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]])
 
 
 def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> Steps:
-    """Copy ledgers that depend on a bookie that should stop, those that no other step copies."""
+    """Yield copies of ledgers that depend on a bookie that should stop, if no other step copies them."""
     covered = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
     covered |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
     by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -130,7 +130,7 @@ WAYS = {
 
 
 def sort_findings(situation: Situation) -> LackingCopies:
-    """Sort the findings about ledgers that lack copies by what is to be done about them."""
+    """Sort the findings about ledgers that lack copies by the required action."""
     lacking_copies = LackingCopies()
     for row in situation.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
         situation.addressed[row["id"]] += 1
@@ -155,13 +155,13 @@ def sort_findings(situation: Situation) -> LackingCopies:
 
 
 def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
-    """Whether a bookie that lacks entries has its disks, or directories, in the place of others."""
+    """Return whether a bookie that lacks entries has exchanged disks or directories."""
     lacking = {part["bookie_id"] for part in row["missing"] or ()} | {*(row["unknown"] or ())}
     return bool(lacking & situation.exchanged.keys())
 
 
 def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
-    """The bookie to copy off: one that lacks entries, first of those that are there; None: nobody can."""
+    """Return a bookie that lacks entries, preferably a registered one. None if no copy is readable."""
     if row["id"] == "mark-stuck":
         evidence = json.loads(row["evidence"])
         names = [] if evidence["unrecoverable"] else evidence["replicas"]
@@ -172,7 +172,7 @@ def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
 
 
 def _is_young(situation: Situation, ledger: int) -> bool:
-    """Whether AutoRecovery is about to copy it."""
+    """Return whether AutoRecovery is about to copy the ledger."""
     since = situation.marks.since(ledger)
     late = situation.facts.scan_time - EXPIRY_MS
     return situation.works and since is not None and (situation.marks.locked(ledger) or since >= late)
@@ -186,7 +186,7 @@ def wait_step(
     ledgers: Sequence[int],
     count: int,
 ) -> Steps:
-    """Leave marked ledgers to the replication workers; those without a source are refused."""
+    """Yield a step that leaves marked ledgers to AutoRecovery. Ledgers without a source are refused."""
     about = f"leave {{}} marked for {bookie} to AutoRecovery"
     allowed, refused = permit_each_ledger(situation.run, ActionKind.WAIT, about, findings, [bookie], ledgers)
     yield from refused
@@ -208,14 +208,14 @@ def wait_step(
 
 
 def _urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
-    """The urgency of copying ledgers: the highest where a bookie that must stop waits for it."""
+    """Return the urgency of copying ledgers: the highest if a bookie that must stop waits for it."""
     if any(ledger in situation.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
 
 def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
-    """Groups by bookie, so many at once as one pass over the run's ledgers looks up."""
+    """Yield groups by bookie, as many at once as one pass over the run's ledgers looks up."""
     batch: list[tuple[str, FindingGroups]] = []
     for bookie_groups in groups:
         batch.append(bookie_groups)
@@ -227,7 +227,7 @@ def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tupl
 
 
 def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
-    """Copy ledgers one by one off a bookie that lacks entries of them."""
+    """Yield copies of single ledgers off a bookie that lacks entries of them."""
     good: list[LedgerRow] = []
     bad: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
@@ -246,7 +246,7 @@ def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mappin
 def fault_of(
     situation: Situation, bookie: str, row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Why a ledger cannot be copied off a bookie, and the way out; None if it can."""
+    """Return why a ledger cannot be copied off a bookie, and what to do. None if it can."""
     if row is None or bookie not in row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
     if row.state != LedgerState.CLOSED:
@@ -280,17 +280,17 @@ def copy_each(
     unlisted: int = 0,
     before_stop: str | None = None,
 ) -> Steps:
-    """Copy ledgers one by one off a bookie, all that the gate permits; the others are refused.
+    """Yield copies of single ledgers off a bookie if the gate permits them, and refusals of the others.
 
     Args:
         situation: The run.
         bookie: The bookie whose copies are made elsewhere.
-        findings: What asks for it.
+        findings: The findings that require it.
         rows: The ledgers, in the order in which they are copied.
         urgency: That of the most urgent finding.
-        groups: The findings, which know how many copies are left; None if there are none about ledgers.
-        unlisted: How many more ledgers there are.
-        before_stop: The bookie that stops once these ledgers are copied, None if there is none.
+        groups: The findings, with the number of copies left. None if there are none about ledgers.
+        unlisted: Number of further ledgers.
+        before_stop: The bookie that stops once these ledgers are copied. None if there is none.
     """
     about = f"copy {{}} off {bookie}"
     if not rows:

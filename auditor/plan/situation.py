@@ -1,4 +1,4 @@
-"""What a plan rests on besides findings: bookies, cookies, AutoRecovery, marks; and findings in groups."""
+"""Facts for a plan besides findings: bookies, cookies, AutoRecovery and marks. It also groups findings."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MOST_LEDGERS = 10_000
-"""So many ledgers of one step are listed; a plan of the others is made once these are done."""
+"""Largest number of listed ledgers of one step. Plan the others once these are done."""
 
 _COOKIE = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
 )  # fmt: skip
 FINGERPRINTS = 5
-"""So many fingerprints of a group are named."""
+"""Largest number of named fingerprints of a group."""
 
 EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
-"""Findings of directories that are in the place of others: their bookies stop to have them put back."""
+"""Findings about exchanged directories: their bookies stop while disks are put back."""
 INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
 """Findings of bookies whose index is rebuilt while they are stopped."""
 
@@ -45,7 +45,7 @@ NEEDED = (
 
 @dataclass(slots=True)
 class FindingGroup:
-    """Findings of one id that one step is about; ``ledgers`` are the first `MOST_LEDGERS` of them."""
+    """Findings of one id that one step is about. ``ledgers`` are the first `MOST_LEDGERS` of them."""
 
     id: str
     count: int = 0
@@ -54,7 +54,7 @@ class FindingGroup:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a finding; what it says more is kept of the first."""
+        """Count a finding. Evidence is kept of the first one only."""
         if not self.count:
             self.evidence = json.loads(row["evidence"] or "{}")
         self.count += 1
@@ -65,10 +65,10 @@ class FindingGroup:
 
 
 class FindingGroups(dict[str, FindingGroup]):
-    """What one step is about, by the id of the findings; ``sure`` while every one of them is confirmed.
+    """Findings that one step is about, by check id. ``sure`` is whether all are confirmed.
 
-    ``urgency`` is that of the most urgent one. ``copies`` are the known copies of the entry that has the
-    fewest, of the ledgers whose findings say how many there are.
+    ``urgency`` is that of the most urgent one. ``copies`` has by ledger the smallest number of known copies
+    of an entry, if its findings say it.
     """
 
     def __init__(self) -> None:
@@ -87,26 +87,26 @@ class FindingGroups(dict[str, FindingGroup]):
 
     @property
     def ledgers(self) -> list[int]:
-        """The ledgers of all groups, each once, those with the fewest copies first."""
+        """Return the ledgers of all groups, each once, those with the fewest copies first."""
         ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
         unknown = max(self.copies.values(), default=0) + 1
         return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
-        """The known copies of the entry that has the fewest, of these ledgers; None if none says it."""
+        """Return the smallest number of known copies of an entry of these ledgers. None if unknown."""
         return min((self.copies[ledger] for ledger in ledgers if ledger in self.copies), default=None)
 
     @property
     def count(self) -> int:
-        """How many findings."""
+        """Return the number of findings."""
         return sum(group.count for group in self.values())
 
     def named(self) -> tuple[PlanFinding, ...]:
-        """As a plan names them."""
+        """Return the findings as a plan names them."""
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def conditions(self, value: str) -> tuple[Condition, ...]:
-        """Each of the named findings is there, or gone."""
+        """Return the conditions that each of the named findings is there, or gone."""
         return tuple(
             Condition(Fact.FINDING, f"{group.id} {fingerprint}", value)
             for group in self.values()
@@ -115,7 +115,7 @@ class FindingGroups(dict[str, FindingGroup]):
 
 
 def copies_left(row: Mapping[str, Any]) -> int | None:
-    """How many known copies the entry has that has the fewest; None if a finding does not say it.
+    """Return the smallest number of known copies of an entry. None if the finding does not say it.
 
     >>> copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
     1
@@ -127,7 +127,7 @@ def copies_left(row: Mapping[str, Any]) -> int | None:
 
 
 class Situation:
-    """A finished run, as far as steps of all kinds ask it. Bounded by bookies and by marks."""
+    """The facts of a finished run that steps of all kinds need. Bounded by bookies and by marks."""
 
     def __init__(self, run: RunReader) -> None:
         self.run = run
@@ -144,9 +144,9 @@ class Situation:
         self.queue: Queue = read_queue(run, self.lost)
         self.works = not self.queue.blockers and not self.queue.doubts
         self.copy_before_stop: dict[str, FindingGroups] = {}
-        """Bookies that should stop and must not yet, as ledgers depend on them; and why they should."""
+        """Bookies that should stop and must not yet because ledgers depend on them, with the findings."""
         self.starting: set[str] = set()
-        """Bookies that are down and that a step starts: nothing is copied off them."""
+        """Bookies that are down and that a step starts. No ledger is copied off them."""
         self.addressed: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
         for tally in self.facts.tally:
@@ -154,11 +154,13 @@ class Situation:
 
     @cached_property
     def marks(self) -> MarkTimes:
-        """When each marked ledger was marked, and which ledgers a worker holds."""
+        """Return the times of marks, and the ledgers that a worker holds."""
         return MarkTimes(self.run)
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-        """How many ledgers are marked for each of these bookies, and the first `MOST_LEDGERS` of them."""
+        """Return the number of ledgers marked for each of these bookies, and the first `MOST_LEDGERS` of
+        them.
+        """
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
@@ -174,12 +176,14 @@ class Situation:
 
     @cached_property
     def cookies(self) -> dict[str, str]:
-        """The digest of each bookie's cookie in the store."""
+        """Return the digest of each bookie's cookie in the store."""
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
 
     @cached_property
     def stops(self) -> StopSet:
-        """The bookies that steps of this plan stop: each step that stops one asks it, and adds to it."""
+        """Return the bookies that this plan stops. Each step that stops one checks this set and adds
+        to it.
+        """
         asking = {row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGED, *INDEX_FAULTS)}
         for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
             logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
@@ -189,13 +193,15 @@ class Situation:
 
     @property
     def _is_listed(self) -> bool:
-        """Whether all cookies and registrations were seen."""
+        """Return whether all cookies and registrations were seen."""
         listed = self.facts.bookies_listed
         return listed is not None and listed["hidden"] is None
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """The first ledgers that depend on the bookies of ``copy_before_stop`` alone; asked after these."""
+        """Return the first ledgers that depend on bookies of ``copy_before_stop`` alone. Read it after these
+        are set.
+        """
         if not self.copy_before_stop:
             return {}
         dependent_rows = find_dependent_ledgers(
@@ -204,7 +210,7 @@ class Situation:
         return {dependent.ledger_id: dependent for dependent in dependent_rows}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Of these ledgers those whose last copy is on bookies that no segment names, and on which."""
+        """Return ledgers whose last copy is on bookies that no segment names, with these bookies."""
         chosen = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         chosen &= ds.field("ledger_id").isin(list(ledgers))
         rows = (
@@ -217,7 +223,7 @@ class Situation:
 
     @cached_property
     def exchanged(self) -> dict[str, FindingGroups]:
-        """Bookies with disks of another, or with their own in each other's places; and the findings."""
+        """Return bookies with exchanged disks or directories, and the findings."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
             evidence = json.loads(row["evidence"] or "{}")
@@ -228,13 +234,13 @@ class Situation:
 
     @cached_property
     def serves_more(self) -> frozenset[str]:
-        """Bookies that serve entries which their disks lack: a stop loses these copies."""
+        """Return bookies that serve entries which their disks lack. A stop loses these copies."""
         return frozenset(
             row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
         )
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Findings of these ids, in their order, batch by batch; ``accepted``: a suppression names it."""
+        """Yield findings of these ids, in order, batch by batch. ``accepted``: a suppression names it."""
         standing = standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
@@ -243,11 +249,11 @@ class Situation:
                     yield row | {"accepted": stands is not None and stands.suppressed is not None}
 
     def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Of these findings those that ask for a step: an accepted one does not, though it is so."""
+        """Return the findings of these ids that require a step. Accepted findings do not."""
         return (row for row in self.rows_of(*ids) if not row["accepted"])
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
-        """Findings of these ids, in groups, by the bookie that they are about; they count as addressed."""
+        """Return findings of these ids in groups by bookie. They count as addressed."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.asking(*ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
@@ -255,14 +261,14 @@ class Situation:
         return groups_by_bookie
 
     def without_step(self) -> tuple[UnplannedCount, ...]:
-        """The findings that nothing above asked for, and that nobody accepted."""
+        """Return the counts of findings without a step that nobody accepted."""
         counts = self.run.report.counts
         unaddressed = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
         return tuple(UnplannedCount(id, number) for id, number in unaddressed.items() if number > 0)
 
 
 class MarkTimes:
-    """Marks and locks of a run as arrays; ``since`` is -1 where nothing says when; ``ids`` ascend."""
+    """Marks and locks of a run as arrays. ``since`` is -1 if the time is unknown. ``ids`` ascend."""
 
     def __init__(self, run: RunReader) -> None:
         ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -281,19 +287,19 @@ class MarkTimes:
         self._locks = frozenset(np.concatenate(locks).tolist())
 
     def since(self, ledger: int) -> int | None:
-        """When a ledger was last marked; None: it is not marked."""
+        """Return when a ledger was last marked. None if it is not marked."""
         place = int(np.searchsorted(self.ids, ledger))
         if place == len(self.ids) or self.ids[place] != ledger:
             return None
         return int(self._since[place])
 
     def locked(self, ledger: int) -> bool:
-        """Whether a worker holds it."""
+        """Return whether a worker holds the ledger."""
         return ledger in self._locks
 
 
 def cookie_digest(row: Mapping[str, Any]) -> str:
-    """What a cookie says and its version, in 16 hex digits, by its row of the table cookies.
+    """Return a digest of a cookie and its version, in 16 hex digits, from its row of the table ``cookies``.
 
     >>> cookie_digest(dict.fromkeys(_COOKIE))
     '1ca5a0335ad41b65'

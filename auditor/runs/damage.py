@@ -1,7 +1,7 @@
-"""Which part of a finished run is damaged: looked for where the run cannot be shown, and before a report.
+"""Search for the damaged part of a finished run, when it cannot be shown and before a report.
 
-A damaged file may show as anything: a missing key, a row that no finding is of. So for whatever comes up
-while a run is shown its own files are looked at first; if they are whole, it is a bug.
+A damaged file may cause any error: a missing key, or a row without a finding. For any such error the run's
+own files are checked first. If they are whole, the error is a bug.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,14 @@ from auditor.tables.run_tables import TABLES
 Noted = TypeVar("Noted")
 
 CHECKED_BYTES = 256 << 20
-"""Findings of more bytes than this are held to the sizes of their files before a report, not to checksums."""
+"""Findings with more bytes are checked by file size only before a report, not by checksum."""
 
 _DAMAGE = (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
 
 
 @contextmanager
 def damage_named(*runs: str) -> Iterator[None]:
-    """Turn an error that comes of a damaged run into one that names the part of it.
+    """Convert an error from a damaged run into one that names the damaged part.
 
     Raises:
         RunError: a part of one of these runs is damaged.
@@ -46,9 +46,9 @@ def damage_named(*runs: str) -> Iterator[None]:
 
 @contextmanager
 def opened_run(run: str, *tables: str) -> Iterator[None]:
-    """Hold a finished run to the tables that the block rests on; its damage is named as `damage_named` does.
+    """Check a finished run for the tables that the block needs. Name damage as `damage_named` does.
 
-    An answer that only counts what is in a table would else be "nothing" where the table is gone.
+    Otherwise a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.
@@ -59,13 +59,12 @@ def opened_run(run: str, *tables: str) -> Iterator[None]:
 
 
 def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
-    """Refuse a finished run without one of these tables, or without one that its manifest notes.
+    """Raise an error if a finished run lacks one of these tables, or one that its manifest lists.
 
-    A run that is not there is left to its reader. One whose manifest notes no tables, an earlier version's,
-    may have any.
+    A missing run is left to its reader. A run of an earlier version has no list in its manifest.
 
     Raises:
-        RunError: the first that is missing.
+        RunError: the first missing table.
     """
     if not run.exists(REPORT):
         return
@@ -81,10 +80,10 @@ def _name_damage(runs: Sequence[str]) -> None:
 
 
 def require_whole_tables(tables: RunDirectory) -> None:
-    """Read every file of the findings and of the tables to its end.
+    """Read every file of the findings and tables to its end.
 
     Raises:
-        RunError: one is missing, broken, or of other columns; the message names it.
+        RunError: one is missing, broken, or has other columns. The message names it.
     """
     for name in ["findings", *(f"tables/{table}" for table in tables.names("tables") if table in TABLES)]:
         schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
@@ -94,9 +93,9 @@ def require_whole_tables(tables: RunDirectory) -> None:
 
 
 def require_whole_findings(tables: RunDirectory) -> None:
-    """See that the files of all findings are those that the manifest notes, and that they can be read.
+    """Check the files of all findings against the manifest, and read them.
 
-    Of a run whose manifest notes none (an earlier version's), or without a manifest, nothing is known.
+    Nothing is checked without a manifest, or if it lists none (an earlier version's).
 
     Raises:
         RunError: one of them is missing, broken, or another table's.
@@ -115,7 +114,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
 
 
 def _noted(run: RunDirectory, key: str, form: type[Noted]) -> Noted | None:
-    """What the manifest notes of the run's files; None where it cannot be read, or notes nothing."""
+    """Return the manifest's value of ``key`` about files. None if it is unreadable or missing."""
     try:
         noted: Noted = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
     except (OSError, ValueError, KeyError, TypeError):

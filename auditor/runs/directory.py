@@ -1,7 +1,7 @@
-"""A run directory, for the audit that writes it and for all that read it; without Spark.
+"""A run directory, for the audit that writes it and for all readers, without Spark.
 
-A table is whole once its ``_SUCCESS`` file is there; whoever reads it is held to the checksums of its pages.
-What lies in it: `auditor.model.run_facts`.
+A table is complete once its ``_SUCCESS`` file exists. Reads verify the checksums of its pages.
+`auditor.model.run_facts` lists the content.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from auditor.sources.object_stores import service_words
 from auditor.sources.regular_file import read_at_most
 
 MAX_FILE_BYTES = 256 << 20
-"""Bytes of a report or manifest: what they list is bounded, and a file that is longer is none."""
+"""Largest size of a report or manifest, in bytes. Their content is bounded: a longer file is damaged."""
 
 _BATCH = 8_192
-"""Rows of a batch: as objects of Python, a thousand findings take some megabytes."""
+"""Rows of a batch. A thousand findings take some megabytes as Python objects."""
 
 _OBJECTS = ("identity", "reusable")
-"""Facts of the manifest that have facts of their own."""
+"""Facts of the manifest that are objects."""
 
 WAY_OUT = "put a whole copy of it back, or audit again"
 
 
 def damaged(path: str, why: object) -> RunError:
-    """Return the error for a part of a run that cannot be used: what it is, why, and the way out.
+    """Return the error for an unusable part of a run. It names the part, the problem and what to do.
 
     Arrow's errors of damaged files are OSErrors without a number.
 
@@ -62,12 +62,12 @@ def damaged(path: str, why: object) -> RunError:
 
 
 def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
-    """What the exit code of a run's audit came from: ``--fail-on`` and ``--fail-on-suspect``.
+    """Return ``--fail-on`` and ``--fail-on-suspect`` of a run, which gave the exit code of its audit.
 
-    ``read`` gives the bytes of a file of the run by its name. A run of an older version has the first alone.
+    ``read`` returns the bytes of a file of the run by name. A run of an older version has the first alone.
 
     Raises:
-        RunError: the manifest does not say it.
+        RunError: the manifest does not have the option.
 
     >>> fail_on_of("runs/1", lambda name: b'{"identity": {"options": {"fail_on": "new"}}}')
     ('new', False)
@@ -83,12 +83,12 @@ def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
 def data_time_of(report: Report, run: str, read: Callable[[str], bytes]) -> int:
     """Return the time of the oldest data that a run rests on, in ms since 1970.
 
-    A run of an older version does not have it: its metadata was read, or saved, at the scan time.
+    A run of an older version lacks it. Its metadata was read or saved at the scan time.
 
     Args:
-        report: the run's report.
-        run: the path of its directory, for messages.
-        read: gives the bytes of a file of the run by its name.
+        report: The run's report.
+        run: Path of its directory, for messages.
+        read: Returns the bytes of a file of the run by its name.
 
     Raises:
         RunError: the manifest cannot be read.
@@ -101,14 +101,14 @@ def data_time_of(report: Report, run: str, read: Callable[[str], bytes]) -> int:
 
 
 class RunDirectory:
-    """Where one run is kept: a local path, or a URI of a file system that Spark and pyarrow both know.
+    """The directory of one run: a local path, or a URI of a file system that Spark and pyarrow support.
 
     ``below`` is ``findings``, or ``tables/`` and a table's name.
 
     Raises:
-        RunError: from any method that reads a table, where a part of the run is missing or broken; the
-            message names it.
-        RunUsageError: from any method, where the path is of no file system.
+        RunError: from any method that reads a table, if a part of the run is missing or broken. The message
+            names it.
+        RunUsageError: from any method, if the path is of no file system.
     """
 
     def __init__(self, path: str) -> None:
@@ -120,15 +120,15 @@ class RunDirectory:
         return run_files(self.path)
 
     def place(self, name: str) -> tuple[Any, str]:
-        """The file system of the run, and the path there of something in it."""
+        """Return the file system of the run, and the path in it of ``name``."""
         files, base = self._place
         return files, f"{base}/{name}"
 
     def exists(self, name: str) -> bool:
-        """Whether a file or directory of the run is there.
+        """Return whether a file or directory of the run exists.
 
         Raises:
-            RunUnreadableError: an object store does not say.
+            RunUnreadableError: an object store does not answer that.
         """
         files, path = self.place(name)
         try:
@@ -139,21 +139,23 @@ class RunDirectory:
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {words}") from error
 
     def read_file(self, name: str) -> bytes:
-        """The bytes of a file of the run. Raises OSError."""
+        """Return the bytes of a file of the run. Raises OSError."""
         files, path = self.place(name)
         require_file(files, path)
         with files.open_input_stream(path) as stream:
             return read_at_most(stream, MAX_FILE_BYTES)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """A JSON file of the run; None where it is not there. Raises OSError, ValueError."""
+        """Return the value of a JSON file of the run, or None if it does not exist. Raises OSError,
+        ValueError.
+        """
         if not self.exists(name):
             return None
         value: dict[str, Any] = parse_json(self.read_file(name))
         return value
 
     def read_manifest(self) -> dict[str, Any]:
-        """The manifest of the run; empty where it is not there.
+        """Return the manifest of the run. Empty if it does not exist.
 
         Raises:
             RunError: it is damaged, or cannot be read.
@@ -173,7 +175,7 @@ class RunDirectory:
         return manifest
 
     def names(self, below: str) -> list[str]:
-        """The names of what is in a directory of the run, sorted."""
+        """Return the sorted names in a directory of the run."""
         files, base = self._place
         try:
             infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
@@ -184,7 +186,7 @@ class RunDirectory:
     def read(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
-        """What is chosen as one pyarrow Table, all of it in memory."""
+        """Return the chosen rows and columns as one pyarrow Table, all of it in memory."""
         try:
             return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
@@ -193,7 +195,7 @@ class RunDirectory:
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Batch by batch, in the order of the files; with a ``filter`` no more than one file is in memory."""
+        """Yield batches in the order of the files. With a ``filter`` at most one file is in memory."""
         chosen = list(columns) if columns else None
         try:
             dataset = self.dataset(below)
@@ -207,7 +209,7 @@ class RunDirectory:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows of a file; a scan would read all of it ahead of who is slower."""
+        """Yield all rows of a file in batches. A scan would read it whole, ahead of a slow consumer."""
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
             self._place[0].open_input_file(path) as stream,
@@ -219,18 +221,18 @@ class RunDirectory:
                     yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, below: str) -> dict[str, int]:
-        """The Parquet files of a table by name, and their bytes; none where there is no such table."""
+        """Return the sizes of a table's Parquet files in bytes, by name. Empty if there is no such table."""
         files, path = self.place(below)
         infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes = {info.base_name: info.size or 0 for info in infos}
         return {name: sizes[name] for name in sorted(sizes) if name.endswith(".parquet")}
 
     def count(self, below: str) -> int:
-        """How many rows a table has, by the ends of its files."""
+        """Return the number of rows of a table, from the footers of its files."""
         return int(self.dataset(below).count_rows())
 
     def require_columns(self, below: str, names: Sequence[str]) -> None:
-        """Refuse a table of which a file lacks a column: it is another table's."""
+        """Raise an error if a file of the table lacks one of these columns: it is another table's."""
         try:
             for part in self.dataset(below).get_fragments():
                 if missing := [name for name in names if name not in part.physical_schema.names]:
@@ -241,7 +243,7 @@ class RunDirectory:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def dataset(self, below: str) -> ds.Dataset:
-        """The files of one table as a pyarrow Dataset."""
+        """Return the files of one table as a pyarrow Dataset."""
         files, base = self._place
         parts = [part for part in self.names(below) if part.endswith(".parquet")]
         if not parts:
@@ -257,7 +259,7 @@ class RunDirectory:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
-        """Write a JSON file of the run, whole or not at all on a local file system."""
+        """Write a JSON file of the run. On a local file system it is written whole or not at all."""
         files, base = self._place
         files.create_dir(base, recursive=True)
         path = f"{base}/{name}"
@@ -266,7 +268,9 @@ class RunDirectory:
         files.move(f"{path}.part", path)
 
     def write_table(self, below: str, table: pa.Table) -> None:
-        """Write a table as Spark would, whole last; what an interrupted run left of it goes."""
+        """Write a table as Spark would, with the mark of completeness last. Remove an interrupted write
+        first.
+        """
         self.remove(below)
         files, path = self.place(below)
         files.create_dir(path, recursive=True)
@@ -275,13 +279,13 @@ class RunDirectory:
         files.open_output_stream(f"{path}/{WHOLE}").close()
 
     def remove(self, name: str) -> None:
-        """Take away a directory that was only a step on the way."""
+        """Delete a directory of intermediate results."""
         if self.exists(name):
             files, path = self.place(name)
             files.delete_dir(path)
 
     def oldest_table(self) -> int | None:
-        """When the oldest table that is whole was written, ms since 1970; None where there is none."""
+        """Return when the oldest complete table was written, in ms since 1970. None if there is none."""
         files, path = self.place("tables")
         names = [info.path for info in files.get_file_info(fs.FileSelector(path, allow_not_found=True))]
         marks = files.get_file_info([f"{name}/{WHOLE}" for name in names]) if names else []
@@ -289,7 +293,7 @@ class RunDirectory:
         return min(times, default=None)
 
     def forget(self) -> None:
-        """Take away all that an unfinished run has read; whose it is, it stays."""
+        """Delete all tables of an unfinished run, but keep its identity."""
         manifest = self.read_manifest()
         for name in ("findings", "tables"):
             self.remove(name)
@@ -297,9 +301,10 @@ class RunDirectory:
 
     @contextmanager
     def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Hold the directory as `begin` claims it; a block that fails before any table gives it back.
+        """Claim the directory with `begin` while the block runs. Release it if the block fails before any
+        table.
 
-        A store that never answered would else leave a directory that no later command knows as a run.
+        Otherwise a store that never answered would leave a directory that no later command accepts as a run.
         """
         self.begin(identity)
         self._claimed = True
@@ -315,9 +320,9 @@ class RunDirectory:
             raise
 
     def check_claim(self, cause: Exception | None = None) -> None:
-        """Refuse a claimed directory that was taken away since: tables that are whole were in it.
+        """Raise an error if the claimed directory was deleted, with complete tables in it.
 
-        What was written there afterwards goes too, so that the same command can begin anew.
+        Files written there afterwards are deleted too, so that the same command can start anew.
         """
         if self._claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):
@@ -327,14 +332,14 @@ class RunDirectory:
             ) from cause
 
     def add_to_manifest(self, values: dict[str, Any]) -> None:
-        """Write these into the manifest, over what it has of these names."""
+        """Write these values into the manifest, replacing those of the same names."""
         self.check_claim()
         self.write_json(MANIFEST, {**self.read_manifest(), **values})
 
     def begin(self, identity: dict[str, Any]) -> bool:
-        """Claim the directory for a run of these sources; True if an unfinished run of the same is resumed.
+        """Claim the directory for a run of these sources. True if an unfinished run of the same is resumed.
 
-        Raises `RunError` where another run's results are: they are never written over.
+        Raises `RunError` if another run's results are there: they are never overwritten.
         """
         files, base = self._place
         if files.get_file_info(base).type == fs.FileType.File:
@@ -357,6 +362,6 @@ class RunDirectory:
 
 
 def _held_to_checksums() -> ds.ParquetFileFormat:
-    """Parquet of which each page is held to its checksum, as Spark and this program write them."""
+    """Return a Parquet format that verifies page checksums, which Spark and this program write."""
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.ParquetFileFormat(default_fragment_scan_options=options)

@@ -1,9 +1,9 @@
-"""How full the disks of a run's bookies are, and when they will be full.
+"""Use of the disks of a run's bookies, and a forecast of when they are full.
 
-The forecast comes from the free bytes that the runs beside a run have seen. Nothing is said unless three runs
-or more, an hour apart at least, agree: between each two of them the disk filled, and no two of these rates
-differ by more than a factor of `AGREE`. The newest three must agree; how many before them do makes the
-forecast surer. A disk whose size or number changed in between begins anew.
+The forecast uses the free bytes in earlier runs of the cluster. At least three runs, an hour or more apart,
+must agree. The disk filled between each two of them, and no two rates differ by more than a factor of
+`AGREE`. The newest three must agree. More runs make the forecast surer. A disk whose size or number changed
+starts a new series.
 """
 
 from collections import Counter
@@ -18,10 +18,11 @@ _FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
 
 
 def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
-    """One total a bookie, by id; none where entry logs were not read. A row per directory is in memory.
+    """Return one total per bookie, by id. Empty if entry logs were not read. One row per directory in
+    memory.
 
     Raises:
-        RunError: the table disks is broken.
+        RunError: the table ``disks`` is broken.
     """
     if "disks" not in run.table_names():
         return ()
@@ -54,7 +55,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
 
 LEAST_RUNS = 3
 MOST_RUNS = 10
-"""So many runs are looked at, the newest."""
+"""Largest number of runs used, the newest ones."""
 
 APART_MS = 3_600_000
 AGREE = 2.0
@@ -62,10 +63,10 @@ _DAY_MS = 86_400_000
 
 
 def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
-    """One a bookie of which runs agree, the first to be full first; ``disks`` are those of the run.
+    """Return a forecast for each bookie whose runs agree, the soonest first. ``disks`` are the run's own.
 
     Raises:
-        RunError: the directory of runs cannot be listed, or a table disks is broken.
+        RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
     series = {(total.name, newest.device): [newest] for total in disks for newest in total.file_systems}
     for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
@@ -82,7 +83,7 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
-    """When one file system is full, by ``sightings``, the newest first; None where runs do not agree.
+    """Return when a file system is full, from ``sightings``, the newest first. None if runs do not agree.
 
     >>> day, size = 86_400_000, 1000
     >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
@@ -108,7 +109,7 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
 
 
 def _apart(sightings: Sequence[FileSystem]) -> list[FileSystem]:
-    """Those that are an hour before the one that was taken last."""
+    """Return the sightings that are at least an hour apart, starting with the newest."""
     points: list[FileSystem] = []
     for file_system in sightings:
         if not points or points[-1].seen - file_system.seen >= APART_MS:
@@ -117,7 +118,7 @@ def _apart(sightings: Sequence[FileSystem]) -> list[FileSystem]:
 
 
 def _runs_before(run: RunReader) -> Iterator[tuple[DiskTotal, ...]]:
-    """What the runs of the cluster before this one saw of disks, the newest first."""
+    """Yield the disk totals of earlier runs of the cluster, the newest first."""
     summaries = sibling_runs(run.path, run.report.cluster)
     finished = run.report.run.finished
     for summary in reversed([earlier for earlier in summaries if earlier.finished < finished]):

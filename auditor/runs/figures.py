@@ -1,9 +1,9 @@
-"""The figures of a finished run, and its ledgers by day: counted batch by batch with pyarrow, without Spark.
+"""The figures of a finished run, and its ledgers by day, counted batch by batch without Spark.
 
-The tables that grow with the cluster (ledgers, verdicts, judged) are read in a few narrow columns, one batch
-of them at a time. What stays is one small row per bookie, and the bars of the histograms. A fault often has a
-day: a disk that was swapped, a configuration that was rolled out. Of ledgers that are not healthy two numbers
-each are kept for it, of the others none.
+The large tables (ledgers, verdicts, judged) are read in a few narrow columns, one batch at a time. In memory
+are one small row per bookie, and the bars of the histograms. A fault often started on one day, with a
+swapped disk or a new configuration. The counts by day keep two numbers for each ledger that is not healthy,
+and none for the others.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ _SIZE_LABELS = (
     "1 to 5 GB", "5 to 50 GB", "50 GB or more",
 )  # fmt: skip
 AGES = (_HOUR_MS, *(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365)))
-"""The least age of each label but the first, ms."""
+"""Smallest age of each label but the first, in ms."""
 AGE_LABELS = (
     "under an hour", "under a day", "1 to 7 days", "7 to 30 days", "30 to 90 days", "90 days to 1 year",
     "1 to 3 years", "3 years or more",
@@ -54,10 +54,11 @@ _SHARES = (
 
 
 def figures_of(run: RunReader) -> Figures:
-    """Count what the pictures of a report show; memory is bounded, time goes with the tables' size.
+    """Count the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
 
     The worst `BOOKIES_KEPT` bookies are named, in the order: replicas missing, replicas unknown, ledgers
-    held too much, id. Histograms: ledgers by class, by size, by age and by quorum, bookies by availability.
+    beyond the expected ones, id. Histograms: ledgers by class, size, age and quorum, bookies by
+    availability.
 
     Raises:
         RunError: a table is missing or broken.
@@ -76,7 +77,7 @@ def figures_of(run: RunReader) -> Figures:
 
 
 def _bookies(run: RunReader) -> list[BookieFigure]:
-    """Every bookie that an ensemble names or whose directories were found, in the order of the table."""
+    """Return every bookie in an ensemble or with directories, in the order of the table."""
     missing, unknown, surplus = (_Pairs() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing.add([batch["missing"]])
@@ -105,14 +106,14 @@ def _bookies(run: RunReader) -> list[BookieFigure]:
 
 
 class _Pairs:
-    """Ledgers and entries of each bookie, added up from list columns of (bookie_id, count)."""
+    """Sums of ledgers and entries by bookie, from list columns of (bookie_id, count)."""
 
     def __init__(self) -> None:
         self.ledgers: Counter[str] = Counter()
         self.entries: Counter[str] = Counter()
 
     def add(self, columns: Sequence[Any]) -> None:
-        """Columns of one batch; a bookie in several of them on one row counts as one ledger."""
+        """Add the columns of one batch. A bookie in several columns of one row counts as one ledger."""
         tables = []
         for lists in columns:
             pairs = pc.list_flatten(lists)
@@ -126,7 +127,7 @@ class _Pairs:
 
 
 def _ledgers(run: RunReader) -> Iterator[Histogram]:
-    """Ledgers by size, by age and by quorum, in one pass."""
+    """Return the ledgers by size, by age and by quorum, in one pass."""
     columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
     sizes: Counter[str] = Counter()
     ages: Counter[str] = Counter()
@@ -157,9 +158,9 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
 
 
 def created_of(batch: Any) -> Any:
-    """When each ledger of a batch was made, ms: a column, null where neither metadata nor store says it.
+    """Return the creation time of each ledger of a batch, in ms. Null if neither metadata nor store has it.
 
-    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ledgers.
+    The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``.
     """
     # Metadata of old formats says no time, and etcd keeps none.
     written = batch["metadata_ctime"]
@@ -187,7 +188,7 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 
 def _classes(run: RunReader) -> Histogram:
-    """Ledgers by what is known of their copies, and what they could be."""
+    """Return the ledgers by certain and possible class."""
     counts: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -217,14 +218,14 @@ def _range_bars(
     note: str,
     unit: str = "ledgers",
 ) -> Histogram:
-    """Bars in the order of their ranges, without the empty ones at either end; then what is in no range."""
+    """Return bars in the order of their ranges, without empty ones at either end, then the other labels."""
     filled = [number for number, label in enumerate(ranges) if counts.get(label)]
     shown = [*(ranges[filled[0] : filled[-1] + 1] if filled else ()), *filter(counts.get, more_labels)]
     return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown), note)
 
 
 def _frequent(title: str, counts: Mapping[str, int], note: str) -> Histogram:
-    """The most frequent labels first, the rest together."""
+    """Return bars of the most frequent labels first, and one bar for the rest."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     most = [pair for pair in ordered if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
     rest_count = sum(counts.values()) - sum(count for _, count in most)
@@ -237,21 +238,21 @@ def _frequent(title: str, counts: Mapping[str, int], note: str) -> Histogram:
 Numbers = npt.NDArray[np.int64]
 
 CLASSES = tuple(LedgerClass)
-"""In the order of columns and of what is drawn."""
+"""Ledger classes in the order of columns and of the drawing."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 
 LAST_DAY = 106_751
-"""Days since 1970 that a pandas time can name; so many rows at most."""
+"""Last day that a pandas time can name, in days since 1970. It also bounds the number of rows."""
 
 UNKNOWN = -1
-"""Stands for a day that is not known."""
+"""Stands for an unknown day."""
 
 
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
-    """Ledgers by day of their creation, as days since 1970 in UTC, and by class.
+    """Count ledgers by day of creation, in days since 1970 UTC, and by class.
 
-    The day is `UNKNOWN` where neither metadata nor store has a time: metadata of old formats on etcd.
+    The day is `UNKNOWN` if neither metadata nor store has a time: metadata of old formats on etcd.
 
     Raises:
         RunError: a table is missing or broken.
@@ -270,13 +271,15 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
 
 
 def days_since_1970(column: Any) -> Numbers:
-    """The UTC days of a column of milliseconds; `UNKNOWN` for null and for what no pandas time can name."""
+    """Return the UTC days of a column of milliseconds. `UNKNOWN` for null and days that pandas
+    cannot name.
+    """
     days: Numbers = np.floor_divide(column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), DAY_MS)
     return np.where((days < 0) | (days > LAST_DAY), UNKNOWN, days)
 
 
 class _Classes:
-    """The class of every ledger: of those that are not healthy by their number, of all others healthy."""
+    """The class of every ledger. Only ledgers that are not healthy are stored."""
 
     def __init__(self, run: RunReader) -> None:
         empty = np.empty(0, np.int64)
@@ -292,7 +295,7 @@ class _Classes:
         self._sorted, self._numbers = keys[order], numbers[order]
 
     def of(self, batch: Any) -> Numbers:
-        """The number in `CLASSES` of each ledger of a batch."""
+        """Return the index in `CLASSES` of each ledger of a batch."""
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted):
             return class_numbers
@@ -306,7 +309,9 @@ class _Classes:
         return class_numbers
 
     def _keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
-        """One number for scope and ledger: their places among those that occur, so that it fits 64 bits."""
+        """Return one 64-bit number for each pair of scope and ledger, from their ranks among stored
+        values.
+        """
         places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledgers) + 1)
         return places + np.searchsorted(self._ledgers, ledgers)
 

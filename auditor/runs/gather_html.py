@@ -1,4 +1,4 @@
-"""A finished run as one HTML page: everything that `auditor.reports.html` shows, gathered without Spark."""
+"""A finished run as one HTML page: the input of `auditor.reports.html`, read without Spark."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -23,7 +23,7 @@ from auditor.runs.standings import standings_in_order, standings_of_report
 
 
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
-    """The page of a run in parts, with its worst ledgers drawn, the runs beside it, and ``failures``.
+    """Yield the page of a run in parts, with its worst ledgers, its earlier runs, and ``failures``.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -49,10 +49,11 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
 
 
 def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:
-    """The ledgers to draw, as (ledger, scope): the first of every check with missing entries, then more.
+    """Return the ledgers to draw, as (ledger, scope): the first of each check with missing entries, then
+    more.
 
-    ``findings`` come with the worst first; the ledgers keep that order. A ledger of which nothing is known
-    to be missing has no holes to show.
+    ``findings`` come with the worst first, and the ledgers keep that order. A ledger without missing entries
+    has no holes to draw.
     """
     ranks: dict[str, int] = {}
     ranked: dict[tuple[int, int], tuple[int, int]] = {}
@@ -81,7 +82,7 @@ def _owners(run: RunReader) -> OwnerFigures | None:
 
 
 def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:
-    """The runs of the same cluster in the run's directory, oldest first; and what is left out, in words."""
+    """Return the runs of the same cluster beside the run, oldest first, and notes on those left out."""
     this = RunSummary.of(run.path, run.report)
     runs, left_out = [], []
     try:

@@ -1,6 +1,6 @@
-"""The history of a directory of runs, the run that a new one is compared with, and how two runs differ.
+"""The runs of a directory, the run to compare a new one with, and the difference of two runs.
 
-No Spark; of the findings of two runs only narrow columns are ever held whole.
+It works without Spark. Of the findings of two runs it holds only narrow columns.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _CHANGES = f"{CHANGED}/_SUCCESS"
 
 
 class RunHistory(NamedTuple):
-    """The finished runs of a directory, the oldest first, and why the reports of others cannot be read."""
+    """The finished runs of a directory, the oldest first, and the errors of unreadable reports."""
 
     runs: tuple[RunSummary, ...]
     unreadable: tuple[RunError, ...]
 
     def require_runs(self) -> None:
-        """Raises the first of the `RunError` s where there is nothing but these."""
+        """Raise the first `RunError` if no run is readable."""
         if self.unreadable and not self.runs:
             raise self.unreadable[0]
 
 
 def history(directory: str | Path) -> RunHistory:
-    """The finished runs right below ``directory``, a path or a URI.
+    """Return the finished runs directly below ``directory``, a path or a URI.
 
-    Only their reports are read, and of these only those that the index lacks (`auditor.runs.run_index`).
+    Only reports that the index lacks are read (`auditor.runs.run_index`).
 
     Raises:
         RunError: no such directory, or one that cannot be listed.
@@ -73,7 +73,7 @@ def history(directory: str | Path) -> RunHistory:
 
 
 def comparable_run(path: str | Path) -> RunReader:
-    """A finished run with its table changes, which comparing begins with.
+    """Open a finished run that has the table ``changes``, which a comparison needs.
 
     Raises:
         RunError: no finished run, one that an older version of this program wrote, or without that table.
@@ -87,7 +87,7 @@ def comparable_run(path: str | Path) -> RunReader:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The run that a new one is compared with, None where there is none; and what a reader should know."""
+    """The run that a new one is compared with, or None, and notes for the report."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -95,13 +95,13 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class RunsBeside:
-    """The finished runs of a cluster beside another run, the oldest first; and what a reader should know."""
+    """The finished runs of a cluster beside another run, the oldest first, and notes for the report."""
 
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]
 
     def notes_of_future(self, finished: int) -> tuple[str, ...]:
-        """What a reader should know of runs that ended after ``finished``, ms: a clock was wrong."""
+        """Return notes about runs that ended after ``finished``, in ms: a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
             "clock was wrong. Move it away once the clocks are right"
@@ -110,7 +110,7 @@ class RunsBeside:
         )
 
     def newest(self, finished: int) -> Previous:
-        """The newest that ended by ``finished``, ms, and can be compared with."""
+        """Return the newest comparable run that ended by ``finished``, in ms."""
         notes = list(self.notes)
         for run in reversed([run for run in self.runs if run.finished <= finished]):
             try:
@@ -123,9 +123,9 @@ class RunsBeside:
 
 
 def runs_beside(out: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
-    """The finished runs beside ``out`` of the same cluster; ``renew_index`` as for `run_summaries`.
+    """Return the finished runs of the same cluster beside ``out``. ``renew_index`` as for `run_summaries`.
 
-    What stands in the way of a comparison does not end an audit: a note says so.
+    A problem does not end an audit: a note reports it.
     """
     if parent_of(out) is None:
         return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
@@ -144,7 +144,7 @@ def runs_beside(out: str, cluster: Cluster, renew_index: bool = False) -> RunsBe
 
 _BOOKIES_NAMED = 3
 FIRST_SHOWN = 3
-"""So many findings of a group are kept."""
+"""Number of findings of a group that are kept."""
 _COLUMNS = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
     "first_seen", "last_seen", "suppressed",
@@ -155,7 +155,7 @@ Longs = NDArray[np.int64]
 
 
 class RunDifference:
-    """What changed from one finished run to another; each is a path or a URI.
+    """The changes from one finished run to another. Each is a path or a URI.
 
     Raises:
         RunError: no finished run, one that an older version of this program wrote, or a broken one.
@@ -166,7 +166,7 @@ class RunDifference:
 
     @cached_property
     def summary(self) -> Difference:
-        """The numbers, and what to bear in mind with them."""
+        """Return the counts of changes, and warnings about them."""
         tallies, urgencies = Counter(self._kinds()), self._urgencies()
         places = {
             tally: (KINDS.index(tally[0]), place_of_check(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
@@ -182,7 +182,7 @@ class RunDifference:
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
-        """Every finding that is not the same: the new run's in its order, then those only the old has."""
+        """Yield every changed finding: the new run's in its order, then those only in the old run."""
         for run, rows, kinds, places in self._changed():
             picked = pick_rows(_batches(run), rows, _COLUMNS)
             for place, row in enumerate(row for batch in picked for row in batch.to_pylist()):
@@ -191,14 +191,16 @@ class RunDifference:
                 yield ChangedFinding(change=change, **self._was(int(places[place])), **row)
 
     def _changed(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
-        """Of the new run, then of the old: rows of findings, their change, their places in the old marks."""
+        """Yield changed rows of the new run, then the old: row numbers, changes, places among the old
+        findings.
+        """
         pairs = self._paired
         changed = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
         yield self.new, pairs.new.row[changed], pairs.change[changed], pairs.pair[changed]
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
     def _was(self, place: int) -> dict[str, Any]:
-        """What the old run knew of a finding, by its place in the old marks; -1: nothing."""
+        """Return the old run's facts about the finding at ``place``. -1 stands for a new finding."""
         old, is_new = self._paired.old, place < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old.rank[place]],
@@ -207,7 +209,7 @@ class RunDifference:
         }
 
     def _kinds(self) -> Iterator[tuple[str, str, str]]:
-        """Change, severity and id of each finding that is not the same."""
+        """Yield change, severity and id of each changed finding."""
         names = ("severity", "id")
         for run, rows, kinds, _ in self._changed():
             picked = pick_rows(_batches(run), rows, names)
@@ -218,7 +220,7 @@ class RunDifference:
                 yield KINDS[kind], severity, id
 
     def _urgencies(self) -> dict[tuple[str, str], str]:
-        """The most urgent, in either run, of the findings of a severity and id."""
+        """Return the highest urgency in either run, by severity and id."""
         tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
         ordered = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
         return {(tally["severity"], tally["id"]): tally["urgency"] for tally in ordered}
@@ -239,7 +241,7 @@ class RunDifference:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 
     def warnings(self) -> Iterator[str]:
-        """Sentences that a reader of the numbers should know."""
+        """Yield warnings for a reader of the numbers."""
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
@@ -263,10 +265,10 @@ class RunDifference:
 
 
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
-    """What changed in the run at ``path`` since the newest complete run of its cluster before it.
+    """Return the changes in the run at ``path`` since the newest complete run of its cluster before it.
 
-    Where none was complete, it is since the newest, and a warning says so; what stands in the way of a
-    comparison is a warning too.
+    If there was none, it takes the newest run and adds a warning. A problem with the comparison is a warning
+    too.
     """
     try:
         earlier = runs_before(path, report)

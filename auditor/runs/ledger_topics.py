@@ -1,4 +1,4 @@
-"""Which topic owns each of some ledgers, by one pass over a run's table ownership."""
+"""The topics that own ledgers, by one pass over a run's table ``ownership``."""
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +12,12 @@ _NOBODY = -1
 
 
 def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
-    """Return the topic of each ledger as tenant/namespace/topic, null where none is known to own it.
+    """Return the topic of each ledger as tenant/namespace/topic. Null if no owner is known.
 
-    What is held is a number a ledger and the name of each topic once.
+    In memory are a number per ledger and the name of each topic once.
 
     Args:
-        run: A finished run; one without owners knows no topic.
+        run: A finished run. Without owners it knows no topic.
         ids: Scope and id of each ledger, (n, 2). Applications know ledgers of scope 0 only.
     """
     codes = np.full(len(ids), _NOBODY, np.int32)
@@ -41,7 +41,7 @@ def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
 
 
 def _names(ownership: pa.RecordBatch) -> pa.DictionaryArray:
-    """The names of the owners of a batch; parts that are not known are left out."""
+    """Return the names of the owners in a batch, without unknown parts."""
     parts = [ownership[name] for name in NAMES]
     whole = pc.binary_join_element_wise(*parts, "/", null_handling="skip")
     return whole.dictionary_encode()

@@ -1,7 +1,6 @@
-"""A finished run in short, and one bookie of it, read from the tables that are as small as the cluster.
+"""Views of a finished run and of one of its bookies, from tables as small as the cluster.
 
-Only a bookie's findings are looked for in a table that may be large; of them, counts and a few sentences
-are kept.
+Only a bookie's findings come from a table that may be large. Counts and a few messages of them are kept.
 """
 
 import difflib
@@ -34,12 +33,12 @@ from auditor.runs.standings import standings_of
 _SAMPLES = 3
 _NEAR = 3
 BOOKIES_LISTED = 20
-"""So many ids at most stand in a message."""
+"""Largest number of ids in a message."""
 UNREAD_SHOWN = 10
 
 
 def run_view(run: RunReader) -> RunView:
-    """What ``bkaudit explain run`` tells: why a run says what it says.
+    """Return the view for ``bkaudit explain run``: the reasons for the run's result.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -64,11 +63,10 @@ def run_view(run: RunReader) -> RunView:
 
 
 def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
-    """What a run knows of one bookie, by its id as the cluster writes it, or by how one id alone begins.
+    """Return the view of one bookie, by its id or a unique prefix of it.
 
     Raises:
-        RunError: nothing in the run names such a bookie, or several ids begin so; the message lists these,
-            or the ids that are nearest.
+        RunError: no id of the run begins so, or several do. The message lists these, or the nearest ids.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
     of_bookie = ds.field("bookie_id") == bookie_id
@@ -99,15 +97,15 @@ _SAME = (
 
 
 def storages(run: RunReader) -> dict[str, str]:
-    """How the index of each bookie is kept, where the run says it; one of an older version never does."""
+    """Return the index storage of each bookie. Empty for a run of an older version."""
     rows = run.table("bookies").to_pylist()
     return {row["bookie_id"]: row["storage"] for row in rows if row.get("storage") is not None}
 
 
 def whole_bookie_id(run: RunReader, prefix: str) -> str:
-    """The id that is meant: the one given, or the only one that begins with it.
+    """Return the given id, or the only id that begins with it.
 
-    A host stands for its bookie where it has one, though the name of another host begins the same.
+    A host stands for its only bookie, even if the name of another host begins the same.
     """
     ids = bookie_ids(run)
     beginning = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
@@ -122,12 +120,12 @@ def whole_bookie_id(run: RunReader, prefix: str) -> str:
 
 
 def bookie_ids(run: RunReader) -> list[str]:
-    """The ids of all bookies that a run knows, in order."""
+    """Return the ids of all bookies that a run knows, in order."""
     return sorted(run.table("bookies", ["bookie_id"]).column("bookie_id").to_pylist())
 
 
 def bookie_hint(unknown: str, bookies: Sequence[str]) -> str:
-    """The end of a message about an id that is none of a run's: ids that are like it, or the first of all."""
+    """Return a hint for a message about an unknown id: similar ids, or the first of all."""
     if near := difflib.get_close_matches(unknown, bookies, n=_NEAR, cutoff=0.5):
         return f"; did you mean {' or '.join(near)}?"
     return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
@@ -145,7 +143,7 @@ def _registration(row: dict[str, Any]) -> RegistrationView:
 
 
 def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
-    """The directories in its place and those that its data is in, by path."""
+    """Return the directories in the bookie's place and those with its data, by path."""
     of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     ranked: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=of_bookie).to_pylist(), key=lambda row: row["rank"]):
@@ -164,7 +162,7 @@ def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
 
 
 def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
-    """Its journal directories; a run of an older version has none."""
+    """Return its journal directories. Empty for a run of an older version."""
     if "journal_tails" not in run.table_names():
         return ()
     of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
@@ -178,7 +176,7 @@ def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 
 def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
-    """The ids that are one bookie with it, then those that only look like it."""
+    """Return the ids that belong to the same bookie, then those that only look like it."""
     edges: dict[str, list[tuple[str, str, str | None]]] = {}
     of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=of_bookie).to_pylist():
@@ -207,7 +205,7 @@ _OF_DIRECTORY = (
 
 
 def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
-    """The findings that name the bookie as their subject, as lacking entries or as unknown, by check."""
+    """Return the findings by check that are about the bookie, or where it lacks entries or is unknown."""
     counts: dict[tuple[str, str, str], list[int]] = {}
     samples: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in run.findings_of(bookie_id):
@@ -240,7 +238,7 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
 
 
 def _findings_by_fingerprint(run: RunReader, fingerprints: list[str]) -> dict[str, Finding]:
-    """A few findings, whole."""
+    """Return the findings with these fingerprints."""
     if not fingerprints:
         return {}
     batches = run.batches("findings", filter=ds.field("fingerprint").isin(fingerprints))

@@ -1,6 +1,6 @@
-"""One ledger out of a finished run, for ``bkaudit explain ledger``: metadata, replicas, queue, answers.
+"""One ledger of a finished run for ``bkaudit explain ledger``: metadata, replicas, queue, answers.
 
-No Spark; what is read of each table are the rows of the ledger.
+It reads only the ledger's rows of each table, without Spark.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ NOT_SAID = "not known: this run does not say whether its store keeps a replicati
 
 
 def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
-    """One for each mark and lock of a ledger.
+    """Return a sentence for each mark and lock of a ledger.
 
     >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], gaps=False)
     ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
@@ -71,7 +71,7 @@ _LEFT_OPEN: dict[str, str] = {
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
-    """One for each bookie, answer and reason, in this order.
+    """Return one view for each bookie, answer and reason, in this order.
 
     >>> row = {"bookie_id": "b1", "answer": "served", "reason": None}
     >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
@@ -89,7 +89,9 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_answers(
     replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
 ) -> ReplicaView:
-    """A replica with what its bookie serves; ``unknown`` says why copies are unknown, by bookie (judged)."""
+    """Return a replica with the entries that its bookie serves. ``unknown`` has reasons by bookie
+    (judged).
+    """
     served = [
         groups_of(answer.entries)
         for answer in answers
@@ -107,7 +109,7 @@ def _groups(entries: Iterable[int]) -> bytes:
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
-    """One ledger as a run saw it. A `LedgerId` brings its own scope.
+    """Return one ledger of a run. A `LedgerId` brings its own scope.
 
     Raises:
         UsageError: no ledger has such an id.
@@ -122,9 +124,9 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
 
 def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
-    """Some ledgers, each given as its id and scope; None for one that nobody knows.
+    """Return the ledgers with these pairs of id and scope, each None if it is unknown to the run.
 
-    Each table is read once, and the rows of these ledgers are in memory.
+    Each table is read once. The rows of these ledgers are in memory.
     """
     rows = _RowsOfLedgers(run, ledgers)
     return [_view(rows, *ledger) for ledger in ledgers]
@@ -134,7 +136,7 @@ _RowsByLedger = dict[tuple[int | None, int], list[dict[str, Any]]]
 
 
 class _RowsOfLedgers:
-    """The rows of some ledgers, by table; one that not every run has may be lacking."""
+    """The rows of some ledgers, by table. A table that not every run has may be missing."""
 
     def __init__(self, run: RunReader, ledgers: Sequence[tuple[int, int]]) -> None:
         self.run = run
@@ -143,13 +145,13 @@ class _RowsOfLedgers:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Those of one ledger."""
+        """Return the rows of one ledger."""
         if table not in self._tables:
             self._tables[table] = self._read(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """What marks and locks say of one ledger; nothing where the run has not read them."""
+        """Return sentences about marks and locks of a ledger. Empty if the run has not read them."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -162,17 +164,17 @@ class _RowsOfLedgers:
 
     @cached_property
     def bookies(self) -> dict[str, dict[str, Any]]:
-        """All bookies, by id."""
+        """Return the rows of all bookies, by id."""
         return {row["bookie_id"]: row for row in self.run.table("bookies").to_pylist()}
 
     @property
     def availability_unknown(self) -> bool:
-        """Whether nobody can say which bookies were down; false for a run that does not say so."""
+        """Return whether it is unknown which bookies were down. False for a run without that fact."""
         repair = self.run.report.run.repair
         return repair is not None and not repair["knows_registrations"]
 
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
-        """Members that the ledger depends on and that are surely not registered, by id."""
+        """Return the members that the ledger depends on and that are certainly not registered, by id."""
         listed = self.run.report.run.bookies_listed
         if listed is None or listed["hidden"] is not None or self.availability_unknown:
             return ()
@@ -239,7 +241,7 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
 
 
 def _in_logs(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
-    """One for each entry log, those with the most lost entries first."""
+    """Return a view for each entry log, those with the most lost entries first."""
     views = (
         LogEntriesView(
             row["bookie_id"],
@@ -259,7 +261,7 @@ def _in_logs(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
 def _holdings(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """What bookies hold of a ledger: their indexes with their journals, else what they answered."""
+    """Return the entries that bookies hold: from index and journal, or else from their answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     lacking = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -288,7 +290,7 @@ def _text(value: bytes | None) -> str:
 
 
 def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
-    """The ledger's id and scope, both of which a table can have.
+    """Return the ledger's id and scope, if a table can have them.
 
     >>> _ids(LedgerId(2, scope=1), 0)
     (2, 1)
@@ -312,7 +314,7 @@ def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """What indexes and journals show together, of the bookies that the metadata names."""
+    """Return index rows merged with the journals of the bookies that the metadata names."""
     from auditor.tables.accounts import HeldAccount, unite_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -332,7 +334,7 @@ def _with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """What each member should have; of a ledger that is not closed, up to the newest entry that any has."""
+    """Return the expected entries of each member. For a ledger that is not closed, up to the newest entry."""
     judged = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged
@@ -351,7 +353,7 @@ def _replicas(
     unequal: Mapping[str, Mapping[str, Any]],
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
-    """Every member of an ensemble and every other bookie that holds something, by id."""
+    """Return every member of an ensemble and every other bookie with entries, by id."""
     expected = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
     by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
@@ -385,11 +387,11 @@ def _replicas(
 
 
 SHOWN = 50
-"""Findings of one ledger that are told at most: one per check and bookie is the most that there are."""
+"""Largest number of findings shown for one ledger: at most one per check and bookie exists."""
 
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
-    """The findings about a ledger, the worst first; an empty tuple where there are none."""
+    """Return the findings about a ledger, the worst first."""
     of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
     batches = run.batches("findings", filter=of_ledger)
     rows = (row for batch in batches for row in batch.to_pylist())

@@ -1,10 +1,10 @@
-"""What a run's entry logs are full of, added up batch by batch with pyarrow: ``bkaudit space``, and metrics.
+"""The content of a run's entry logs for ``bkaudit space`` and metrics, summed batch by batch.
 
     by bookie                     one pass over the table space
-    by ledger, application, age   as many passes as the table has millions of rows: each takes the ledgers of
-                                  one residue of their ids, and joins what the metadata says of them
+    by ledger, application, age   one pass per million rows of the table: each takes the ledgers of one
+                                  residue of their ids, and joins them with the metadata
 
-What is kept is one row per bookie or label, or the largest ledgers; and in a pass the ledgers of its residue.
+In memory are one row per bookie or label, or the largest ledgers, and in a pass the ledgers of its residue.
 """
 
 from collections import Counter
@@ -36,11 +36,13 @@ from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
 
 NAME_LENGTH = 120
-"""Longer names of applications are cut: custom metadata may be anything."""
+"""Length at which names of applications are cut: custom metadata may be anything."""
 
 
 def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
-    """Custom metadata's ``application``, and its ``component`` if any: ``pulsar/managed-ledger``."""
+    """Yield labels from custom metadata: ``application``, and ``component`` if any:
+    ``pulsar/managed-ledger``.
+    """
     for batch in _listed_ledgers(run, ["custom_metadata"]):
         maps = batch["custom_metadata"]
         pairs = pa.table(
@@ -61,7 +63,7 @@ def _name(application: bytes | None, component: bytes | None) -> str:
 
 
 def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
-    """How long before the scan it was made, as one of `auditor.runs.figures.AGE_LABELS`."""
+    """Yield the age of ledgers before the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
         ages = pc.subtract(run.report.run.scan_time, created_of(batch))
@@ -85,24 +87,24 @@ def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
 
 
 LABELS = {"application": _applications, "age": _ages}
-"""What reads batches of ``scope_id``, ``ledger_id`` and ``label`` from the table ledgers."""
+"""Functions that read batches of ``scope_id``, ``ledger_id`` and ``label`` from the table ``ledgers``."""
 
 
 PASS_ROWS = 2_000_000
-"""Rows of the tables space and ledgers that one pass takes, about."""
+"""Approximate number of rows of the tables ``space`` and ``ledgers`` in one pass."""
 
 NAMES_KEPT = 10_000
-"""So many applications are told apart: custom metadata can have a name of its own for every ledger."""
+"""Largest number of distinct applications. Custom metadata can name another one for every ledger."""
 
 TOP = 20
-"""So many ledgers, or applications, are named unless more are asked for."""
+"""Default number of ledgers or applications that are named."""
 
 _Sums = dict[str, Counter[str]]
 _LEDGER = ["scope_id", "ledger_id"]
 
 
 def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
-    """Bytes by class of each bookie, or of the ``top`` largest ledgers or applications, or of each age.
+    """Return the bytes by class of each bookie, the ``top`` largest ledgers or applications, or each age.
 
     Raises:
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.
@@ -140,10 +142,10 @@ def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
 
 
 def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
-    """What each bookie's entry logs are full of, the fullest first; none where they were not read.
+    """Return the bytes in each bookie's entry logs, the fullest first. Empty if they were not read.
 
     Raises:
-        RunError: the table space is broken.
+        RunError: the table ``space`` is broken.
     """
     return _totals(_by_bookie(run)) if "space" in run.table_names() else ()
 
@@ -160,7 +162,7 @@ def _by_bookie(run: RunReader) -> _Sums:
 
 
 def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """The largest, what all others have by class, and how many these are."""
+    """Return the ``top`` largest ledgers, the bytes of the others by class, and their number."""
     largest: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining = 0
@@ -185,7 +187,7 @@ def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[s
 
 
 def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], top: int) -> int:
-    """Now and then keep the largest of a pass alone; how many went."""
+    """Drop all but the largest totals of a pass from time to time. Return the number dropped."""
     if len(totals) < 2 * top + 10_000:
         return 0
     largest, dropped_bytes, count = _largest(totals, top)
@@ -201,7 +203,7 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 
 def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
-    """Bytes by what the metadata says of each ledger."""
+    """Return the bytes by label of each ledger in the metadata."""
     by_label: _Sums = {}
     passes = _passes(run, "space", "ledgers")
     for residue in range(passes):
@@ -226,7 +228,7 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
 
 
 def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
-    """Bytes by ledger and class, of those of a residue."""
+    """Return the bytes by ledger and class, for the ledgers of one residue."""
     sums = GroupedBytes([*_LEDGER, "class"])
     for batch in _residue(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
         sums.add(batch)
@@ -234,7 +236,7 @@ def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
 
 
 def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> Iterator[pa.RecordBatch]:
-    """The rows whose ledger id has it; bytes of no ledger are of residue 0."""
+    """Yield the rows whose ledger id has this residue. Bytes without a ledger have residue 0."""
     for batch in batches:
         if passes > 1:
             low = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
@@ -244,13 +246,13 @@ def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> It
 
 
 def _passes(run: RunReader, *tables: str) -> int:
-    """A power of two."""
+    """Return the number of passes, a power of two."""
     rows: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
     return 1 << max(0, (max(rows, 1) - 1) // PASS_ROWS).bit_length()
 
 
 def _files(run: RunReader) -> tuple[int, int]:
-    """How many files the entry logs are, and their bytes; a second name of a log that is there counts not."""
+    """Return number and bytes of the entry log files. A second name of an existing log does not count."""
     columns = ["directory", "log_id", "kind", "bytes"]
     of_files = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
     second = ds.field("kind") == LogFileKind.COMPACTED
@@ -270,14 +272,14 @@ def _files(run: RunReader) -> tuple[int, int]:
 
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
-    """The largest first, then by name."""
+    """Return the totals, the largest first, then by name."""
     return _largest([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
 
 
 def _largest(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], top: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """The ``top`` largest, what the others have by class, and how many these are."""
+    """Return the ``top`` largest totals, the bytes of the others by class, and their number."""
     ordered = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
     for remaining_total in ordered[top:]:
@@ -286,14 +288,14 @@ def _largest(
 
 
 FREEING = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
-"""What gives bytes back."""
+"""Actions that free space."""
 
 
 def space_gauges(run: RunReader) -> SpaceGauges:
-    """The figures; none where entry logs were not read.
+    """Return the space metrics. Empty if entry logs were not read.
 
     Raises:
-        RunError: a table is broken, or the directory that the run lies in cannot be listed.
+        RunError: a table is broken, or the directory of the run cannot be listed.
     """
     totals, disks = bookies_space(run), disk_totals(run)
     if not totals and not disks:
@@ -302,7 +304,7 @@ def space_gauges(run: RunReader) -> SpaceGauges:
 
 
 def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
-    """By bookie and action, zeros too: a line that falls to 0 says more than one that ends."""
+    """Return the bytes that each action frees, by bookie. Zeros stay, so that a metric falls to 0."""
     if "log_foresight" not in run.table_names():
         return {}
     sums = GroupedBytes(["bookie_id", "action"])

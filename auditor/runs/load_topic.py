@@ -1,4 +1,4 @@
-"""One topic of a run, from its tables ownership, owners and verdicts."""
+"""One topic of a run, from its tables ``ownership``, ``owners`` and ``verdicts``."""
 
 import difflib
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ _KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "s
 
 
 def topic_view(run: RunReader, name: str) -> TopicView:
-    """The topic ``name``: tenant/namespace/topic, with its partition, also as persistent://....
+    """Return the topic ``name``: tenant/namespace/topic, with its partition, also as persistent://....
 
     Raises:
-        UsageError: no topic of that name; with one that is like it.
+        UsageError: no topic has that name. The message names a similar one.
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
     if "ownership" not in run.table_names():
@@ -80,9 +80,9 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
-    """Every topic that a run knows, read or not: by its own name and as tenant/namespace/topic.
+    """Yield every topic of a run, read or not, by its own name and as tenant/namespace/topic.
 
-    A topic may come more than once; a run that read no owners has none.
+    A topic may come more than once. A run without owners has none.
     """
     if "ownership" not in run.table_names():
         return
@@ -97,7 +97,7 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
 
 def topic_hint(run: RunReader, unknown: str) -> str:
-    """A hint at a topic of the same namespace that is called alike, or at its partitions; "" without any."""
+    """Return a hint at a similar topic of the namespace, or at its partitions. "" if there is none."""
     try:
         tenant, namespace, topic = _parts(unknown)
     except UsageError:
@@ -112,7 +112,7 @@ def topic_hint(run: RunReader, unknown: str) -> str:
 
 
 def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
-    """The topic's values that could not be read, and listings: path, status, damage, kind and cursor."""
+    """Return the topic's unreadable values and listings: path, status, damage, kind and cursor."""
     unread_values = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
@@ -143,7 +143,7 @@ def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[T
 
 
 def _values(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
-    """A column of a table about ledgers, by ledger; empty if an older version wrote the run without it."""
+    """Return a column of a table about ledgers, by ledger. Empty for an older run without the table."""
     if table not in run.table_names():
         return {}
     of_ledgers = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)

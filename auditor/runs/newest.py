@@ -1,4 +1,4 @@
-"""The newest finished run of a directory, found by looking at names and times alone: no report is read."""
+"""The newest finished run of a directory, found by names and times alone, without reading a report."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from auditor.model.run_facts import REPORT
 
 
 def check_runs_directory(directory: Path) -> None:
-    """Say how a directory of runs comes about, where there is none.
+    """Raise an error if a directory of runs does not exist. It says how one is made.
 
     Raises:
         UsageError: no such directory.
@@ -17,9 +17,9 @@ def check_runs_directory(directory: Path) -> None:
 
 
 def newest_report(runs: str | Path) -> Path:
-    """The report of the newest finished run right below ``runs``, or of the run that ``runs`` is.
+    """Return the report of the newest finished run directly below ``runs``, or of the run ``runs`` itself.
 
-    Local directories only: what lies elsewhere needs a library that takes longer to load than this to answer.
+    Local directories only: other file systems need a library that takes longer to load than the answer.
 
     Raises:
         UsageError: no such directory, or no finished run in it.

@@ -1,7 +1,7 @@
-"""Whose the ledgers of a run are: totals by tenant, namespace and topic, and the leaks, which are nobody's.
+"""The owners of a run's ledgers: totals by tenant, namespace and topic, and ledgers without an owner.
 
-The table ownership and the findings are read batch by batch in Arrow. What is held is one row per topic with
-a ledger, and a row of an Arrow table of each leak, to bring them in order.
+The table ``ownership`` and the findings are read batch by batch in Arrow. In memory are one row per topic
+with a ledger, and an Arrow row for each leak, to sort them.
 """
 
 import json
@@ -24,7 +24,7 @@ from auditor.runs.reader import RunReader
 
 
 def names_of_claim(claim: str) -> Names | None:
-    """Tenant, namespace, topic and cursor of a claim, below whatever chroot; None of another application's.
+    """Return tenant, namespace, topic and cursor of a claim, below any chroot. None for other applications.
 
     >>> names = names_of_claim("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     >>> (names.tenant, names.namespace, names.topic, names.cursor)
@@ -40,25 +40,27 @@ def names_of_claim(claim: str) -> Names | None:
 
 
 OwnerNames = tuple[str | None, ...]
-"""Tenant, namespace and topic of an owner; None where there is none, or it is not known."""
+"""Tenant, namespace and topic of an owner. None if there is none or it is unknown."""
 
 NAMES = ("tenant", "namespace", "topic")
 _READ = (*NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
 
 
 def has_owners(run: RunReader) -> bool:
-    """Whether the run read who refers to the ledgers."""
+    """Return whether the run read the owners of ledgers."""
     return "ownership" in run.table_names()
 
 
 def has_every_owner(run: RunReader) -> bool:
-    """Whether the run proved that its stores of owners are all there are; False for earlier releases."""
+    """Return whether the run proved that its owner stores are complete. False for earlier releases."""
     scopes = owner_scopes(run)
     return bool(scopes) and all(scope.is_proved for scope in scopes)
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return what each store of owners of a run proves; empty without owners, and for earlier releases."""
+    """Return the scope that each owner store of a run proves. Empty without owners or for earlier
+    releases.
+    """
     if "owner_stores" not in run.table_names():
         return []
     names = [field.name for field in fields(SourceScope)]
@@ -66,7 +68,7 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows of the table ownership are ledgers of an owner; what a shadow topic borrows is not its."""
+    """Return the rows of the table ``ownership`` with an owner. Ledgers borrowed by shadow topics are not."""
     own = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(own, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
 
@@ -84,7 +86,7 @@ class OwnerTotals:
         self._run = run
 
     def by(self, level: Level) -> list[OwnerTotal]:
-        """The totals of every tenant, namespace or topic: the worst findings first, then by name."""
+        """Return the totals of every tenant, namespace or topic, the worst findings first, then by name."""
         depth = LEVELS.index(level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._by_topic.items():
@@ -116,13 +118,13 @@ class OwnerTotals:
 
 
 def _names(row: dict[str, Any]) -> OwnerNames:
-    """Whose the ledgers of a group are; of leaks whose they were, as their custom metadata say."""
+    """Return the owner of a group of ledgers. For leaks it is the former owner in custom metadata."""
     claimed = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(row[name] if claimed is None else getattr(claimed, name) for name in NAMES)
 
 
 def _worst(total: OwnerTotal) -> tuple[int, ...]:
-    """The counts of findings, the worst severity first, each the larger the earlier."""
+    """Return the negated counts of findings, the worst severity first, as a sort key."""
     return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
 
 
@@ -143,7 +145,7 @@ def _group(batch: pa.RecordBatch) -> pa.Table:
 
 
 def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The severity and the owner of every finding about a ledger that has one."""
+    """Yield the severity and the owner of every finding about a ledger with an owner."""
     for batch in run.batches("findings", ["severity", "evidence"]):
         with_owner = batch.filter(pc.match_substring(batch["evidence"], '"owner":'))
         for severity, evidence in zip(*(column.to_pylist() for column in with_owner.columns), strict=True):
@@ -170,7 +172,7 @@ class Leaks:
     """All leaks of a run, read once.
 
     Raises:
-        RunUsageError: the run read no owners, so that it knows of no leak.
+        RunUsageError: the run read no owners, and therefore knows no leak.
         RunError: a table of the run is broken.
     """
 
@@ -187,7 +189,7 @@ class Leaks:
                 yield _leak(row)
 
     def totals(self) -> LeakTotals:
-        """What they add up to."""
+        """Return the sums over all leaks."""
         leaks = self._table
         sure = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
         columns = (leaks["bytes"], sure["bytes"], leaks["entries"])
@@ -196,7 +198,7 @@ class Leaks:
 
 
 def last_owner(claim: str) -> str:
-    """The owner whose path a ledger's custom metadata names, in words.
+    """Return the owner named by the path in a ledger's custom metadata, in words.
 
     >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     'subscription audit of shop/orders/returns'

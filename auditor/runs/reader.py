@@ -1,6 +1,6 @@
-"""A finished run, opened again without Spark: its report, findings, tables and placement when asked for.
+"""A finished run opened without Spark: its report, and on demand its findings, tables and placement.
 
-Runs may lie on any file system that pyarrow knows; local ones need no more than their path.
+Runs may be on any file system that pyarrow supports. Local ones need only their path.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUP = struct.Struct(">qqii")
 
 
 def group_tuples(data: bytes) -> tuple[Group, ...]:
-    """A table's 24-byte groups as numbers: first start, last start, size, period.
+    """Return a table's 24-byte groups as numbers: first start, last start, size, period.
 
     >>> group_tuples(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
     ((4, 4, 1, 0),)
@@ -39,7 +39,7 @@ def group_tuples(data: bytes) -> tuple[Group, ...]:
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
-    """A finding from its row, as Spark or Arrow gives it."""
+    """Return a finding from its row, as Spark or Arrow gives it."""
     return Finding(
         id=row["id"],
         severity=Severity(row["severity"]),
@@ -61,12 +61,12 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
 
 
 class Findings:
-    """Every finding of a run, in the order of reports, as it was written.
+    """Every finding of a run, in the order of reports.
 
-    Iterating reads the table anew, batch by batch; ten million findings need no more memory than ten.
+    Iteration reads the table again, batch by batch. Ten million findings need no more memory than ten.
 
     Raises:
-        RunError: while iterating, where the table is missing, broken or out of order.
+        RunError: while iterating, if the table is missing, broken or out of order.
     """
 
     def __init__(self, tables: RunDirectory, report: Report) -> None:
@@ -74,7 +74,7 @@ class Findings:
         self._report = report
 
     def __len__(self) -> int:
-        """How many there are, by the report; no table is read."""
+        """Return the number of findings from the report, without reading a table."""
         return sum(self._report.counts.values())
 
     def __repr__(self) -> str:
@@ -121,10 +121,10 @@ def _place(finding: Finding) -> tuple[Any, ...]:
 
 
 class RunReader:
-    """What one audit wrote. Nothing is read before it is asked for, but for the report.
+    """The results of one audit. Only the report is read at once, everything else on demand.
 
     Raises:
-        RunError: from any method, where a part of the run is missing or broken; the message names it.
+        RunError: from any method, if a part of the run is missing or broken. The message names it.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -134,15 +134,15 @@ class RunReader:
 
     @property
     def findings(self) -> Findings:
-        """Every finding, in the order of reports; each iteration reads anew."""
+        """Return every finding, in the order of reports. Each iteration reads the table again."""
         return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
-        """The findings about a bookie, or in which it lacks entries or is unknown: what they say in short.
+        """Yield the findings about a bookie, and those in which it lacks entries or is unknown.
 
-        Rows of id, severity, confidence, scope_id, ledger_id, fingerprint, message, and ``missing``: how many
-        entries this bookie lacks. They come in the order of the findings; no more than a batch is in memory.
-        Runs before version 6 of the report do not say urgency.
+        Rows have id, urgency, severity, confidence, scope_id, ledger_id, fingerprint, message and
+        ``missing``, the number of entries that this bookie lacks. They come in the order of the findings.
+        One batch is in memory. Runs before version 6 of the report have no urgency.
         """
         import numpy as np
 
@@ -164,28 +164,29 @@ class RunReader:
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
-        """One table as a pyarrow Table; choose columns, and rows by a pyarrow.dataset expression.
+        """Return one table as a pyarrow Table, with chosen columns, and rows by a pyarrow.dataset
+        expression.
 
-        All of what is chosen is in memory: for a whole table of a large cluster take `tables`.
+        All of it is in memory. For a whole table of a large cluster use `batches`.
         """
         return self.directory.read(f"tables/{name}", columns, filter)
 
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
+        """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
-        No more than one is in memory: this is for what grows with the cluster.
+        One batch is in memory. Use this for tables that grow with the cluster.
         """
         return self.directory.batches(below, columns, filter)
 
     def table_names(self) -> list[str]:
-        """The names of the tables that this run has."""
+        """Return the names of the run's tables."""
         return [name for name in self.directory.names("tables") if not name.startswith(("_", "."))]
 
     @cached_property
     def holds(self) -> HoldBook:
-        """What must not be done to the cluster, by this run; `auditor.actions.gate.permit` asks it."""
+        """Return the holds of this run. `auditor.actions.gate.permit` queries them."""
         facts, unheld = self.report.run.holds, self.report.run.unheld
         kinds: Mapping[ActionKind, Sequence[str]] = {}
         if unheld:
@@ -221,7 +222,7 @@ class RunReader:
 
 
 def _newest_below(path: str) -> str:
-    """The end of a message about a directory of runs that was given for a run."""
+    """Return a hint at the newest run, for a message about a directory of runs given as a run."""
     try:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
@@ -229,7 +230,7 @@ def _newest_below(path: str) -> str:
 
 
 def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
-    """Return the rows of the table sources; none of a run of an older version, which does not have it.
+    """Return the rows of the table ``sources``. Empty for a run of an older version without it.
 
     Raises:
         RunError: the table cannot be read.
@@ -240,13 +241,13 @@ def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
 
 
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
-    """By which policy the run was judged, and where its bookies stand.
+    """Return the placement policy of the run, and the locations of its bookies.
 
-    A run that did not look at placement, or that an earlier version wrote, has policy none with an empty
-    origin, and no location.
+    A run that did not look at placement, or of an earlier version, has policy none with an empty origin, and
+    no location.
 
     Raises:
-        RunError: the run's table is missing or broken, or its report has a policy that nobody knows.
+        RunError: the run's table is missing or broken, or its report has an unknown policy.
     """
     from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of
 

@@ -1,12 +1,11 @@
-"""The index of a directory of runs: a summary of each report, so that an audit parses no report twice.
+"""The index of a directory of runs: a summary of each report, so that no audit reads one twice.
 
     RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
 
-A summary counts as long as the report has the size and the time that the index says; all other reports are
-read. So a run that was removed, replaced or restored needs no care. The whole index is stale where another
-version of the program wrote it, and missing where it cannot be read or fails the checksum of gzip: then all
-reports are read. Only audits write it, and only after they had to read some reports: whoever shows a history
-may have no right to write there.
+A summary is valid while the report has the size and time in the index. All other reports are read. Removed,
+replaced or restored runs therefore need no special care. An index of another program version is ignored, and
+so is one that is unreadable or fails gzip's checksum. Only audits write it, after they had to read some
+reports. A reader of the history may have no right to write there.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ RUN_INDEX = ".bkaudit-runs.json.gz"
 FORMAT = "bookkeeper-auditor/run-index/1"
 
 WRITE_AFTER_READS = 20
-"""The index is written once so many reports had to be read, which takes 0.1 s: 10,000 runs take 0.2 s."""
+"""Number of reports read after which the index is written. 20 reads take 0.1 s, 10,000 runs 0.2 s."""
 
 _COMPRESSION_LEVEL = 1
-"""Level 9 takes five times as long and saves a fifth."""
+"""Gzip level. Level 9 takes five times as long and saves a fifth."""
 
 
 def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
-    """The directories right below ``directory`` that have ``file``, by name.
+    """Return the directories directly below ``directory`` that have ``file``, by name.
 
-    None where there is no directory, if it may be ``missing``.
+    Empty if there is no ``directory`` and it may be ``missing``.
 
     Raises:
         RunError: no such directory, or one that cannot be listed.
@@ -51,10 +50,10 @@ def directories_with(file: str, directory: str | Path, missing: bool = False) ->
 def run_summaries(
     directory: str | Path, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
-    """Every finished run right below a directory by path, and its summary, or why its report cannot be read.
+    """Yield the path and summary of every finished run directly below a directory, or its report's error.
 
-    With ``renew_index`` the index is written where it lacked many of them. That it cannot be written is no
-    error: the next audit reads the reports again.
+    With ``renew_index`` the index is written if it lacked many of them. A failed write is no error: the next
+    audit reads the reports again.
 
     Raises: as `directories_with`.
     """
@@ -82,7 +81,7 @@ def run_summaries(
 
 
 def is_file(files: Any, path: str) -> bool:
-    """Whether there is a file, in a directory that may be somebody else's."""
+    """Return whether ``path`` is a file. False without permission."""
     try:
         return bool(files.get_file_info(path).type == fs.FileType.File)
     except PermissionError:
@@ -90,7 +89,7 @@ def is_file(files: Any, path: str) -> bool:
 
 
 def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict[str, Any]:
-    """What the file system says of ``file`` in each directory right below, by the directory's path."""
+    """Return the file info of ``file`` in each directory directly below, by the directory's path."""
     files, base = run_files(str(directory))
     try:
         entries = files.get_file_info(fs.FileSelector(base, allow_not_found=missing))
@@ -115,7 +114,7 @@ def _name_of(path: str) -> str:
 
 
 def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
-    """The rows of the index by the name of the run; none if it is missing, damaged or of another version."""
+    """Return the index rows by run name. Empty if the index is missing, damaged or of another version."""
     files, base = run_files(str(directory))
     try:
         with files.open_input_stream(f"{base.rstrip('/')}/{RUN_INDEX}", compression=None) as stream:

@@ -1,4 +1,4 @@
-"""What finished runs were given to read, and what of one run's findings another one could not see."""
+"""Inputs of finished runs, and the checks for which a run had less input than an earlier one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from auditor.runs.reader import RunReader
 from auditor.tables.owner_stores import store_identity
 
 KNOWN_INPUTS = "known_inputs"
-"""The fact in a run's manifest.json that says the most that it or a run before it was given to read."""
+"""Key in manifest.json of the union of inputs of a run and all runs before it."""
 
 
 def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
-    """Return what a run read because it was asked to, and the most that it or any run before it did.
+    """Return the requested inputs of a run, and the union of those of all runs up to it.
 
     Raises:
         RunError: its manifest or a table of it cannot be read.
@@ -37,9 +37,9 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return the identities of the stores of owners that were read, by rows of the table owner_stores.
+    """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    One whose lists lost ledgers that are still there may be another store under the same name.
+    A store whose lists lost ledgers that still exist may be another store of the same name. It is left out.
     """
     identities = []
     for row in rows:
@@ -52,9 +52,9 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def checks_without_sight(sight: Sight) -> frozenset[str]:
-    """Return the checks that saw nothing at all of what they need: what they do not find is not gone.
+    """Return the checks that lacked an input completely. Findings that they no longer report are not fixed.
 
-    Without a second scan nothing is seen to change, whatever the first one shows.
+    Without a second scan no change is seen, whatever the first one shows.
     """
     missing = {
         need
@@ -67,12 +67,12 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
 def find_lost_inputs(
     run: RunDirectory, previous: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return checks and reasons of holds that this run could see less of than the previous one, and than any.
+    """Return checks and hold reasons with less input than in the previous run, and than in any run.
 
     Args:
-        run: The run; its manifest then says the most that it or a run before it was given to read.
-        previous: The run that it is compared with, None if there is none.
-        inputs: What this run was given to read; None: as much as any run before.
+        run: The run. The union of inputs is written to its manifest.
+        previous: The run that it is compared with, or None.
+        inputs: The inputs of this run. None means as much as any run before.
     """
     if inputs is None:
         return frozenset(), frozenset()

@@ -1,4 +1,4 @@
-"""Some of a run's findings: those that a person asked for, by what they say and by what time says of them."""
+"""Selection of a run's findings by their content and by their change since earlier runs."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +16,9 @@ from auditor.runs.reader import RunReader, finding_of
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which findings: of each that is not empty one must fit; in names * and ? stand for any letters.
+    """Filter for findings. Each non-empty field must match. In names * and ? are wildcards.
 
-    ``ledgers`` are pairs of scope and id; ``topics`` are what a finding's evidence says of its owner.
+    ``ledgers`` are pairs of scope and id. ``topics`` are matched with the owner in a finding's evidence.
     """
 
     severities: tuple[str, ...] = ()
@@ -30,15 +30,15 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Whether nothing is left out."""
+        """Return whether no finding is left out."""
         return not any(getattr(self, field.name) for field in fields(self))
 
     def matches_check(self, id: str) -> bool:
-        """Whether findings of this check may be among them."""
+        """Return whether findings of this check may match."""
         return not self.checks or _any(self.checks, [id])
 
     def takes(self, finding: Finding, standing: Standing | None) -> bool:
-        """Whether a finding is one of them.
+        """Return whether a finding matches.
 
         >>> from auditor.model.finding import Confidence
         >>> lost = Finding("entry-lost", Severity.CRITICAL, Confidence.CONFIRMED, 0, 42)
@@ -59,10 +59,10 @@ class Selection:
 
 
 def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
-    """Return the finding of a run that has this fingerprint.
+    """Return the finding of a run with this fingerprint.
 
     Raises:
-        UsageError: none has.
+        UsageError: there is none.
         RunError: the table is broken.
     """
     for batch in run.batches("findings", filter=ds.field("fingerprint") == fingerprint):
@@ -74,10 +74,10 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
 
 
 def require_known(run: RunReader, selection: Selection) -> None:
-    """Refuse a bookie or topic that is in none of a run's tables and in no finding: it was mistyped.
+    """Raise an error for a bookie or topic in no table and no finding of the run: it was mistyped.
 
     Raises:
-        UsageError: the message names it, and what it is like.
+        UsageError: the message names it, and similar names.
         RunError: a table is broken.
     """
     from auditor.runs.load_bookie import bookie_hint, bookie_ids
@@ -101,7 +101,7 @@ def _in_findings(run: RunReader, selection: Selection) -> bool:
 
 
 def _topics(finding: Finding) -> list[str]:
-    """The topic that owns a finding's ledger, by its own name and as tenant/namespace/topic."""
+    """Return the topic that owns a finding's ledger, by its own name and as tenant/namespace/topic."""
     owner = finding.evidence.get("owner", finding.evidence)
     parts = (
         [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
@@ -119,7 +119,7 @@ def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 class SelectedRun:
-    """A finished run with some of its findings, for the forms that list all of them."""
+    """A finished run with a selection of its findings, for the formats that list all of them."""
 
     def __init__(self, run: ReportSource, selection: Selection) -> None:
         self.path = run.path
@@ -129,13 +129,15 @@ class SelectedRun:
 
     @property
     def findings(self) -> Iterator[Finding]:
-        """The findings that were chosen, in the order of reports; each iteration reads anew."""
+        """Return the selected findings, in the order of reports. Each iteration reads them again."""
         return (finding for finding, _ in self.with_standings())
 
     def with_standings(
         self, rank: tuple[Urgency, Severity] | None = None
     ) -> Iterator[tuple[Finding, Standing | None]]:
-        """The same, each with its standing; of one urgency and severity only, where these are given."""
+        """Yield the selected findings with their standings, only of urgency and severity ``rank`` if
+        given.
+        """
         standing_of = self._run.standings_in_order()
         for finding in self._run.findings:
             if rank is not None and (finding.urgency, finding.severity) != rank:
@@ -145,42 +147,42 @@ class SelectedRun:
                 yield finding, standing
 
     def standings(self) -> Standings:
-        """As the whole run's."""
+        """Return the standings of the whole run."""
         return self._run.standings()
 
     def standings_in_order(self) -> Standings:
-        """As the whole run's: what was not chosen is passed over."""
+        """Return the standings of the whole run in order. Those of other findings are skipped."""
         return self._run.standings_in_order()
 
     def last_complete(self) -> int | None:
-        """As the whole run's."""
+        """Return the time of the whole run's last complete run."""
         return self._run.last_complete()
 
     def changes_since_complete(self) -> ChangesSince:
-        """As the whole run's."""
+        """Return the changes of the whole run."""
         return self._run.changes_since_complete()
 
     def space_gauges(self) -> SpaceGauges:
-        """As the whole run's."""
+        """Return the space metrics of the whole run."""
         return self._run.space_gauges()
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
-        """As the whole run's."""
+        """Return the namespaces of the whole run."""
         return self._run.namespaces()
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """As the whole run's."""
+        """Return the near losses of the whole run."""
         return self._run.near_losses()
 
     def html_page(self) -> Iterable[str]:
-        """As the whole run's: a page is of all of it."""
+        """Return the HTML page of the whole run."""
         return self._run.html_page()
 
 
 def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
 ) -> Iterator[tuple[Finding, Standing | None]]:
-    """The findings of one urgency and severity that the report shows, each with its standing."""
+    """Yield the findings of one urgency and severity in the report, each with its standing."""
     standing_of = run.standings()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:

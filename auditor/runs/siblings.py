@@ -1,13 +1,13 @@
-"""The finished runs of a directory: those of one cluster, which are kept, and which may go. No Spark.
+"""The finished runs of a directory by cluster, and which of them to keep or remove. No Spark.
 
-A run that is being written, or was given up, has no report.json yet: it is no part of any history.
-Directories may lie on any file system that pyarrow knows. Runs are kept by restic's words:
+A run without report.json is unfinished or abandoned, and is in no history. Directories may be on any file
+system that pyarrow supports. The retention options are those of restic:
 
     keep_last 3       the three newest
     keep_daily 7      the newest of each of the last seven days that have one; weekly, monthly likewise
 
-What something rests on is kept whatever the numbers say: the newest run of each cluster, its newest complete
-one, and runs that are named: baselines, and what --since takes from. A day and a week are UTC's.
+Some runs are always kept: the newest and the newest complete run of each cluster, and named runs. Those are
+baselines, and the run that --since reuses. Days and weeks are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,17 +27,17 @@ from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
 def same_cluster(first: OfCluster, second: OfCluster) -> bool:
-    """Whether both have the same instance id; where neither has one, the same metadata URI."""
+    """Return whether both have the same instance id or, if neither has one, the same metadata URI."""
     return cluster_key(first) == cluster_key(second)
 
 
 def siblings(
     path: str, cluster: OfCluster, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
-    """Every finished run of ``cluster`` in the directory that the run at ``path`` lies in, itself included.
+    """Yield every finished run of ``cluster`` in the directory of the run at ``path``, itself included.
 
-    They come by name, each with its path and its summary. Of a report that cannot be read nobody knows the
-    cluster: it comes with the reason. A run at the top of a file system has none.
+    They come by name, each with its path and its summary. The cluster of an unreadable report is unknown: it
+    comes with its error. A run at the top of a file system has no siblings.
 
     Raises: as `run_summaries`, which takes ``renew_index`` too.
     """
@@ -48,7 +48,7 @@ def siblings(
 
 
 def sibling_runs(path: str, cluster: OfCluster) -> tuple[RunSummary, ...]:
-    """Those of `siblings` whose report can be read, the oldest first.
+    """Return the `siblings` with a readable report, the oldest first.
 
     Raises: as `run_summaries`.
     """
@@ -56,17 +56,17 @@ def sibling_runs(path: str, cluster: OfCluster) -> tuple[RunSummary, ...]:
 
 
 def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
-    """Runs by the time at which they were finished."""
+    """Return the runs sorted by their finish time."""
     return tuple(sorted(runs, key=lambda run: (run.finished, run.path)))
 
 
 def last_complete(path: str, report: Report) -> int | None:
-    """When the newest complete run of the same cluster was done, of the run at ``path`` and those beside it.
+    """Return the finish time of the newest complete run up to the run at ``path``, in ms since 1970.
 
-    Milliseconds since 1970; None where none of them is complete. Later runs do not count.
+    It is None if none is complete. Later runs do not count.
 
     Raises:
-        RunError: the directory that the run lies in cannot be listed.
+        RunError: the directory of the run cannot be listed.
     """
     if report.complete:
         return report.run.finished
@@ -74,7 +74,7 @@ def last_complete(path: str, report: Report) -> int | None:
 
 
 def runs_before(path: str, report: Report) -> list[RunSummary]:
-    """The runs of the same cluster beside the run at ``path`` that were done before it, the oldest first.
+    """Return the runs of the same cluster that finished before the run at ``path``, the oldest first.
 
     Raises: as `last_complete`.
     """
@@ -85,7 +85,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """How many runs to keep of each kind; 0 keeps none for that reason."""
+    """Number of runs to keep of each kind. 0 keeps none for that reason."""
 
     last: int = 0
     daily: int = 0
@@ -95,7 +95,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A run, and why it is kept; without a reason it may go."""
+    """A run, and the reasons to keep it. Without a reason it may be removed."""
 
     run: RunSummary
     reasons: tuple[str, ...]
@@ -107,9 +107,9 @@ _PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W
 def decisions(
     runs: Iterable[RunSummary], keep: Keep, used: Mapping[str, str] | None = None
 ) -> list[Decision]:
-    """What becomes of each run, the oldest first; each cluster is looked at by itself.
+    """Return the decision on each run, the oldest first. Each cluster is decided by itself.
 
-    ``used`` says of paths, as the runs have them, what rests on them.
+    ``used`` has the uses of runs by their paths.
     """
     ordered = oldest_first(runs)
     reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
@@ -137,10 +137,10 @@ def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, lis
 
 
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
-    """The runs that something rests on, and what, as the history of the directory spells their paths.
+    """Return the runs in use, with the use, by their paths in the history of the directory.
 
-    These are the baselines of the suppressions of ``files`` and of the options, expired ones too, and the run
-    that audits take tables from.
+    These are the baselines of suppressions in ``files`` and the options, also of expired ones. The other is
+    the run that audits reuse tables from.
     """
     of_options = () if options.suppressions is None else (options.suppressions,)
     uses = {} if options.since == LAST else {options.since: "since names it"}
@@ -161,19 +161,19 @@ def _is_local(path: str) -> bool:
 
 
 def _place(path: str) -> tuple[str, PurePath]:
-    """The kind of file system that something lies on, and its path there: the same, however spelled."""
+    """Return the kind of file system of ``path`` and the canonical path there."""
     files, base = run_files(path)
     return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)
 
 
 def run_bytes(path: str) -> int:
-    """How many bytes the files of a run have."""
+    """Return the total size of the files of a run, in bytes."""
     files, base = run_files(path)
     return sum(info.size or 0 for info in files.get_file_info(fs.FileSelector(base, recursive=True)))
 
 
 def remove_run(path: str) -> None:
-    """Take a finished run away; its report goes first: half a run is not a finished one."""
+    """Delete a finished run, its report first, so that half a run is not a finished one."""
     files, base = run_files(path)
     files.delete_file(f"{base}/{REPORT}")
     files.delete_dir(base)

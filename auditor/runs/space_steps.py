@@ -1,8 +1,8 @@
-"""What frees space on the disks of a run's bookies, the most first; and what must not be freed.
+"""Steps that free space on the disks of a run's bookies, the largest first, and the forbidden ones.
 
-What frees space comes from findings of entry logs and classes of bytes, which are added up batch by batch:
-memory follows the groups that there are, not the rows. Each step passes the gate; what a hold forbids, and
-what rests on an unconfirmed finding, is listed apart and frees nothing.
+The steps come from findings about entry logs and classes of bytes, summed batch by batch. Memory grows with
+the number of groups, not rows. Each step passes the gate. A step that a hold forbids or that rests on an
+unconfirmed finding is listed apart.
 """
 
 import json
@@ -28,7 +28,7 @@ from auditor.runs.owners import UNOWNED
 from auditor.runs.reader import RunReader
 
 MERGED_AT = 500_000
-"""So many rows of partial sums are kept at least before they are merged."""
+"""Smallest number of rows of partial sums that are merged."""
 
 
 class GroupedBytes:
@@ -48,7 +48,7 @@ class GroupedBytes:
         self._limit = MERGED_AT
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
-        """Add rows that have the keys and ``bytes``."""
+        """Add rows with the key columns and ``bytes``."""
         part = self._sum(pa.table(rows))
         self._parts.append(part)
         self._rows += part.num_rows
@@ -58,7 +58,7 @@ class GroupedBytes:
             self._limit = max(MERGED_AT, 2 * merged.num_rows)
 
     def table(self) -> pa.Table:
-        """One row a group, with ``bytes``; groups in the order in which they came."""
+        """Return one row for each group with its ``bytes``, in order of first appearance."""
         if not self._parts:
             return pa.table({name: [] for name in (*self._keys, "bytes")})
         return self._sum(pa.concat_tables(self._parts))
@@ -70,7 +70,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """The ledgers of one bookie that belong to nobody: how many, their bytes, and of how many it is sure."""
+    """The ledgers without an owner on one bookie: their number, bytes, and the number confirmed."""
 
     ledgers: int
     bytes: int
@@ -78,9 +78,9 @@ class LeakedBytes(NamedTuple):
 
 
 def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
-    """By bookie; of ``ledger-unowned`` alone, so nothing where no application's owners were read.
+    """Return the leaked bytes by bookie, from ``ledger-unowned``. Empty if no owners were read.
 
-    What is held is a row a leak and bookie.
+    One row per leak and bookie is in memory.
 
     Raises:
         RunError: a table of the run is broken.
@@ -97,7 +97,7 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
 
 
 def _leaked_rows(run: RunReader) -> pa.Table | None:
-    """Bytes by bookie and ledger that belongs to nobody, with its confidence; None if there are none."""
+    """Return bytes by bookie and leaked ledger, with the confidence. None if there are none."""
     leaks = _leaks(run)
     if not leaks.num_rows:
         return None
@@ -113,7 +113,7 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
 
 
 def _leaks(run: RunReader) -> pa.Table:
-    """Ledgers that belong to nobody, once each."""
+    """Return the ledgers without an owner, once each."""
     columns = [*LEDGER, "confidence"]
     batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED))
     schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
@@ -121,7 +121,7 @@ def _leaks(run: RunReader) -> pa.Table:
 
 
 HTTP_PORT = 8080
-"""httpServerPort, where nobody sets it."""
+"""Default of httpServerPort."""
 
 RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
 
@@ -143,10 +143,10 @@ Steps = Iterator[SpaceStep | RefusedSpace]
 def space_steps(
     run: RunReader, classes: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
-    """The steps of all bookies, those of one that free most first, and what must not be freed.
+    """Return the steps of all bookies, each bookie's largest first, and the forbidden ones.
 
     Args:
-        run: The run; its entry logs were read.
+        run: The run. Its entry logs were read.
         classes: The bytes of each bookie by class.
 
     Raises:
@@ -174,7 +174,7 @@ def _step(
     risk: str,
     command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """A step that the gate permits, or what it refuses; ``command`` is made of the permission."""
+    """Return a step, or a refusal if the gate does not permit it. ``command`` needs the permission."""
     if isinstance(answer, Refused):
         reasons = tuple(dict.fromkeys(hold.reason for hold in answer.holds))
         return RefusedSpace(bookie_id, bytes, what, answer.kind, answer.sentence, answer.way_out, reasons)
@@ -182,7 +182,7 @@ def _step(
 
 
 def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
-    """Where a bookie's HTTP server takes a collection; ``endpoint``: its host and HTTP port, where known.
+    """Return the URL of garbage collection on a bookie. ``endpoint``: its host and HTTP port if known.
 
     >>> gc_url("bk1.example:3181"), gc_url("custom-id")
     ('http://bk1.example:8080/api/v1/bookie/gc', 'http://HOST:8080/api/v1/bookie/gc')
@@ -248,7 +248,7 @@ def _over_replicated(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -
 
 
 def _leaked(run: RunReader) -> Steps:
-    """Ledgers that belong to nobody: what deleting them gives back, once compaction has run."""
+    """Yield the bytes that compaction frees once ledgers without an owner are deleted."""
     rows = _leaked_rows(run)
     if rows is None:
         return
@@ -280,7 +280,7 @@ def _findings(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[s
 
 
 def _hosts(run: RunReader) -> dict[str, tuple[str, int]]:
-    """Host and HTTP port of the bookies that registered both."""
+    """Return host and HTTP port of the bookies that registered both."""
     rows = run.table("registrations", ["bookie_id", "endpoints", "host", "used"]).to_pylist()
     return {
         row["bookie_id"]: (row["host"], end["port"])

@@ -1,6 +1,6 @@
-"""How the findings of a finished run stand against the run before: the one reader of its table changes.
+"""Changes of a finished run's findings since earlier runs, from the table ``changes``.
 
-Those of a few findings by fingerprint, those of all of them in their order, and since when all are known.
+It returns those of a few findings by fingerprint, or those of all findings in order.
 """
 
 from collections import Counter
@@ -20,10 +20,10 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
 def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, Standing]:
-    """How findings stand against the run before, by fingerprint; a run without that table knows of none.
+    """Return the standings of findings by fingerprint. Empty for a run without the table.
 
-    ``report`` is the run's: where no run before was compared with, nothing is new or old. For a handful of
-    fingerprints: those of all findings of a cluster would not fit into memory.
+    ``report`` is the run's. If it was compared with no run, no finding is new or old. Use this for a handful
+    of fingerprints: those of a whole cluster do not fit into memory.
     """
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_standings(tables):
@@ -34,9 +34,9 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
-    """The standings of the findings that a report shows, for the run at ``path``.
+    """Return the standings of the findings in the report of the run at ``path``.
 
-    Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
+    Without an earlier run and suppressions there are none: all findings would be new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_standing
@@ -44,13 +44,13 @@ def standings_of_report(path: str, report: Report) -> Standings:
 
 
 def standings_in_order(path: str) -> Standings:
-    """The standings of the findings of the run at ``path``, to be asked for in the order of its findings.
+    """Return a function for the standings of all findings, to be called in the order of the findings.
 
-    The table of changes lies in the same order, so that each answer is the next row, or a little further.
-    A run without that table knows of none.
+    The table ``changes`` has the same order, so each answer is the next row or soon after. A run without
+    that table has no standings.
 
     Raises:
-        RunError: when asked, where the table is broken, or has no row of a finding at its place.
+        RunError: when called, if the table is broken or has no row of the finding at its place.
     """
     tables = RunDirectory(path)
     if not _has_standings(tables):
@@ -67,7 +67,7 @@ def standings_in_order(path: str) -> Standings:
 
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
-    """How many findings of each severity were first seen on a day, by its number since 1970, UTC."""
+    """Count findings by severity and the UTC day since 1970 on which they were first seen."""
     counts: dict[int, Counter[str]] = {}
     for batch in _batches(tables, ["first_seen", "severity"]):
         pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
@@ -90,7 +90,9 @@ def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Itera
 
 
 def _batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
-    """What this run found, in the order of its findings; rows of what only an earlier one did are no part."""
+    """Yield the rows of findings of this run, in order. Rows of findings only in an earlier run are left
+    out.
+    """
     is_current = ds.field("change").isin(FOUND)
     yield from tables.batches(
         f"tables/{_TABLE}", columns, is_current if filter is None else is_current & filter

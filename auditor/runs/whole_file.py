@@ -1,4 +1,4 @@
-"""Files that others read at any moment: there as a whole, or as they were before."""
+"""Atomic writes of files that others may read at any time."""
 
 import glob
 import os
@@ -13,14 +13,14 @@ from auditor.errors import named_target
 from auditor.sources.file_systems import run_files
 
 LEFT_S = 86_400.0
-"""A file that was begun so long ago is nobody's."""
+"""Age in seconds at which an unfinished file is abandoned."""
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill a file beside ``path``, and put it in its place once it is on the disk.
+    """Let ``write`` fill a file beside ``path``, then rename it to ``path`` once it is on disk.
 
-    A device or pipe is written as it comes. ``path`` may be a URI that `run_files` knows. Raises OSError, and
-    whatever ``write`` raises; the file is then as it was.
+    A device or pipe is written directly. ``path`` may be a URI that `run_files` supports. Raises OSError,
+    and any error of ``write``. The old file is unchanged then.
     """
     if "://" in path:
         files, place = run_files(path)

@@ -1,1 +1,1 @@
-"""What a failure would cost: what a finished run would lose with some of its bookies; without Spark."""
+"""Losses of a finished run if some of its bookies fail, computed without Spark."""

@@ -1,4 +1,4 @@
-"""Balance: what lies on each bookie and on each of its disks, who is written to, and who gets nothing new."""
+"""Balance: the data on each bookie and disk, and the bookies that new ledgers use or do not use."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -22,13 +22,13 @@ _PRIME = 1_000_003
 
 
 class LoadSums:
-    """Ledgers, entries, bytes and open ensembles by bookie: an entry counts on each bookie of its window."""
+    """Ledgers, entries, bytes and open ensembles by bookie. An entry counts on each bookie of its window."""
 
     def __init__(self) -> None:
         self._sums = np.zeros((0, 4), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows, all of each of their ledgers."""
+        """Add windows. All windows of a ledger must come together."""
         self._sums = grown(self._sums, len(numbers), axis=0)
         row, seat = np.nonzero(windows.bookies != NO_BOOKIE)
         bookie = windows.bookies[row, seat]
@@ -46,7 +46,7 @@ class LoadSums:
         locations: Locations,
         levels: list[Level],
     ) -> Balance:
-        """All loads, the largest first."""
+        """Return all loads, the largest first."""
         sums = grown(self._sums, len(numbers), axis=0)
         disks = disk_loads(run)
         logs: Counter[str] = Counter()
@@ -71,7 +71,7 @@ class LoadSums:
 
 
 def _idle(name: str, registered: Mapping[str, str | None], locations: Locations, enough: bool) -> str | None:
-    """Why no open ensemble has a bookie, as far as the run knows; None where that may be chance."""
+    """Return why no open ensemble has the bookie, as far as known. None if that may be chance."""
     mode = registered.get(name)
     if mode is None:
         return "it is not registered" if any(registered.values()) else None
@@ -91,7 +91,7 @@ def _idle(name: str, registered: Mapping[str, str | None], locations: Locations,
 
 
 def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
-    """Sums by domain; a ledger counts on each of its bookies."""
+    """Return the loads by domain. A ledger counts on each of its bookies."""
     names = sorted({domain for load in loads if (domain := locations.domain(load.name, level)) is not None})
     domain_loads = []
     for name in names:
@@ -116,7 +116,8 @@ def _largest(load: BookieLoad) -> tuple[int, int, int, str]:
 
 
 def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
-    """All disks, the largest first; None where entry logs were not read. 8 bytes a ledger and disk are kept.
+    """Return all disks, the largest first. None if entry logs were not read. Keeps 8 bytes per ledger and
+    disk.
 
     Raises:
         RunError: a table of the run is broken.
@@ -151,7 +152,7 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used(run: RunReader) -> dict[str, float]:
-    """The share of its file system that is in use, of each directory where that was seen."""
+    """Return the used share of the file system of each directory, if known."""
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]

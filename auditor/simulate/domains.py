@@ -1,10 +1,10 @@
-"""Domains that fail as one: bookies, racks, zones or regions by number, sums over them, and copysets.
+"""Failure domains by number: bookies, racks, zones or regions, with sums over them, and copysets.
 
 A copyset is a set of bookies that hold all copies of some entry (Cidon and others, USENIX ATC 2013). With C
-of them of size R among N bookies, k random failures hold m = C(k, R) sets of that size, and none of them is a
-copyset with probability about (1 - C / C(N, R)) ** m: exactly for k = R, as if copysets were chosen at random
-else. The mean time until all of a copyset fail before the first is repaired is about mu ** (R - 1) / (R!
-lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR; of the cluster, the sum of the rates.
+of them of size R among N bookies, k random failures contain m = C(k, R) sets of that size. None of these is
+a copyset with probability about (1 - C / C(N, R)) ** m. This is exact for k = R, and otherwise assumes
+random copysets. The mean time until all bookies of a copyset fail before the first is repaired is about mu
+** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the cluster the rates are added.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ NO_DOMAIN = -2
 
 
 class Domains:
-    """The domains of one level, numbered by name as bookies turn up."""
+    """The domains of one level, numbered by name as bookies are first seen."""
 
     def __init__(self, level: Level, locations: Locations, bookies: Sequence[str] = ()) -> None:
         self.level = level
@@ -45,11 +45,11 @@ class Domains:
 
     @property
     def names(self) -> list[str]:
-        """By number."""
+        """Return the names by number."""
         return self._numbers.names
 
     def of(self, numbers: BookieNumbers) -> Longs:
-        """The domain of each bookie by number; `UNPLACED` without one, and last `NO_DOMAIN` for no bookie."""
+        """Return each bookie's domain by number: `UNPLACED` if unknown. Last is `NO_DOMAIN` for no bookie."""
         names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
         placed = np.array([name is not None for name in names], bool)
         domains = np.full(len(names) + 1, UNPLACED, np.int64)
@@ -58,14 +58,14 @@ class Domains:
         return domains
 
     def unplaced(self, bookies: Sequence[str]) -> tuple[str, ...]:
-        """Those of some bookies whose domain is unknown."""
+        """Return the bookies whose domain is unknown."""
         return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
 
     def named(self, names: Sequence[str]) -> list[str]:
-        """The domains that a user means; a rack may lack its slash.
+        """Return the domains with these names. A rack may lack its slash.
 
         Raises:
-            UsageError: there is none of that name; with those that there are.
+            UsageError: there is no such domain. The message lists existing ones.
         """
         if not names:
             raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
@@ -81,14 +81,16 @@ class Domains:
 
 
 def members_of(names: Sequence[str], domains: Domains, numbers: BookieNumbers) -> tuple[Bools, Bools]:
-    """Which bookies, by number, are in some domains, and which may be as nobody knows their place."""
+    """Return which bookies, by number, are in the domains, and which may be because their place is
+    unknown.
+    """
     domain_numbers = [domains.names.index(name) for name in names]
     domain_of = domains.of(numbers)
     return np.isin(domain_of, domain_numbers), domain_of == UNPLACED
 
 
 def grown(sums: Longs, size: int, axis: int) -> Longs:
-    """The same sums with zeros up to this size along one axis.
+    """Return the sums padded with zeros to ``size`` along one axis.
 
     >>> grown(np.ones((1, 2), np.int64), 3, axis=1).tolist()
     [[1, 1, 0]]
@@ -98,10 +100,10 @@ def grown(sums: Longs, size: int, axis: int) -> Longs:
 
 
 class SetSums:
-    """Entries and bytes by the set of domains that they lie in: as many rows as there are different sets.
+    """Sums of entries and bytes by the set of domains that hold them, one row per different set.
 
     Raises:
-        UsageError: sets of so many of so many domains have no number of 64 bits.
+        UsageError: sets of that size do not fit into 64-bit keys.
     """
 
     def __init__(self, most: int, domains: int) -> None:
@@ -121,7 +123,7 @@ class SetSums:
         np.add.at(self.sums, place, sums)
 
     def sets(self) -> Longs:
-        """Every set that was added, ascending and filled with -1; a row of ``sums`` each."""
+        """Return every added set, ascending and filled with -1, one for each row of ``sums``."""
         keys, places = self._keys, []
         for _ in range(self.most):
             keys, place = np.divmod(keys, self._base)
@@ -129,7 +131,7 @@ class SetSums:
         return np.stack(places[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Entries and bytes lost with each row of ascending domains: what lies in each of its subsets."""
+        """Return the entries and bytes lost with each row of ascending domains: the sum over its subsets."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for part in combinations(range(sets.shape[1]), size):
@@ -154,9 +156,9 @@ _HOURS = 24 * 365.0
 
 
 class CopysetSums:
-    """Different copysets as they are seen, 8 bytes each, and who shares one with whom.
+    """Different copysets as they are seen, 8 bytes each, and the pairs of bookies that share one.
 
-    A copyset's number is exact where its bookies' numbers fit into 64 bits, else a hash of them.
+    The number of a copyset is exact if its bookies' numbers fit into 64 bits, otherwise a hash of them.
     """
 
     def __init__(self, bookies: int) -> None:
@@ -165,7 +167,7 @@ class CopysetSums:
         self._partners = np.zeros((bookies, bookies), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add what the metadata promises of these windows, open ends among them."""
+        """Add the copysets that the metadata gives these windows, also those of open ends."""
         for axis in (0, 1):
             self._partners = grown(self._partners, len(numbers), axis)
         ordered = np.sort(windows.bookies, axis=1)
@@ -186,7 +188,7 @@ class CopysetSums:
                 self._partners[ordered[is_pair, earlier], ordered[is_pair, seat]] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
-        """The figures, once all windows have been added."""
+        """Return the figures, once all windows have been added."""
         sizes = {
             size: len(distinct_values(np.concatenate(copysets)))
             for size, copysets in sorted(self._of_size.items())
@@ -204,7 +206,7 @@ class CopysetSums:
 
 
 def chance_of_loss(sizes: dict[int, int], bookies: int, failed: int) -> float:
-    """The probability that so many random bookies hold all copies of an entry.
+    """Return the probability that ``failed`` random bookies hold all copies of an entry.
 
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
@@ -220,7 +222,7 @@ def chance_of_loss(sizes: dict[int, int], bookies: int, failed: int) -> float:
 
 
 def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) -> float | None:
-    """The mean time to data loss in years, for ranking; None where there is no copyset.
+    """Return the mean time to data loss in years, for ranking. None if there is no copyset.
 
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0

@@ -1,7 +1,7 @@
-"""What depends on each bookie alone: last known copies, last copies that are served, and open ledgers.
+"""Data that depends on one bookie alone: last known copies, last served copies, and open ledgers.
 
-A copy is known if the bookie's index shows it, and served if the bookie is registered besides. Where other
-copies are unknown the last one is possible only; that is enough for a hold.
+A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other
+copies are unknown, the last one is only possible. That is enough for a hold.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,10 +31,10 @@ _COUNTS = (
 
 
 class ExposureSums:
-    """Adds up `BookieExposure` over batches of windows.
+    """Sums of `BookieExposure` over batches of windows.
 
-    ``registered`` are the bookies that answer, None where registrations were not seen: then every bookie
-    with a known copy is taken to serve it.
+    ``registered`` are the bookies that answer. None if registrations were not read: every bookie with a
+    known copy then counts as serving it.
     """
 
     def __init__(self, registered: frozenset[str] | None) -> None:
@@ -42,7 +42,7 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Which ledgers have to be looked at: open ones, and those with a member that does not answer."""
+        """Return which ledgers need a look: open ones, and those with a member that does not answer."""
         concerned = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             down = np.array([name not in self._registered for name in numbers.names], bool)
@@ -50,7 +50,7 @@ class ExposureSums:
         return concerned
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows, all of each of their ledgers."""
+        """Add windows. All windows of a ledger must come together."""
         names = numbers.names
         for name in _COUNTS:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
@@ -67,7 +67,7 @@ class ExposureSums:
     def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return which copies are known, which may be there, and which are on a bookie that answers.
 
-        Each is of the shape of ``windows.bookies``; open ends have no copies.
+        Each has the shape of ``windows.bookies``. Open ends have no copies.
         """
         names = numbers.names
         answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
@@ -84,7 +84,7 @@ class ExposureSums:
         self._count(f"{name}_degraded", windows, possible & replicated[:, None])
 
     def _count(self, name: str, windows: Windows, flags: Bools) -> None:
-        """Count each ledger once for each bookie that a flag of one of its windows is on."""
+        """Count each ledger once for each bookie with a flag in one of its windows."""
         row, place = np.nonzero(flags)
         if not len(row):
             return
@@ -94,7 +94,7 @@ class ExposureSums:
         np.add.at(sums, bookie, windows.times[ledger])
 
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """The bookies on which anything depends alone, ascending by id."""
+        """Return the bookies on which anything depends alone, ascending by id."""
         rows = zip(
             numbers.names, *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNTS), strict=False
         )
@@ -103,7 +103,7 @@ class ExposureSums:
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
-    """Return which seats are of open ends: their bookies may have entries that no metadata counts."""
+    """Return the seats of open ends. Their bookies may have entries that the metadata does not count."""
     members: Bools = (windows.bookies != NO_BOOKIE) & windows.open_end[:, None]
     return members
 
@@ -111,7 +111,7 @@ def _members_of_open_ends(windows: Windows) -> Bools:
 def possible_last_copies(present: Bools, unknown: Bools) -> Bools:
     """Return which copies are, or may be, the last of their windows.
 
-    With one known copy that copy may be the last; with none, any of the unknown ones.
+    If one copy is known, it may be the last. If none is known, any of the unknown ones may be.
     """
     certain = count_true(present)
     last: Bools = np.where((certain == 1)[:, None], present, unknown & (certain == 0)[:, None])
@@ -122,8 +122,8 @@ def possible_last_copies(present: Bools, unknown: Bools) -> Bools:
 class DependentLedger:
     """A ledger of scope 0 with an entry whose last copy is, or may be, on one bookie.
 
-    ``copy_off`` is a bookie that should have that entry too and is down or may lack it; where nobody else
-    should have it, the bookie itself.
+    ``copy_off`` is another expected holder of that entry that is down or may lack it. If there is none, it
+    is the bookie itself.
     """
 
     ledger_id: int
@@ -134,13 +134,13 @@ class DependentLedger:
 def find_dependent_ledgers(
     run: RunDirectory, listed: bool, bookies: Collection[str], most: int
 ) -> list[DependentLedger]:
-    """Return the first ledgers that depend on one of these bookies alone; one pass over the run's ledgers.
+    """Return the first ledgers that depend on one of these bookies alone. One pass over the run's ledgers.
 
     Args:
         run: A finished run.
         listed: Whether all registrations were seen.
         bookies: The bookies on which they depend.
-        most: How many are returned at most.
+        most: Largest number of ledgers returned.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -169,22 +169,22 @@ def find_dependent_ledgers(
 
 
 MAX_JOINT_HOLDERS = 100_000
-"""Sets of bookies that `find_joint_holders` lists: some 300 bytes each."""
+"""Largest number of sets of bookies that `find_joint_holders` lists: some 300 bytes each."""
 
 
 def find_joint_holders(
     run: RunDirectory, listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of these bookies that alone serve, or may serve, an entry together.
+    """Return the sets of two or more of these bookies that together are the only ones to serve an entry.
 
-    All members of the end of an open ledger may have its entries. What one bookie alone serves is not among
-    the sets (`find_exposures`). One pass over the run's ledgers.
+    They serve it or may serve it. All members at the end of an open ledger may have its entries. Entries
+    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers.
     Returns None if there are more than `MAX_JOINT_HOLDERS`.
 
     Args:
-        run: Its tables ledgers, judged and bookies are finished.
+        run: Its tables ``ledgers``, ``judged`` and ``bookies`` are finished.
         listed: Whether all registrations were seen.
-        bookies: Those that would stop.
+        bookies: The bookies that would stop.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -210,17 +210,19 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
-    """The registered bookies of a run; None where registrations were not ``listed``, or there are none."""
+    """Return the registered bookies of a run. None if registrations were not ``listed``, or there
+    are none.
+    """
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(names) if listed and names else None
 
 
 def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...]:
-    """The bookies of a run on which anything depends alone; one pass over its ledgers.
+    """Return the bookies of a run on which anything depends alone. One pass over its ledgers.
 
     Args:
-        run: Its tables ledgers, judged and bookies are finished.
+        run: Its tables ``ledgers``, ``judged`` and ``bookies`` are finished.
         listed: Whether all registrations were seen.
 
     Raises:

@@ -1,9 +1,9 @@
-"""All failures of a level in one pass: each domain alone, the worst sets of several, how far loss is away.
+"""All failures of a level in one pass: each domain alone, the worst sets, and the distance to data loss.
 
-What a set loses is the sum over its subsets. Of two domains the worst are exact: each is a pair that entries
-lie in, or two of the worst single domains. Of more, sets grow from the heaviest that entries lie in by
-whatever adds most, so that what is named is what was found, not proved to be the worst. Loss is as far away
-as the fewest domains whose loss loses an entry; at one there is work for tonight.
+The loss of a set is the sum over its subsets. For two domains the worst sets are exact: each is a pair that
+holds entries, or two of the worst single domains. Larger sets grow from the heaviest sets that hold entries,
+by the domain that adds most. They are the worst that were found, without proof. The distance to data loss is
+the smallest number of domains whose failure loses an entry. A distance of one needs action tonight.
 """
 
 from collections import Counter
@@ -46,14 +46,14 @@ from auditor.simulate.windows import (
 
 SHOWN = 10
 _SEEDS = 200
-"""Sets that grow, at most."""
+"""Largest number of sets that are grown."""
 _WEIGHED = 1 << 18
-"""Sets of three domains and more that are weighed one and all, at most: seconds."""
+"""Largest number of sets of three or more domains that are all weighed, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeighedSet:
-    """A set of domains, and what is lost with it."""
+    """A set of domains, and the entries and bytes lost with it."""
 
     members: tuple[int, ...]
     entries: int
@@ -61,15 +61,15 @@ class WeighedSet:
 
     @property
     def rank(self) -> tuple[int, int, tuple[int, ...]]:
-        """The worst first."""
+        """Return a sort key, the worst set first."""
         return -self.bytes, -self.entries, self.members
 
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets that were found, ``proved`` if there is no worse one; none of them loses nothing.
+    """The worst sets found, all with a loss. ``proved`` is whether no worse set exists.
 
-    ``losing`` is how many sets lose an entry, None where that was not counted.
+    ``losing`` is the number of sets that lose an entry, or None if it was not counted.
     """
 
     sets: tuple[WeighedSet, ...]
@@ -78,14 +78,14 @@ class WorstSets:
 
 
 def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
-    """What is lost with a set: what lies in each of its subsets."""
+    """Return the loss of a set: the sum over each of its subsets."""
     row = sorted(members)
     entries, bytes = map(int, sums.losses(np.array([row]))[0])
     return WeighedSet(tuple(row), entries, bytes)
 
 
 def worst_sets(sums: SetSums, size: int, shown: int = SHOWN, most: int = _WEIGHED) -> WorstSets:
-    """The worst sets of so many domains; all are weighed if they are ``most`` at most.
+    """Return the worst sets of ``size`` domains. All are weighed if there are at most ``most``.
 
     >>> sums = SetSums(2, domains=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
@@ -124,7 +124,7 @@ def _losing(weighed: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
 
 
 def losing_sets(sums: SetSums, size: int) -> int | None:
-    """How many sets of one or two domains lose an entry; None of larger ones, which are not counted."""
+    """Return the number of sets of one or two domains that lose an entry. None for larger sets."""
     rows = sums.sets()
     singles = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
     if singles is None or size == 1:
@@ -134,7 +134,9 @@ def losing_sets(sums: SetSums, size: int) -> int | None:
 
 
 def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
-    """The domains that lose most, alone or with another, and bytes lost by row and column of them."""
+    """Return the domains with the largest loss, alone or in pairs, and a matrix of bytes lost by
+    each pair.
+    """
     weight = np.zeros(sums.domains + 1, np.int64)
     rows = sums.sets()
     for place in range(rows.shape[1]):
@@ -150,7 +152,7 @@ def _singles(sums: SetSums) -> list[WeighedSet]:
 
 
 def _with_singles(sums: SetSums, rows: Longs) -> Longs:
-    """What each row loses with its single domains: of pairs that is all."""
+    """Return the loss of each row with its single domains. For pairs that is the whole loss."""
     is_single = (rows >= 0).sum(axis=1) == 1
     of_one = np.zeros((sums.domains + 1, 2), np.int64)
     of_one[rows[is_single, 0]] = sums.sums[is_single]
@@ -161,7 +163,7 @@ def _with_singles(sums: SetSums, rows: Longs) -> Longs:
 def _grown(
     sums: SetSums, rows: Longs, members: frozenset[int], size: int, singles: list[int]
 ) -> frozenset[int]:
-    """A set with what adds most, one domain after the other; one that entries lie in already may be whole."""
+    """Return a set grown to ``size`` by the domain that adds most, one at a time."""
     while len(members) < min(size, sums.domains):
         touching = rows[np.isin(rows, list(members)).any(axis=1)]
         near = {domain for domain in np.unique(touching).tolist() if domain >= 0} | {*singles}
@@ -172,16 +174,15 @@ def _grown(
 
 
 NAMES_SHOWN = 20
-"""Domains whose loss alone loses an entry are named up to so many."""
+"""Largest number of named domains whose failure alone loses an entry."""
 
 
 def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
-    """What is one failure from loss, bookies and, where locations are known, racks; in one pass.
+    """Return what is one failure from data loss, by bookie and, if locations are known, by rack. One pass.
 
-    An unknown copy on a bookie that is ``down`` makes nothing a possible loss: reachability counts it.
-
-    Windows are made of few ledgers only: where a copy is not surely there, or two neighbours of an ensemble
-    are in one domain.
+    An unknown copy on a bookie in ``down`` makes no possible loss: reachability counts it. Windows are made
+    for few ledgers only: those with a copy that is not certainly there, or with two neighbours of an
+    ensemble in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -190,7 +191,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
     domains: list[Domains] = []
 
     def may_be_near(segments: SegmentColumns) -> Bools:
-        """Ledgers with all copies of a window in one domain: then neighbours of its ensemble are too."""
+        """Return ledgers that may have all copies of a window in one domain: two neighbours are in one."""
         candidates = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_of = level_domains.of(windows.numbers)
@@ -210,7 +211,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
 
 
 class NearSums:
-    """What a pass adds up for one level: ``distance`` counts ledgers by the fewest domains."""
+    """Sums of a pass for one level. ``distance`` counts ledgers by the fewest domains."""
 
     def __init__(self, domains: Domains, down: Collection[str] = ()) -> None:
         self._domains = domains
@@ -222,11 +223,11 @@ class NearSums:
 
     @property
     def distance(self) -> dict[int, int]:
-        """Ledgers by how many domains have to fail, today; 0: an entry is lost already."""
+        """Return ledgers by the number of domains that must fail, today. 0: an entry is lost already."""
         return dict(sorted(self._distance.items()))
 
     def result(self) -> NearLoss:
-        """What is one failure away."""
+        """Return the amounts that are one failure from loss."""
         heavy = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
         names = [self._domains.names[place] for place in heavy.tolist() if self._bytes_of[place, 1]]
         return NearLoss(
@@ -238,7 +239,7 @@ class NearSums:
         )
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows, all of each of their ledgers."""
+        """Add windows. All windows of a ledger must come together."""
         domain = self._domains.of(numbers)
         self._bytes_of = grown(self._bytes_of, len(self._domains.names), axis=0)
         closed = windows.take(~windows.open_end)
@@ -275,12 +276,12 @@ class NearSums:
 
 
 def _different(places: Longs) -> Longs:
-    """How many different known domains each row has."""
+    """Return the number of different known domains in each row."""
     return count_true(first_of_each(np.sort(places, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
-    """The levels at which domains differ: bookies; racks where a location is known; regions above them."""
+    """Return the levels whose domains differ: bookies, racks if a location is known, regions above them."""
     levels = [Level.BOOKIE]
     if locations.known:
         levels.append(Level.RACK)
@@ -292,7 +293,7 @@ def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
 
 
 class LevelSums:
-    """What a pass adds up for one level; ``set_size`` domains fail at once in the sets that it weighs."""
+    """Sums of a pass for one level. ``set_size`` domains fail together in the sets that it weighs."""
 
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
@@ -302,7 +303,7 @@ class LevelSums:
         self._sets: dict[bool, SetSums] = {}
 
     def add(self, windows: Windows, numbers: BookieNumbers, cluster: SilentBookies) -> None:
-        """Add windows, all of each of their ledgers."""
+        """Add windows. All windows of a ledger must come together."""
         domain = self.domains.of(numbers)
         count = len(self.domains.names)
         rows, blow, group = each_domain(windows, domain)
@@ -319,7 +320,7 @@ class LevelSums:
                 sets.add(members, part.entries[rows_of_sets], part.bytes[rows_of_sets])
 
     def result(self, bookies: list[str]) -> LevelLoss:
-        """The answer, once all windows have been added."""
+        """Return the losses of the level, once all windows have been added."""
         names = self.domains.names
         sizes = Counter(self.domains.locations.domain(bookie, self.domains.level) for bookie in bookies)
         singles = sorted(
@@ -353,7 +354,7 @@ class LevelSums:
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
-    """Promise and today, from sums by view, fate and unit."""
+    """Return the bounds by metadata and by index, from sums by view, fate and unit."""
     promise, promise_possible, today, today_possible = map(_outcome, sums)
     return Bounds(promise, promise_possible), Bounds(today, today_possible)
 
@@ -367,7 +368,7 @@ def _outcome(sums: Longs) -> Outcome:
 
 
 def _badness(bounds: Bounds) -> tuple[int, ...]:
-    """The worst failures first: by what is lost, unrecoverable, and below its quorums."""
+    """Return a sort key, the worst failures first: by loss, unrecoverable ledgers, and quorums."""
     sure, possible = bounds.sure, bounds.possible
     return (
         -sure.lost.bytes, -sure.lost.entries, -sure.unrecoverable, -possible.lost.bytes,

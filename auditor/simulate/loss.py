@@ -1,9 +1,9 @@
-"""What windows lose: entries, bytes and ledgers by what is left of their copies; and whose ledgers these are.
+"""Losses of windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
 
 Of Qw copies s survive: none is lost, below Qa is below ack quorum, below Qw is below write quorum. A failure
-takes copies that are there; what was missing before it is not laid to it. Recovery of an open end needs, in
-every window, fewer than Qa bookies that do not answer (``RRQuorumCoverageSet``). Owners are found in one pass
-over the table ownership.
+takes copies that are there. Copies that were missing before do not count for it. Recovery of an open end
+needs, in every window, fewer than Qa bookies that do not answer (``RRQuorumCoverageSet``). Owners are found
+in one pass over the table ``ownership``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from auditor.simulate.windows import (
 
 
 class Fate(IntEnum):
-    """What becomes of a window, the worst last; OPEN_END is of ledgers that recovery could not close."""
+    """Outcomes for a window, the worst last. OPEN_END is for ledgers that recovery could not close."""
 
     WHOLE = 0
     BELOW_WRITE_QUORUM = 1
@@ -47,19 +47,21 @@ class Fate(IntEnum):
 
 
 LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Last axis of a tally. A ledger counts once, at the worst fate of its windows; at OPEN_END besides."""
+"""Last axis of a tally. A ledger counts once, at its worst fate, and at OPEN_END additionally."""
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""First axis of a tally, two for each of `COPIES`. The first of them counts what comes to a fate whatever
-is unknown, the second what may come to it: the amount that is true lies between them."""
+"""First axis of a tally, two views for each of `COPIES`: a lower and an upper bound.
+
+The first counts windows that certainly come to a fate, the second those that may come to it.
+"""
 
 COPIES = ("promise", "today")
-"""Which copies there are before a failure: those that the metadata promises, or those of the indexes."""
+"""Copies assumed before a failure: those that the metadata expects, or those in the indexes."""
 
 
 @dataclass(frozen=True)
 class SilentBookies:
-    """Bookies that do not answer, by number; the last element of each stands for no bookie."""
+    """Bookies that do not answer, by number. The last element stands for no bookie."""
 
     down: Bools  # not registered: it does not answer
     down_possible: Bools
@@ -67,22 +69,24 @@ class SilentBookies:
 
 @dataclass(frozen=True)
 class Blow:
-    """Copies that a failure takes of some windows, (windows, widest write quorum); ``possible`` has more."""
+    """Copies of windows that a failure takes, (windows, widest write quorum). ``possible`` includes
+    ``sure``.
+    """
 
     sure: Bools
     possible: Bools
 
     def take(self, rows: NDArray[np.intp]) -> Blow:
-        """Of some windows."""
+        """Return the copies of some windows."""
         return Blow(self.sure[rows], self.possible[rows])
 
 
 @dataclass(frozen=True)
 class FateBounds:
-    """What becomes of windows, a `Fate` each, as well and as badly as it can.
+    """The best and worst `Fate` of windows.
 
-    ``mildest`` is the best fate if the failure takes a copy that is there. It differs from ``best`` where
-    every copy that the failure takes may have been lost before it.
+    ``mildest`` is the best fate if the failure takes a copy that is there. It differs from ``best`` if every
+    copy that the failure takes may have been lost before.
     """
 
     best: NDArray[np.int8]
@@ -91,18 +95,18 @@ class FateBounds:
     ack_quorum: Longs
 
     def take(self, rows: NDArray[np.intp]) -> FateBounds:
-        """Of some windows."""
+        """Return the bounds of some windows."""
         return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
 
     def may_be(self, fate: Fate) -> Bools:
-        """Which windows may come to a fate: any number of copies between the two bounds may be left."""
+        """Return which windows may come to a fate, with any number of copies left between the two bounds."""
         between: Bools = (self.mildest <= fate) & (fate <= self.worst)
         # Where Qa is 1, an entry below it is lost.
         return between & (self.ack_quorum > 1) if fate == Fate.BELOW_ACK_QUORUM else between
 
 
 def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: SilentBookies) -> Longs:
-    """Sums by view, group, fate and unit: (4, groups, 5, 3); ``group`` has one element a window."""
+    """Return sums by view, group, fate and unit: (4, groups, 5, 3). ``group`` has one element a window."""
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
     special = _special(windows, blow)
     plain_rows = np.flatnonzero(~special)
@@ -117,13 +121,13 @@ def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: Sile
 
 
 def _special(windows: Windows, blow: Blow) -> Bools:
-    """Windows of ledgers of which something is open, missing or unknown; all views of others are one."""
+    """Return windows of ledgers with anything open, missing or unknown. All views of the others are equal."""
     odd = any_true((windows.copies != PRESENT) | (blow.sure != blow.possible)) | windows.open_end
     return windows.any_of_ledger(odd)[windows.ledger]
 
 
 def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
-    """What becomes of each window, by one of `COPIES`."""
+    """Return the best and worst fate of each window, by one of `COPIES`."""
     today = copies == "today"
     member = windows.bookies != NO_BOOKIE
     missing = (windows.copies == MISSING) if today else np.zeros_like(member)
@@ -149,7 +153,7 @@ def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: st
 
 
 def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
-    """The fate of each window of which so many copies are left."""
+    """Return the fate of each window with so many copies left."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
         [Fate.LOST, Fate.BELOW_ACK_QUORUM],
@@ -158,7 +162,9 @@ def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.int8]:
-    """Fates of open ends: whether the failure takes a bookie of a window that then cannot be covered."""
+    """Return fates of open ends: lost if the failure takes a bookie of a window that cannot be
+    covered then.
+    """
     silent = count_true((is_taken | down) & (windows.bookies != NO_BOOKIE))
     uncovered = any_true(is_taken) & (silent >= windows.ack_quorum)
     return np.where(uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
@@ -167,7 +173,7 @@ def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.in
 def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
     """Add windows of closed ledgers with all copies to (groups, fates, units).
 
-    `_add` gives the same in four times as long, and this is most of what a large cluster adds up.
+    `_add` gives the same result, but takes four times as long. Most windows of a large cluster are such.
     """
     harmed = np.flatnonzero(any_true(is_taken))
     windows, group = windows.take(harmed), group[harmed]
@@ -213,23 +219,25 @@ def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> Non
 
 
 def _any_of(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
-    """Which of so many numbers have a row with this flag."""
+    """Return which of ``size`` numbers have a row with this flag."""
     has_flag = np.zeros(size, bool)
     has_flag[number[flags]] = True
     return has_flag
 
 
 def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
-    """The copies on some bookies, by number; ``possible`` are those that may be lost too, and the last of
-    both, which stands for no bookie, is False."""
+    """Return the copies on lost bookies, by number. ``possible`` bookies may be lost too.
+
+    The last element of both stands for no bookie, and is False.
+    """
     return Blow(lost[windows.bookies], (lost | possible)[windows.bookies])
 
 
 def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
-    """The failure of every single domain, for `tally`: windows, what each loses, and by which domain.
+    """Return the failure of every single domain for `tally`: windows, copies lost, and the domain.
 
-    ``domain`` is a number by bookie: -1 where its place is not known, -2 for no bookie. A window comes once
-    for each known domain that it lies in: what may lie there, and surely has no copy there, is left out.
+    ``domain`` is a number by bookie: -1 for an unknown place, -2 for no bookie. A window comes once for each
+    known domain that holds a copy. Domains that only may hold one are left out.
     """
     places = domain[windows.bookies]
     rows, groups = [], []
@@ -244,10 +252,10 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
 
 
 def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tuple[Longs, Longs]:
-    """Rows of windows whose entries lie in at most so many domains, and the domains: ascending, -1 filled.
+    """Return rows of windows whose entries lie in at most ``most`` domains, and these domains.
 
-    By the promise, or ``today`` without copies that are missing. Windows with a copy at an unknown place, or
-    without any copy, are left out; so are open ends.
+    The domains are ascending and filled with -1. They are by metadata or, with ``today``, without missing
+    copies. Open ends, windows with a copy at an unknown place, and windows without any copy are left out.
     """
     places = domain[windows.bookies].astype(np.int64)
     if today:
@@ -270,9 +278,9 @@ _Totals = defaultdict[str, Longs]
 
 
 def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> Longs:
-    """The ledgers that surely lose an entry as indexes hold it, or are not recoverable.
+    """Return the ledgers that by the indexes certainly lose an entry, or are not recoverable.
 
-    A row each: scope, id, lost, entries, bytes, unrecoverable; 0 or 1 where it says whether.
+    Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
     fate = fate_bounds(windows, blow, cluster, "today").best
@@ -287,9 +295,9 @@ def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> L
 
 
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
-    """What namespaces and topics lose, the worst first; None where the run read no owners.
+    """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    What has an owner in none of an application's lists is of nobody.
+    A ledger in no list of an application counts as nobody's.
     """
     if not has_owners(run):
         return None
@@ -312,7 +320,7 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
 
 
 def _by_topic(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Sums of those of a batch's ledgers that are concerned, by topic; sets them in ``has_owner``."""
+    """Return sums by topic of a batch's ledgers that are in ``rows``. Marks these in ``has_owner``."""
     owned_ledgers = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
     ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):

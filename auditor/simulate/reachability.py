@@ -1,8 +1,8 @@
-"""Which ledgers the registered bookies can serve now: rows of the table reachability, batch by batch.
+"""Ledgers that the registered bookies can serve now: rows of the table ``reachability`` in batches.
 
-What is asked of a window is whether a registered member may have its copy. An unknown copy counts as there,
-so that a row never claims more than is known. Recovery of an open end needs, in every window, fewer than Qa
-members that do not answer (``RRQuorumCoverageSet``).
+For each window it checks whether a registered member may have a copy. An unknown copy counts as there, so
+that no row claims more than is known. Recovery of an open end needs, in every window, fewer than Qa members
+that do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def reachability_rows(
     """Yield rows of `REACHABILITY` for the ledgers of some files.
 
     Args:
-        files: of the table ledgers.
-        run: the run directory, for what its tables judged and bookies say of copies.
-        bookies: every bookie that an ensemble names.
-        down: those of ``bookies`` that are surely not registered.
+        files: Files of the table ``ledgers``.
+        run: The run directory, with the tables ``judged`` and ``bookies``.
+        bookies: Every bookie that an ensemble names.
+        down: The bookies that are certainly not registered.
     """
     numbers = BookieNumbers(bookies)
     # One more element: NO_BOOKIE, which is -1, fills narrow windows and is never down.
@@ -99,7 +99,7 @@ def _rows_of(windows: Windows, asleep: Bools, bookies: Sequence[str]) -> pa.Reco
 def _down_members(
     windows: Windows, chosen: Bools, down: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
-    """The members that are down, of the chosen windows, one list a ledger, by id."""
+    """Return the members that are down in the chosen windows, one list per ledger, sorted by id."""
     row, seat = np.nonzero(down & chosen[:, None])
     order = np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
     rank = np.empty(len(order), np.int64)
@@ -112,5 +112,5 @@ def _down_members(
 
 
 def decoded(codes: Longs, names: pa.Array) -> pa.Array:
-    """The name that each code stands for."""
+    """Return the name for each code."""
     return pa.DictionaryArray.from_arrays(pa.array(codes), names).dictionary_decode()

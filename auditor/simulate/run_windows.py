@@ -1,9 +1,9 @@
-"""The windows of a finished run's ledgers, batch by batch, and which of their copies indexes hold today.
+"""The windows of a finished run's ledgers, batch by batch, with the state of their copies in the indexes.
 
-The table judged has a row for each ledger with an unequal replica. Most such replicas lack all that they
-should have, which is a whole column of a window; of one that lacks a part, the windows are cut into pieces of
-entries that the same bookies lack. An index that was read in part leaves all of its copies of that ledger
-unknown. A copy that is missing with a doubt is unknown: it may be there.
+The table ``judged`` has a row for each ledger with an unequal replica. Most such replicas lack all their
+entries, which is a whole column of a window. If a replica lacks a part, its windows are cut into pieces of
+entries that the same bookies lack. An index that was read in part leaves all its copies of that ledger
+unknown. A missing copy with a doubt is unknown: it may be there.
 """
 
 from collections import Counter, defaultdict
@@ -44,11 +44,11 @@ from auditor.tables.judge_replicas import Groups, groups_of
 
 
 class CopiesToday:
-    """Copies that are not surely there, of all ledgers of a run: some 50 bytes each that is an exception.
+    """Copies that are not certainly there, of all ledgers of a run: some 50 bytes for each.
 
-    ``seen_bookies`` are those of which some index or an answer was read: all copies of others are unknown.
-    With ``missing_only`` copies that are unknown by their ledger's index count as held, which keeps a cluster
-    with an unread bookie small.
+    ``seen_bookies`` are those with an index or answer that was read. All copies on others are unknown. With
+    ``missing_only``, copies that are unknown by their ledger's index count as held. That keeps the number
+    small for a cluster with an unread bookie.
     """
 
     def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
@@ -69,7 +69,7 @@ class CopiesToday:
             self._of_scope[scope] = (self._ids[order, 1], order)
 
     def of(self, windows: Windows) -> Windows:
-        """The same windows with what is known of their copies; some are cut into pieces."""
+        """Return the same windows with the state of their copies. Some are cut into pieces."""
         blank = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
         copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
         ledger, pair = self._pairs(windows)
@@ -88,7 +88,7 @@ class CopiesToday:
         return self._in_pieces(windows, row[part], pair[part], hit[part]) if part.any() else windows
 
     def in_doubt(self, segments: SegmentColumns) -> Bools:
-        """Which ledgers have a copy, open ends left out, that is not surely there."""
+        """Return which ledgers have a copy that is not certainly there, without open ends."""
         blank = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
         has_doubt = segments.any_of_members(blank[segments.members])
         for scope, (ids, _) in self._of_scope.items():
@@ -97,7 +97,7 @@ class CopiesToday:
         return has_doubt
 
     def _pairs(self, windows: Windows) -> tuple[Longs, Longs]:
-        """Ledgers of the windows that have exceptions, and which: both one element an exception."""
+        """Return ledgers of the windows and their exceptions: two arrays with one element per exception."""
         if windows.ids is None:
             raise ValueError("copies are asked of ledgers with ids")
         ledgers, exceptions = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -111,7 +111,9 @@ class CopiesToday:
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
     def _in_pieces(self, windows: Windows, row: Longs, pair: Longs, hit: Bools) -> Windows:
-        """Windows some copies of which lack a part: one row for each set of entries that lack the same."""
+        """Return windows with partly missing copies cut: one row for each set of entries lacked by the same
+        bookies.
+        """
         lacking: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
         for window, which, seats in zip(row.tolist(), pair.tolist(), hit, strict=True):
             for seat in np.flatnonzero(seats).tolist():
@@ -146,7 +148,7 @@ class CopiesToday:
     def _exceptions(
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
-        """Ids, bookies, states, counts (below 0: all of its copies) and groups, of batches of judged."""
+        """Yield ids, bookies, states, counts (below 0: all entries) and groups, of batches of ``judged``."""
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             doubted = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
@@ -183,7 +185,7 @@ _COLUMNS = (
 
 
 def _seen(run: RunDirectory) -> frozenset[str]:
-    """Bookies of which something was read; one that answered when it was asked has its rows in judged."""
+    """Return bookies of which something was read. Bookies that answered a listing are included."""
     rows = run.read("tables/bookies", ["bookie_id", "read"])
     bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
     if "answers" in run.names("tables"):
@@ -193,7 +195,7 @@ def _seen(run: RunDirectory) -> frozenset[str]:
 
 
 def _ranges(low: Longs, high: Longs) -> Longs:
-    """All numbers of some half-open ranges, one range after the other."""
+    """Return all numbers of some half-open ranges, one range after the other."""
     length = high - low
     numbers: Longs = np.arange(int(length.sum())) + np.repeat(low - np.cumsum(length) + length, length)
     return numbers
@@ -203,7 +205,7 @@ def _ranges(low: Longs, high: Longs) -> Longs:
 def _pieces(
     first: int, last: int, residue: int, ensemble: int, lacking: tuple[bytes, ...]
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """The entries of a window by which of some sets they are in, and how many they are.
+    """Split the entries of a window by the sets that contain them, and count them.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _pieces(0, 9, 0, 3, (lacks,))
@@ -231,15 +233,14 @@ def _entries(first: int, last: int, residue: int, ensemble: int) -> Groups:
 
 
 AT_ONCE = 1 << 18
-"""So many windows are looked at together; more are given on as they are."""
+"""Largest number of windows that are merged together. A larger batch is yielded as it is."""
 
 
 @dataclass
 class LedgersRead:
-    """What a pass over the ledgers of a run saw: ``undecided`` are those whose windows are not known.
+    """Counts of a pass over the ledgers of a run. ``undecided`` ledgers have unknown windows.
 
-    ``shapes`` counts ledgers by ensemble size, write quorum and ack quorum, those that are not closed apart,
-    and by the number of the groups that they keep to.
+    ``shapes`` counts ledgers by ensemble size, write quorum, ack quorum, whether open, and isolation number.
     """
 
     ledgers: int = 0
@@ -251,11 +252,12 @@ class LedgersRead:
 def decided_ledgers(
     run: RunDirectory, extra_columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """The ledgers whose metadata says who should hold what, batch by batch; and how many others there are.
+    """Yield batches of ledgers whose metadata gives the expected holders, each with the number of other
+    ledgers.
 
-    ``extra_columns`` are columns besides `COLUMNS`. A ledger is what the store lists as one, whatever its
-    metadata says. Znodes that are no ledger's and parts that were not listed are none: which ids they may
-    hide is said by the run's report (`RunFacts.in_doubt`).
+    ``extra_columns`` are columns besides `COLUMNS`. Every ledger that the store lists counts, whatever its
+    metadata says. Other znodes and unlisted parts do not count. The run's report has the ids that these may
+    hide (`RunFacts.in_doubt`).
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/ledgers", [*COLUMNS, *extra_columns], listed):
@@ -266,11 +268,14 @@ def decided_ledgers(
 
 
 class RunWindows:
-    """The windows of a run; iterating makes one pass over its tables, and ``read`` is then what it saw.
+    """The windows of a run. Iteration makes one pass over its tables, and sets ``read`` to its counts.
 
-    ``merge``: ledgers that are alike are one, and their ids are gone. ``among``: only of ledgers of which
-    some copy is not surely there, and of those that it takes by their segments. ``isolation`` tells shapes
-    apart by the groups that ledgers keep to.
+    Args:
+        run: A finished run.
+        merge: Whether equal ledgers are merged into one. Their ids are lost.
+        among: Selects ledgers by segments. Ledgers with a copy that is not certainly there are added. None
+            selects all.
+        isolation: Numbers of the isolation groups of ledgers, which separate their shapes.
     """
 
     def __init__(
@@ -288,7 +293,7 @@ class RunWindows:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Members of which nothing was read."""
+        """Return the members of which nothing was read."""
         return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
 
     def __iter__(self) -> Iterator[Windows]:
@@ -337,5 +342,5 @@ class RunWindows:
 
 
 def _members(run: RunDirectory) -> list[str]:
-    """Every bookie that is named anywhere, by id."""
+    """Return every bookie that is named anywhere, sorted by id."""
     return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

@@ -1,7 +1,7 @@
-"""``bkaudit simulate``: what a failure of some bookies would cost, or each failure that there can be.
+"""``bkaudit simulate``: the losses of one failure of some bookies, or of every possible failure.
 
-Each answer is one pass over the run's ledgers. All failures are asked of ledgers that are alike at once; for
-one failure each ledger keeps its id, so that its owner can be looked up.
+Each answer takes one pass over the run's ledgers. For all failures, equal ledgers are merged. For one
+failure each ledger keeps its id, so that its owner can be looked up.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
 SHOWN = 20
-"""So many ledgers, namespaces and topics of a failure are named."""
+"""Largest number of ledgers, namespaces and topics of a failure that are named."""
 
 FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
-"""What becomes of a ledger, by whether it loses an entry and whether it cannot be recovered."""
+"""Words for a ledger's fate, by whether it loses an entry and whether it cannot be recovered."""
 
 MATRIX_SHOWN = 24
-"""Domains of a matrix at most: those that lose most."""
+"""Largest number of domains of a matrix: those with the largest loss."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A run with what is known of its bookies: where they stand, and whether they are registered."""
+    """A run with the locations and registrations of its bookies."""
 
     run: RunReader
     settings: PlacementSettings
@@ -64,7 +64,7 @@ class Placed:
 
     @classmethod
     def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
-        """``locations`` go before those that the run was made with."""
+        """Read the placement of a run. ``locations`` take precedence over those of the run."""
         settings, own = load_placement(run)
         rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         modes = {row["bookie_id"]: row["registered"] for row in rows}
@@ -72,32 +72,36 @@ class Placed:
         return cls(run, settings, places, modes, IsolationNumbers(run, settings, places))
 
     def windows(self, merge: bool = True) -> RunWindows:
-        """The windows of its ledgers."""
+        """Return the windows of its ledgers."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
     def cluster(self, windows: RunWindows) -> SilentBookies:
-        """Who does not answer; where nobody is registered it is a dump of a cluster that stood still."""
+        """Return the bookies that do not answer. If none is registered, the run is of a dump of a stopped
+        cluster.
+        """
         names = windows.numbers.names
         absent = np.array([*(self.registered.get(name) is None for name in names), False])
         return SilentBookies(absent if self.known else np.zeros_like(absent), absent)
 
     @property
     def said(self) -> tuple[str, str, str | None]:
-        """The policy, what said so, and what the locations are from."""
+        """Return the policy, its origin, and the origin of the locations."""
         return str(self.settings.policy), self.settings.origin, self.locations.origin
 
     @property
     def known(self) -> bool:
-        """Whether any bookie is registered."""
+        """Return whether any bookie is registered."""
         return any(self.registered.values())
 
     def writable(self, without: Sequence[str] = ()) -> list[str]:
-        """The bookies that would still take entries; whoever is registered as both is writable to clients."""
+        """Return the bookies that would still take entries. Clients may write to one registered in both
+        modes.
+        """
         modes = TAKES_WRITES
         return [name for name, mode in self.registered.items() if mode in modes and name not in without]
 
     def doubts(self, windows: RunWindows) -> Doubts:
-        """What was not known, once a pass is done."""
+        """Return the unknown facts, once a pass is done."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
@@ -117,7 +121,7 @@ def simulate_all(
     mttf_days: float = MTTF_DAYS,
     mttr_hours: float = MTTR_HOURS,
 ) -> Simulation:
-    """Every single failure, the worst pairs, how far loss is away, copysets and balance.
+    """Return every single failure, the worst pairs, the distance to loss, copysets and balance.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -148,10 +152,10 @@ def simulate_all(
 
 @dataclass(frozen=True)
 class FailureAnswer:
-    """One failure with all that it concerns, of which the simulation has the first.
+    """One failure with all ledgers and owners that it affects. The simulation has only the first of them.
 
-    ``ledgers`` has a row each: scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics``
-    are None where the run read no owners.
+    ``ledgers`` has rows of scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics`` are
+    None if the run read no owners.
     """
 
     simulation: Simulation
@@ -161,7 +165,7 @@ class FailureAnswer:
 
 
 def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
-    """The worst failures of so many domains of one level, and the worst of them as one failure.
+    """Return the worst failures of ``number`` domains of one level, and the worst as one failure.
 
     Raises: as `answer_any`.
     """
@@ -172,7 +176,7 @@ def simulate_any(run: RunReader, number: int, level: Level, locations: Locations
 def answer_any(
     run: RunReader, number: int, level: Level, locations: Locations | None = None
 ) -> tuple[Simulation, FailureAnswer | None]:
-    """Return the worst failures of so many domains of one level, and all that the worst of them concerns.
+    """Return the worst failures of ``number`` domains of one level, and all that the worst one affects.
 
     The second is None if no failure of so many is known to lose an entry.
 
@@ -198,7 +202,7 @@ def answer_any(
 
 
 def failure_matrix(run: RunReader) -> FailureMatrix:
-    """What is lost if two racks go at once, or two bookies where no rack is known: one pass over the ledgers.
+    """Return the losses of each pair of racks, or of bookies if no rack is known. One pass over the ledgers.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -219,7 +223,7 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
 def simulate_failure(
     run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> Simulation:
-    """What is lost if all of these domains fail at once.
+    """Return the losses if all of these domains fail together.
 
     Raises: as `answer_failure`.
     """
@@ -229,7 +233,7 @@ def simulate_failure(
 def answer_failure(
     run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> FailureAnswer:
-    """Return what is lost if all of these domains fail at once, with every ledger and owner.
+    """Return the losses if all of these domains fail together, with every ledger and owner.
 
     Raises:
         UsageError: there is no such domain.
@@ -241,7 +245,7 @@ def answer_failure(
     of_domain = [domains.named(names) for domains, (_, names) in zip(failing, lost, strict=True)]
 
     def lost_bookies() -> tuple[Bools, Bools]:
-        """Which are surely lost, by number, and which may be."""
+        """Return which bookies are certainly lost, by number, and which may be."""
         masks = [
             members_of(names, domains, windows.numbers)
             for names, domains in zip(of_domain, failing, strict=True)

@@ -1,4 +1,4 @@
-"""Complete answers of a simulation as Arrow tables: every ledger, owner and single failure."""
+"""Complete results of a simulation as Arrow tables: every ledger, owner and single failure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, fields
@@ -12,16 +12,16 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import FATES, FailureAnswer
 
 OF_FAILURE = ("ledgers", "topics", "namespaces")
-"""Tables of one failure, the first of them unless another is named."""
+"""Tables of one failure. The first is the default."""
 
 FAILURES = "failures"
-"""The table of all single failures."""
+"""Table of all single failures."""
 
 TABLES = (*OF_FAILURE, FAILURES)
 
 
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
-    """Return each ledger that a failure concerns: its fate, what it loses, and its topic if that is known."""
+    """Return each ledger that a failure affects: its fate, its loss, and its topic if known."""
     rows = answer.ledgers
     words = [FATES[lost, unrecoverable] for lost, unrecoverable in rows[:, [2, 5]].tolist()]
     return pa.table(
@@ -37,7 +37,7 @@ def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
 
 
 def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
-    """Return what each namespace or topic loses; an empty name stands for nobody.
+    """Return the loss of each namespace or topic. An empty name stands for nobody.
 
     Raises:
         RunUsageError: the run read no owners.
@@ -54,7 +54,7 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
 
 
 def failures_table(simulation: Simulation) -> pa.Table:
-    """Return every single failure of every level: amounts by index, sure and possible, and by promise."""
+    """Return every single failure of every level: amounts by index, sure and possible, and by metadata."""
     singles = [failure for level in simulation.levels for failure in level.singles]
     rows = []
     for failure in singles:
@@ -81,10 +81,10 @@ def failures_table(simulation: Simulation) -> pa.Table:
 def simulation_table(
     name: str | None, run: RunReader, answer: FailureAnswer | None, simulation: Simulation
 ) -> pa.Table:
-    """Return the table of this name; None: the ledgers of a failure, or all single failures.
+    """Return the table of this name. None stands for the ledgers of a failure, or else all single failures.
 
     Raises:
-        UsageError: the table is of a failure, and none was asked for.
+        UsageError: the table is of a failure, and none was given.
         RunUsageError: the run read no owners.
     """
     if name == FAILURES or (name is None and answer is None):

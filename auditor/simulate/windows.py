@@ -1,10 +1,10 @@
-"""Windows: the entries that lie on one set of bookies, of whole batches of ledgers at once.
+"""Windows: the entries on one set of bookies, for whole batches of ledgers.
 
     entry e lies on positions (e + i) mod E of its segment's ensemble, i < Qw
 
-so a segment has E windows, one for each e mod E of the absolute entry id, and a single one where Qw = E. All
-entries of a window are lost, or kept, together. The open end of a ledger that is not closed has windows too:
-their entries are not known, but recovery needs an answer from each of them.
+A segment has E windows, one for each e mod E of the absolute entry id, or a single one if Qw = E. All
+entries of a window are lost or kept together. The open end of a ledger that is not closed has windows too.
+Its entries are unknown, but recovery needs an answer from each window.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ Bools = NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 PRESENT, UNKNOWN, MISSING = 0, 1, 2
-"""What is known of a window's copy today, in order of precedence; MISSING: a bookie surely lacks it."""
+"""States of a window's copy today, in order of precedence. MISSING: the bookie certainly lacks it."""
 
 NO_BOOKIE = -1
-"""Fills rows of `Windows.bookies` whose write quorum is smaller than the widest."""
+"""Filler in rows of `Windows.bookies` whose write quorum is smaller than the widest."""
 
 COLUMNS = (
     *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
     "last_entry_id", "length", "segments",
 )  # fmt: skip
-"""Of the table ledgers, what windows are made of."""
+"""Columns of the table ``ledgers`` from which windows are made."""
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of many ledgers, those of one ledger side by side; one row a window, but for ``times``.
+    """Windows of many ledgers, one row a window. Those of one ledger are adjacent.
 
-    ``bookies`` and ``copies`` are (windows, widest write quorum): numbers that stand for bookies, and what is
-    known of their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end; where a ledger's
-    length is not known (it is not closed) ``bytes`` are 0. ``residue`` is that of the entries by the size of
-    the ensemble, -1 where a segment has one window; ``bounds`` are the first and last entry of the segment
-    and that size, None once they are not needed. ``times``, one a ledger, is how many ledgers are like it;
-    ``ids`` are their scopes and ids, None once ledgers were merged.
+    ``bookies`` and ``copies`` are (windows, widest write quorum): numbers of bookies, and the states of
+    their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end. ``bytes`` are 0 if the ledger
+    is not closed, because its length is unknown. ``residue`` is that of the entries modulo the ensemble
+    size, or -1 if a segment has one window. ``bounds`` are the first and last entry of the segment and the
+    ensemble size, or None once they are not needed. ``times`` has one element a ledger, the number of equal
+    ledgers. ``ids`` are their scopes and ids, or None once ledgers were merged.
     """
 
     ledger: Longs
@@ -69,18 +69,18 @@ class Windows:
         return len(self.ledger)
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
-        """Some windows; all ledgers stay."""
+        """Return some of the windows. All ledgers stay."""
         columns = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
         return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **columns)
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Which ledgers have a window with this flag."""
+        """Return which ledgers have a window with this flag."""
         has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
         return has_flag
 
     @staticmethod
     def concat(parts: Sequence[Windows]) -> Windows:
-        """All of some parts, each with ledgers of its own."""
+        """Concatenate windows of disjoint ledgers."""
         starts = np.cumsum([0, *(len(part.times) for part in parts)])
         width = max(part.bookies.shape[1] for part in parts)
         columns = {
@@ -112,7 +112,7 @@ def _wide(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generi
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Each value once, ascending; by sorting, which is faster than NumPy's hashes where most values differ.
+    """Return each value once, ascending. Sorting is faster than NumPy's hashes if most values differ.
 
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -123,7 +123,7 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def count_true(rows: Bools) -> Longs:
-    """How many of each row are true: column by column, as rows are short and many.
+    """Count the true values of each row. It works column by column, because rows are short and many.
 
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
@@ -135,7 +135,7 @@ def count_true(rows: Bools) -> Longs:
 
 
 def any_true(rows: Bools) -> Bools:
-    """Whether any of each row is true."""
+    """Return whether any value of each row is true."""
     has_true = np.zeros(len(rows), bool)
     for column in range(rows.shape[1]):
         has_true |= rows[:, column]
@@ -143,7 +143,7 @@ def any_true(rows: Bools) -> Bools:
 
 
 class BookieNumbers:
-    """Numbers that stand for bookies, in the order in which they were first seen."""
+    """Numbers of bookies, in the order in which they were first seen."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._numbers = {name: number for number, name in enumerate(names)}
@@ -153,11 +153,11 @@ class BookieNumbers:
 
     @property
     def names(self) -> list[str]:
-        """By number."""
+        """Return the names by number."""
         return list(self._numbers)
 
     def of(self, names: pa.Array | pa.ChunkedArray) -> Ints:
-        """The number of each name of a column without nulls; a new name gets the next.
+        """Return the number of each name of a column without nulls. A new name gets the next number.
 
         >>> import pyarrow as pa
         >>> BookieNumbers(["b"]).of(pa.array(["a", "b", "a"])).tolist()
@@ -175,7 +175,7 @@ class BookieNumbers:
 
 
 def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
-    """How many entries from ``first`` to ``last`` have this residue by the ensemble's size.
+    """Count the entries from ``first`` to ``last`` with this residue modulo the ensemble size.
 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
@@ -185,13 +185,13 @@ def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | 
 
 
 def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
-    """A column of whole numbers, one a ledger."""
+    """Return a column of integers, one per ledger."""
     column: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
     return column
 
 
 def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentColumns:
-    """The segments of such rows."""
+    """Return the segments of rows of the table ``ledgers``."""
     closed = pc.equal(ledgers["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
     segments = ledgers["segments"].flatten()
     ensembles = segments.field("ensemble")
@@ -217,9 +217,9 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
 
 @dataclass(frozen=True)
 class SegmentColumns:
-    """One element a segment, those of a ledger in order; its ensemble starts at ``starts`` in ``members``.
+    """Segments of ledgers, one element each. A segment's ensemble begins at ``starts`` in ``members``.
 
-    ``members`` are numbers of bookies, ensemble after ensemble; ``ids`` scope and id, one row a ledger.
+    ``members`` are numbers of bookies, ensemble after ensemble. ``ids`` has scope and id, one row a ledger.
     """
 
     ids: Longs
@@ -234,18 +234,18 @@ class SegmentColumns:
     ack_quorum: Longs
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Which ledgers have a segment with this flag."""
+        """Return which ledgers have a segment with this flag."""
         has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
         return has_flag
 
     def any_of_members(self, flags: Bools) -> Bools:
-        """Which ledgers have a member with this flag."""
+        """Return which ledgers have a member with this flag."""
         rows = np.zeros(len(self.starts), bool)
         rows[np.searchsorted(self.starts, np.flatnonzero(flags), "right") - 1] = True
         return self.any_of_ledger(rows)
 
     def neighbours_alike(self, value_of: Longs) -> Bools:
-        """Of each member, whether it and the next one of its ensemble have one value by bookie's number."""
+        """Return for each member whether it and the next one of its ensemble have the same ``value_of``."""
         values = value_of[self.members]
         is_alike = np.zeros(len(values), bool)
         np.equal(values[:-1], values[1:], out=is_alike[:-1])
@@ -254,7 +254,7 @@ class SegmentColumns:
         return is_alike
 
     def ends(self) -> tuple[Longs, Bools]:
-        """The last entry of each, and whether it is an open end."""
+        """Return the last entry of each segment, and whether it is an open end."""
         final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
         before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
         last = np.where(final, self.last_entry, before)
@@ -262,7 +262,9 @@ class SegmentColumns:
 
 
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
-    """The windows of rows of the table ledgers that are decidable, with all copies held and no bytes yet."""
+    """Return the windows of decidable rows of the table ``ledgers``, with all copies held and no
+    bytes yet.
+    """
     segments = segment_columns(ledgers, numbers)
     ids, empty = segments.ids, np.zeros(0, np.int64)
     last, open_end = segments.ends()
@@ -309,9 +311,9 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
 
 
 def with_bytes(windows: Windows, length: Longs) -> Windows:
-    """The same with each ledger's length, one a ledger, shared out by entries: the shares add up to it.
+    """Return the windows with each ledger's length shared out by entries. The shares add up to the length.
 
-    Which entries they are is not needed any more.
+    ``length`` has one element per ledger. ``bounds`` is None afterwards.
     """
     upto = np.cumsum(windows.entries)
     starts = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
@@ -326,10 +328,10 @@ def with_bytes(windows: Windows, length: Longs) -> Windows:
 
 
 def merged(windows: Windows) -> Windows:
-    """The same with ledgers of equal windows as one: bookies, quorums, copies and openness are theirs.
+    """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
 
-    Entries and bytes add up window by window; ids are gone. What is asked afterwards costs as much as there
-    are different ledgers.
+    Entries and bytes are added window by window. Ids are lost. Later steps cost as much as there are
+    different ledgers.
     """
     count = np.bincount(windows.ledger, minlength=len(windows.times))
     starts = np.cumsum(count) - count

@@ -1,11 +1,11 @@
-"""Whether writing goes on after a failure: bookies enough for each shape of ledger, in its isolation groups.
+"""Whether writes continue after a failure: enough bookies for each shape of ledger and isolation group.
 
-A ledger is made where E bookies are writable that the policy takes; where an ensemble lost some of its own,
-each needs another outside it, which comes to the same number.
+A ledger can be created if E writable bookies satisfy the policy. An ensemble that lost members needs
+replacements outside it, which comes to the same number.
 
-Brokers write a ledger's own isolation groups into its custom metadata where its namespace has a bookie
-affinity group, and write it by them. AutoRecovery goes by them where its policy is Pulsar's, with the key of
-groups in its configuration. Pulsar's policy is rack-aware, whatever other ledgers go by.
+For a namespace with a bookie affinity group, brokers write the isolation groups into the ledger's custom
+metadata, and place it by them. AutoRecovery uses them if its policy is Pulsar's and its configuration has
+the key of groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
 """
 
 from collections import Counter
@@ -38,10 +38,10 @@ COLUMN = "custom_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Groups of bookies, None where any will do; ``own``: ledgers say so themselves.
+    """The isolation groups of a ledger. ``groups`` is None if any bookie will do.
 
-    Not ``is_known``: nobody said which bookies are in groups; or, without groups, what ledgers say of their
-    own cannot be read.
+    ``own`` is whether the ledger itself names them. ``is_known`` is False if the members of groups are
+    unknown or the ledger's own groups cannot be read.
     """
 
     groups: IsolationGroups | None
@@ -50,7 +50,7 @@ class Isolation:
 
     @property
     def words(self) -> str | None:
-        """The groups of a ledger's own, for a reader; None: it has none.
+        """Return the ledger's own groups in words. None if it has none.
 
         >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, is_known=True).words
         'groups fast, then slow'
@@ -60,11 +60,11 @@ class Isolation:
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
     def outside(self, ensemble_size: int, locations: Locations, bookies: Sequence[str]) -> frozenset[str]:
-        """The bookies that an ensemble may not have."""
+        """Return the bookies that an ensemble must not use."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, configured: PlacementSettings) -> PlacementSettings:
-        """By which the ledger is written: Pulsar's policy where the groups are its own."""
+        """Return the settings by which the ledger is written: Pulsar's policy if the groups are its own."""
         return replace(configured, policy=Policy.RACK) if self.own else configured
 
 
@@ -72,10 +72,10 @@ _UNREADABLE = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers that stand for what ledgers keep to: places in ``kinds``, of which 0 is the configuration's.
+    """Numbers of isolation groups: indexes in ``kinds``, of which 0 is the configuration's.
 
-    ``columns`` are those of the table ledgers that are to be read for it: none, where the run's report says
-    that no ledger has groups of its own.
+    ``columns`` are the columns of the table ``ledgers`` to read for them. They are empty if the run's report
+    says that no ledger has own groups.
     """
 
     def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
@@ -85,7 +85,7 @@ class IsolationNumbers:
         self.kinds = [self._kind(settings.groups, own=False)]
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
-        """The number of each row of the table ledgers."""
+        """Return the number of each row of the table ``ledgers``."""
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)
@@ -102,7 +102,7 @@ class IsolationNumbers:
         return self.kinds.index(kind)
 
     def _own(self, value: bytes) -> Isolation | None:
-        """What a ledger says itself; None: nothing that its policy goes by."""
+        """Return a ledger's own isolation. None if its policy uses none."""
         try:
             config = placement_config.decode(value)
         except DecodeError:
@@ -126,7 +126,7 @@ def write_answers(
     settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
-    """One answer for each shape of ledgers (E, Qw, Qa, not closed, number of ``isolations``).
+    """Return one answer for each shape of ledgers (E, Qw, Qa, not closed, index in ``isolations``).
 
     ``writable`` are the bookies that would still be writable.
     """

@@ -1,1 +1,1 @@
-"""What is Spark's and not BookKeeper's: sessions, Java, query plans, task errors and progress."""
+"""Code about Spark, not BookKeeper: sessions, Java, query plans, task errors and progress."""

@@ -1,8 +1,8 @@
-"""Arrow batches to tables and back: read and worked on by Spark's tasks, or by the driver where they are few.
+"""Conversion between Arrow batches and tables, by Spark's tasks or, for few rows, by the driver.
 
-Two Python processes start before a task has its first row, and load what the driver has loaded already. A
-data source that is asked for by name is planned in four more: so sources are planned here. Files of a landed
-table are read by driver and tasks as they lie, where no rows of Spark's are needed.
+A task starts two Python processes before it has its first row, and these load what the driver has loaded
+already. Spark plans a data source that is requested by name in four more processes. This module therefore
+plans sources itself. Driver and tasks read the files of a finished table directly if no query needs the rows.
 """
 
 from __future__ import annotations
@@ -28,17 +28,22 @@ from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSess
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 HERE_BYTES = 16 << 20
-"""Of rows in memory: some 30,000 ledgers, or their indexes."""
+"""Largest size of rows in the driver's memory, in bytes: some 30,000 ledgers, or their indexes."""
 HERE_S = 5.0
-"""What takes longer is for tasks, which read side by side."""
+"""Longest time for work on the driver, in seconds; tasks do longer work in parallel."""
 _ROWS = 4096
 
 
 def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) -> DataFrame:
-    """What ``work`` makes of the batches of a table: rows of these columns.
+    """Return the rows that ``work`` makes from the batches of a table.
 
-    Of tiny tables it is made here and now, for the Python processes of a task take longer to start than the
+    The driver does the work for tiny tables: the Python processes of a task take longer to start than the
     work takes.
+
+    Args:
+        rows: the table.
+        work: the function from batches to batches.
+        columns: the columns of the result.
     """
     spark, schema = rows.sparkSession, spark_types(columns)
     if not in_one_task(spark):
@@ -50,7 +55,7 @@ def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) ->
 def map_rows(
     rows: DataFrame, make: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """The same, where ``make`` is given the rows of a batch as dicts."""
+    """Return the rows that ``make`` makes from the rows of each batch, given as dicts; see `map_batches`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make(batch.to_pylist()) for batch in batches)
@@ -59,22 +64,22 @@ def map_rows(
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """A table that the driver holds, as Spark has it; in the types of ``schema``, or as Arrow has them.
+    """Return a table of the driver as a Spark table, in the types of ``schema`` or those of Arrow.
 
-    It goes over in one chunk: Spark 4.3 takes an empty one for the end, and drops the rows behind it.
+    The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows behind it.
     """
     frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
-    # Told so, Spark drops every join with an empty table from the plans of the queries to come.
+    # With a constant filter, Spark drops joins with the empty table from later query plans.
     return in_one_part(frame) if table.num_rows else frame.where("false")
 
 
 def in_one_part(rows: DataFrame) -> DataFrame:
-    """Rows, in one partition where all tables are; of the driver's and of a file's Spark does not know it."""
+    """Put rows into one partition if all tables are tiny; Spark cannot tell for driver's or file's rows."""
     return rows.coalesce(1) if in_one_task(rows.sparkSession) else rows
 
 
 def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
-    """Batches as one table, in the Arrow types that Spark has for the columns of ``schema``."""
+    """Join batches to one table, in the Arrow types that Spark uses for the columns of ``schema``."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow_schema = to_arrow_schema(schema)
@@ -85,17 +90,24 @@ def table_of(batches: Iterable[pa.RecordBatch], schema: StructType) -> pa.Table:
 def read_source(
     spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
 ) -> pa.Table | PartTable:
-    """The rows of a source: read here and now where they are few, else a table that tasks will read.
+    """Read the rows of a source on the driver if they are few; else return a table that tasks will read.
 
-    ``parts`` are those to read, None: all that its reader has.
+    Args:
+        spark: the session.
+        source: the source.
+        parts: the parts to read; None for all parts of its reader.
 
-    Raises: as `source_rows`; what reading raises where it is read here.
+    Raises:
+        Exception: as in `source_rows`, and any error of reading on the driver.
     """
     return read_few(part_table(spark, source, parts))
 
 
 def read_few(table: PartTable) -> pa.Table | PartTable:
-    """The rows of a table where they are few; where not, what was read, and the other parts for tasks."""
+    """Read the rows of a table if they are few.
+
+    Else return a table for tasks: the rows that were already read, and the remaining parts.
+    """
     driver_batches: list[pa.RecordBatch] = []
     size, begun = 0, time.monotonic()
     for number, (read, part) in enumerate(table.parts):
@@ -117,16 +129,17 @@ def read_few(table: PartTable) -> pa.Table | PartTable:
 
 
 def as_frame(spark: SparkSession, rows: pa.Table | PartTable | DataFrame) -> DataFrame:
-    """What `read_source` gives as a table that queries can be asked of."""
+    """Return the result of `read_source` as a Spark table."""
     if isinstance(rows, pa.Table):
         return arrow_frame(spark, rows)
     return rows.frame() if isinstance(rows, PartTable) else rows
 
 
 def source_rows(spark: SparkSession, source: DataSource) -> DataFrame:
-    """The table of a source, one task a part, as `part_table` has it.
+    """Return the table of a source, with one task for each part, as `part_table` does.
 
-    Raises: what the source's ``reader`` and ``partitions`` raise.
+    Raises:
+        Exception: any error of the source's ``reader`` and ``partitions``.
     """
     return part_table(spark, source).frame()
 
@@ -137,21 +150,21 @@ _FOOTERS_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Parquet files of one table on a file system, by name, each with its bytes; it travels to the tasks."""
+    """Parquet files of one table on a file system, each with its size in bytes; can be sent to tasks."""
 
     system: fs.FileSystem
     files: tuple[tuple[str, int], ...]
 
     @classmethod
     def of(cls, system: fs.FileSystem, where: str) -> TableFiles:
-        """All files of the table below a directory; none where there is no table."""
+        """Return all files of the table below a directory; none if there is no table."""
         file_infos = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
         parts = [file_info for file_info in file_infos if file_info.type == fs.FileType.File]
         parts = [file_info for file_info in parts if file_info.base_name.endswith(".parquet")]
         return cls(system, tuple(sorted((file_info.path, file_info.size) for file_info in parts)))
 
     def lots(self, lot_count: int) -> list[TableFiles]:
-        """The files in as many lots, or fewer, of about as many bytes: one lot is one task's."""
+        """Divide the files among tasks: into at most ``lot_count`` groups of about equal size."""
         task_files: list[list[tuple[str, int]]] = [[] for _ in range(min(lot_count, len(self.files)))]
         sizes = [0] * len(task_files)
         for path, size in sorted(self.files, key=lambda file: (-file[1], file[0])):
@@ -161,28 +174,28 @@ class TableFiles:
         return [replace(self, files=tuple(files)) for files in task_files]
 
     def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
-        """Some columns, about ``enough`` rows at a time, and no more bytes than `read_bounded` allows."""
+        """Yield some columns in tables of about ``enough`` rows, within the limits of `read_bounded`."""
         for path, _ in self.files:
             yield from read_bounded(partial(self._open, path), slice(None), columns, coded, enough)
 
     def open(self, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-        """Each file in turn, closed when the next is asked for; ``coded`` columns come as codes."""
+        """Open each file in turn, and close it before the next; ``coded`` columns are dictionary codes."""
         for path, _ in self.files:
             with self._open(path, coded) as file:
                 yield file
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Some columns of all rows, in memory: for tables that are known to be small."""
+        """Read some columns of all rows into memory; only for tables that are known to be small."""
         tables = [file.read(list(columns), use_threads=False) for file in self.open()]
         return pa.concat_tables(tables)
 
     def column_bytes(self, columns: Sequence[str]) -> int:
-        """How many bytes some columns of all files have in memory, by the files' footers."""
+        """Return how many bytes some columns of all files take in memory, by the files' footers."""
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             return sum(pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
     def _open(self, path: str, coded: Sequence[str]) -> pq.ParquetFile:
-        # What a store is asked for piece by piece is asked for beforehand; a disk gives it at once.
+        # Read ahead from remote stores, because each small read is a request; local disks need no read-ahead.
         ahead = self.system.type_name != "local"
         return pq.ParquetFile(path, read_dictionary=list(coded), pre_buffer=ahead, filesystem=self.system)
 
@@ -192,16 +205,23 @@ class TableFiles:
 
 
 OpenParquet = Callable[[Sequence[str]], pq.ParquetFile]
-"""Opens a file so that some columns are read as codes."""
+"""Function that opens a file so that some columns are read as dictionary codes."""
 
 
 def read_bounded(
     open_file: OpenParquet, groups: slice, columns: Sequence[str], coded: Sequence[str], max_rows: int
 ) -> Iterator[pa.Table]:
-    """Some columns of some row groups of a file, in batches of bounded size; ``coded`` columns as codes.
+    """Yield some columns of some row groups of a file, in tables of bounded size.
 
-    A batch has whole row groups of about ``max_rows`` rows, or a part of a row group that is larger than
-    `auditor.model.batch_bounds.MAX_BATCH_BYTES`.
+    A table has whole row groups of about ``max_rows`` rows. It has a part of a row group if that is larger
+    than `auditor.model.batch_bounds.MAX_BATCH_BYTES`.
+
+    Args:
+        open_file: opens the file.
+        groups: the row groups to read.
+        columns: the columns to read.
+        coded: those of the columns that are read as dictionary codes.
+        max_rows: number of rows after which a table ends.
     """
     with open_file(coded) as file:
         metadata = file.metadata
@@ -211,7 +231,7 @@ def read_bounded(
             if len(row_groups) > 1 or most >= first.num_rows:
                 yield file.read_row_groups(row_groups, list(columns), use_threads=False)
                 continue
-            # Read as codes, each batch would have the values of all batches before it.
+            # With dictionary codes, each batch would carry the values of all earlier batches.
             with open_file(()) as plain:
                 for batch in plain.iter_batches(most, row_groups, list(columns), use_threads=False):
                     yield _encoded(batch, coded)
@@ -229,31 +249,37 @@ Reader = Callable[[TableFiles], Iterator[pa.RecordBatch]]
 
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
-    """Rows with these columns, in their order; null where they have none of the name."""
+    """Select these columns, in this order; a column that the rows lack is null."""
     kinds = {field.name: field.dataType for field in spark_types(columns).fields}
     values = {name: F.col(name) if name in rows.columns else F.lit(None) for name in kinds}
     return rows.select(*(value.cast(kinds[name]).alias(name) for name, value in values.items()))
 
 
 def lots_of(spark: SparkSession, table: TableFiles, read: Reader) -> Iterable[tuple[Reader, TableFiles]]:
-    """What tasks do to read a table: parts of a `PartTable`, some for each core."""
+    """Yield parts of a `PartTable` that read the files of a table: some tasks for each core."""
     return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
 
 
 def from_files(
     spark: SparkSession, columns: pa.Schema | StructType, table: TableFiles, read: Reader
 ) -> PartTable:
-    """What ``read`` makes of the files of a table: rows of these columns, one task a lot."""
+    """Return the rows that ``read`` makes from the files of a table, with one task per group of files."""
     return PartTable(spark, spark_types(columns), tuple(lots_of(spark, table, read)))
 
 
 def counts_in_files(
     spark: SparkSession | None, schema: pa.Schema, table: TableFiles, count: Reader, numbers: Sequence[str]
 ) -> pa.Table:
-    """Rows of ``schema``: those that ``count`` makes of any files, with the columns ``numbers`` summed.
+    """Count rows in the files of a table, and add up the counts.
 
-    Tasks of ``spark`` count, a lot each; None: they are counted here and now. The sums, which are as few as
-    there are kinds of rows, are the driver's.
+    The driver adds up the results of the tasks; there are only as many rows as kinds of rows.
+
+    Args:
+        spark: the session whose tasks count; None to count on the driver.
+        schema: the columns of the result.
+        table: the files.
+        count: makes rows with counts from any files.
+        numbers: the columns that are summed.
     """
     if spark is None:
         rows = pa.Table.from_batches(count(table), schema)

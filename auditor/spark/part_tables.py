@@ -1,13 +1,13 @@
-"""Tables that tasks make part by part, and write themselves where they can.
+"""Tables that tasks make part by part, and write directly as Parquet.
 
-A data source of this package hands its rows over in Arrow batches. To have Spark write them they go to Java,
-become rows one by one, and are put into columns again: more work than it was to read them. So a task writes
-its part as Parquet itself, on the file system of the run as pyarrow knows it, and the driver gets the file's
-name. An object store asks its credentials of the tasks' environment as of the driver's.
+A data source of this package gives its rows in Arrow batches. If Spark wrote them, they would go to Java,
+become single rows, and be put into columns again. That is more work than reading them. A task therefore
+writes its part as Parquet itself, through pyarrow's file system, and the driver gets the file's name. For an
+object store, tasks take the credentials from their environment, as the driver does.
 
-    TABLE/_temporary/<unique>.parquet     while a task writes it
-    TABLE/part-00007-<unique>.snappy.parquet    once all parts are there: those that tasks named, no others
-    TABLE/_SUCCESS                        last
+    TABLE/_temporary/<unique>.parquet           while a task writes it
+    TABLE/part-00007-<unique>.snappy.parquet    once all parts exist: only files that tasks reported
+    TABLE/_SUCCESS                              last
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSess
 
 _TEMPORARY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
-"""Under this key Spark keeps a table's columns, with what each means, in each of its files."""
+"""Key under which Spark keeps a table's columns, with their comments, in each of its files."""
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
 _UNLIKE = (LEDGER[-1], "path")
-"""Columns in which hardly two rows have the same value: a dictionary of them is work for nothing."""
+"""Columns with hardly any repeated values, for which a dictionary would be useless work."""
 
 Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema``; each of ``parts`` is how one task reads it, and what."""
+    """A table of ``schema`` in parts; each of ``parts`` is a reader, and the part that a task reads."""
 
     spark: SparkSession
     schema: StructType
@@ -44,11 +44,11 @@ class PartTable:
 
     @classmethod
     def of(cls, spark: SparkSession, columns: pa.Schema, read: Reader, parts: Iterable[Any]) -> PartTable:
-        """The table of these columns, of which ``read`` gives the rows of each part."""
+        """Return the table of these columns whose parts ``read`` reads."""
         return cls(spark, spark_schema(columns), tuple((read, part) for part in parts))
 
     def frame(self) -> DataFrame:
-        """The rows as Spark has them, one task a part."""
+        """Return the rows as a Spark table, with one task for each part."""
         parts = self.parts
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,7 +59,7 @@ class PartTable:
         return self._tasks().mapInArrow(read, self.schema)
 
     def write(self, system: fs.FileSystem, where: str) -> None:
-        """Write the table below a path of a file system that every task sees; what lies there goes first."""
+        """Write the table below a path of a file system that every task sees; delete existing files first."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self.parts, {_SPARK_SCHEMA: self.schema.json()}
@@ -71,12 +71,12 @@ class PartTable:
         def write(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for number in _ids(numbers):
                 rows, part = parts[number]
-                # An attempt that is not the one that counts writes a file of its own.
+                # Each attempt of a task writes its own file; only the successful one is reported.
                 name = f"{uuid.uuid4()}.parquet"
                 if _write_part(system, f"{temporary}/{name}", rows(part), metadata):
                     yield pa.record_batch({"number": [number], "name": [name]})
 
-        # As many rows as there are parts.
+        # The result has one row per part.
         written = self._tasks().mapInArrow(write, "number long, name string").collect()
         for row in written:
             unique = row["name"].removesuffix(".parquet")
@@ -89,7 +89,7 @@ class PartTable:
         system.open_output_stream(f"{where}/{WHOLE}").close()
 
     def with_parts(self, parts: Iterable[tuple[Reader, Any]]) -> PartTable:
-        """The table with more parts, whose rows have the same columns."""
+        """Return the table with further parts of the same columns."""
         return PartTable(self.spark, self.schema, (*self.parts, *parts))
 
     def _tasks(self) -> DataFrame:
@@ -97,14 +97,14 @@ class PartTable:
 
 
 def spark_types(columns: pa.Schema | StructType) -> StructType:
-    """Arrow's columns as Spark has them, without their meaning."""
+    """Convert Arrow's columns to those of Spark, without comments."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
-    """Arrow's columns as Spark has them, each with its meaning as the comment where it has one."""
+    """Convert Arrow's columns to those of Spark, each with its comment."""
     schema = spark_types(columns)
     for field, column in zip(schema, columns, strict=True):
         if comment := (column.metadata or {}).get(b"comment"):
@@ -115,9 +115,15 @@ def spark_schema(columns: pa.Schema) -> StructType:
 def part_table(
     spark: SparkSession, source: DataSource, parts: Sequence[InputPartition] | None = None
 ) -> PartTable:
-    """The table of a data source of this package, one task a part: of ``parts``, or of all that there are.
+    """Return the table of a data source of this package, with one task for each part.
 
-    Raises: what the source's ``reader`` and ``partitions`` raise.
+    Args:
+        spark: the session.
+        source: the data source.
+        parts: the parts to read; None for all parts.
+
+    Raises:
+        Exception: any error of the source's ``reader`` and ``partitions``.
     """
     schema = source.schema()
     reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
@@ -133,7 +139,7 @@ def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _write_part(
     system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
 ) -> bool:
-    """Write batches as they come, some at a time; False, and no file, where there is none."""
+    """Write batches to a file, some at a time; return False, without a file, if there is no batch."""
     from pyarrow import parquet as pq
 
     writer: pq.ParquetWriter | None = None
@@ -169,7 +175,7 @@ def _write_part(
 
 
 def _leaves(field: pa.Field, path: str = "") -> Iterator[str]:
-    """The names that Parquet gives to what a column is made of.
+    """Yield Parquet's names of the leaf columns of a field.
 
     >>> list(_leaves(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
     ['a.list.element.b', 'a.list.element.c']

@@ -1,19 +1,17 @@
-"""How Spark plans the queries of an audit: by how large its tables are.
+"""Spark's settings for planning the queries of an audit, chosen by the size of its tables.
 
-The queries of an audit are many and wide. Where they read a few megabytes, nearly all of their time goes into
-preparing them: Java code is generated and compiled for each, and what is left of a query is planned anew
-whenever a part of it ends. Both pay for themselves where there are rows enough, and where there are few they
-are left out, with as few partitions as there are cores. Of some ten thousand ledgers one task does a step
-sooner than two are begun, and a join of what it holds sooner than a job has sent one side of it to every
-task. A table of one partition meets another of one without a shuffle: a query of them is one stage then, of
-which a dozen joins cost less than one shuffle does.
+The queries of an audit are many and wide. For a few megabytes, preparing them takes nearly all of their time:
+Spark generates and compiles Java code for each, and plans the rest of a query anew whenever a part ends. Both
+are worth it for many rows only. For few rows they are switched off, and there are as many partitions as
+cores. For some ten thousand ledgers, one task finishes a step before two have started. It also joins its rows
+faster than a job sends one side to every task. Tables of one partition are joined without a shuffle. A query
+of them is then one stage, in which a dozen joins cost less than one shuffle.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and alike, so what looks
-small, packed in a file or a shuffle, is ten times that in memory: left to itself, Spark would put partitions
-together until they spill, and send whole tables to every task.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so a packed file
+or shuffle takes ten times its size in memory. With its defaults, Spark would merge partitions until they
+spill, and send whole tables to every task.
 
-The answers are the same: only how they are worked out is another. Numbers of several
-tables are asked in one query.
+The results of all these plans are equal. Numbers of several tables are computed in one query.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,10 +22,13 @@ from auditor.model.batch_bounds import MAX_BATCH_BYTES
 from auditor.spark.types import DataFrame, SparkSession
 
 SMALL_BYTES = 10 << 20
-"""Of Parquet, ledgers and indexes together: some 120,000 ledgers, each on three bookies."""
+"""Largest size of small tables, ledgers and indexes together, in bytes of Parquet.
+
+That is some 120,000 ledgers, each on three bookies.
+"""
 
 TINY_BYTES = 6 << 20
-"""Likewise: some 60,000 ledgers."""
+"""Largest size of tiny tables, in bytes of Parquet: some 60,000 ledgers."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
@@ -36,16 +37,16 @@ PLANNED_ONCE = {
     # Spark's check of its own rules, after each of them.
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
-"""For small tables: nothing is compiled, and nothing planned anew."""
+"""Settings for small tables: no code is compiled, and no query is planned anew."""
 _NO_HINTS = "spark.sql.optimizer.disableHints"
 _IN_ONE_TASK = {
     # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # What large queries send to all tasks on purpose, likewise.
+    # Broadcast hints of large queries would start such jobs too.
     _NO_HINTS: "true",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
-"""For tiny ones besides, each of one partition (`auditor.spark.batches.arrow_frame`)."""
+"""Further settings for tiny tables, each of one partition (`auditor.spark.batches.arrow_frame`)."""
 _IN_MEMORY = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -55,30 +56,33 @@ _IN_MEMORY = {
 }
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ROWS = 1_000_000
-"""Of both sides of the join, in one of the partitions that a shuffle begins with."""
+"""Largest number of rows of both sides of a join in one of the first partitions of a shuffle."""
 PARTITION_BYTES = MAX_BATCH_BYTES
-"""Of groups of both sides, likewise: a task has them in memory four times while it gives them codes."""
+"""Largest size of the groups of both sides in such a partition, in bytes.
+
+A task has them in memory four times while it encodes them.
+"""
 
 
 def is_large(table_bytes: int) -> bool:
-    """Whether tables of this size are worth more queries that are each of less."""
+    """Return whether tables of this size justify more queries that each read less."""
     return table_bytes > SMALL_BYTES
 
 
 class QueryPlans:
-    """The settings of a session as they were, and as they fit the tables of an audit."""
+    """Settings of a session: the original ones, and those that fit the tables of an audit."""
 
     def __init__(self, spark: SparkSession) -> None:
         keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)
         self._spark = spark
         self._had = {key: spark.conf.get(key, None) for key in keys}
         self.small = False
-        """Whether the tables that the settings fit are small: queries are planned longer than worked on."""
+        """Whether the tables are small, so that planning a query takes longer than running it."""
 
     def fit(self, table_bytes: int, replicas: int) -> None:
-        """Set the session for queries of tables of this size, and of so many replicas to compare.
+        """Set the session for queries of tables of this size, with so many replicas to compare.
 
-        It may be called again when more tables have landed.
+        The caller may call it again after it has added tables.
         """
         self.restore_settings()
         spark = self._spark
@@ -93,7 +97,7 @@ class QueryPlans:
         spark.conf.set(_PARTITIONS, str(partition_count))
 
     def restore_settings(self) -> None:
-        """Give the session back with the settings that it had: it may be somebody's notebook."""
+        """Restore the original settings of the session, which may belong to a notebook."""
         for key, value in self._had.items():
             if value is None:
                 self._spark.conf.unset(key)
@@ -102,27 +106,27 @@ class QueryPlans:
 
 
 def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
-    """In how many partitions so many replicas are compared with as many others.
+    """Return the number of partitions for comparing so many replicas with as many others.
 
-    ``group_bytes`` are those of the groups of both sides: a task has all of a partition in memory.
+    ``group_bytes`` is the size of the groups of both sides; a task has all of a partition in memory.
     """
     by_rows, by_bytes = 2 * replicas // _ROWS, -(-group_bytes // PARTITION_BYTES)
     return max(2 * spark.sparkContext.defaultParallelism, by_rows, by_bytes)
 
 
 def partitions(spark: SparkSession) -> int:
-    """How many partitions `QueryPlans.fit` has chosen."""
+    """Return the number of partitions that `QueryPlans.fit` has chosen."""
     return int(spark.conf.get(_PARTITIONS) or spark.sparkContext.defaultParallelism)
 
 
 def in_one_task(spark: SparkSession) -> bool:
-    """Whether the tables of the audit are tiny: what is made of them is as much as the driver may hold."""
+    """Return whether the tables of the audit are tiny, so that the driver may hold what is made of them."""
     return spark.conf.get(_NO_HINTS, None) == _IN_ONE_TASK[_NO_HINTS]
 
 
 @contextmanager
 def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
-    """Plans that fit, for as long as the block runs."""
+    """Set query plans for the duration of the block, and restore the settings at its end."""
     plans = QueryPlans(spark)
     try:
         yield plans
@@ -131,10 +135,10 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
 
 
 def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
-    """The numbers of each table, by the name that it is given here; 0 where SQL says null.
+    """Return the numbers of each table, by the table's name in ``aggregates``; 0 if SQL gives null.
 
-    ``aggregates`` has a table and aggregates in SQL. However small, a query takes a fifth of a second;
-    several in one take little more. Without a table nothing is asked of Spark.
+    ``aggregates`` has for each name a table, and aggregates in SQL. The shortest query takes a fifth of a
+    second, and several aggregates in one query take little more. Without a table, no query is run.
 
     >>> aggregate_many({})
     {}

@@ -1,7 +1,7 @@
-"""The Spark session of an application that an audit runs in, which keeps its settings.
+"""Copy of a running application's Spark session, so that the session keeps its settings.
 
-An audit sets how Spark plans its queries and how large batches are. Other threads of the application ask
-their own queries meanwhile, so that nothing is set in a session that was there before: the audit gets a copy.
+An audit sets how Spark plans its queries, and how large batches are. Other threads of the application may run
+their own queries meanwhile. The audit therefore never changes an existing session, and works on a copy.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from auditor.spark.types import SparkSession
 
 _CONTEXT_ATTRIBUTES = frozenset(("_sc", "_jsc", "_jvm", "_profiler_collector"))
-"""What PySpark's session has of its context; everything else belongs to one session, as its ``conf``."""
+"""Attributes of PySpark's session that belong to its context; all others, as ``conf``, to one session."""
 
 
 def running_session() -> SparkSession | None:
-    """Return the session of this process, whichever thread started it.
+    """Return the session of this process, whichever thread started it, or None.
 
-    Returns None if there is none. `SparkSession.getActiveSession` knows only the session of its own thread.
+    `SparkSession.getActiveSession` finds only the session of its own thread.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -33,10 +33,10 @@ def running_session() -> SparkSession | None:
 
 
 def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return a session of the same context whose settings are its own: those of ``session``, then these.
+    """Return a session of the same context with the settings of ``session``, changed by ``settings``.
 
-    Settings of the context, which all sessions share, are left out. Settings that were made at run time, as
-    the credentials of an object store, come along; `SparkSession.newSession` would forget them.
+    Settings of the context, which all sessions share, are skipped. Settings that were made at run time are
+    kept, for example the credentials of an object store; `SparkSession.newSession` would lose them.
     """
     own = copy.copy(session)  # PySpark's constructor would have every `RDD.toDF` use the copy
     for name in vars(own).keys() - _CONTEXT_ATTRIBUTES:

@@ -1,9 +1,9 @@
-"""The Spark session of an audit that is not given one, and scratch directories that are gone afterwards.
+"""Spark sessions for audits without one, and scratch directories that are removed afterwards.
 
-A scratch directory is for this user alone, under a name that nobody guesses. A process that is killed leaves
-its own behind. Each is locked as long as it is used, which ends with the process, so that the next one knows
-what is left, in whatever container that was, and takes it away. Names prove nothing, as people keep runs in
-directories called ``bkaudit-...``: a file in each says what it is.
+Only this user can read a scratch directory, and its name cannot be guessed. A killed process leaves its
+directories behind. A process locks its directories while it uses them, and the lock ends with the process.
+The next process therefore recognises leftovers, from any container, and removes them. A file in each
+directory marks it as scratch, because a run's directory may also be called ``bkaudit-...``.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from auditor.spark.types import SparkSession
 PREFIX = "bkaudit-"
 MARK = ".bkaudit-scratch"
 LEFT_S = 60.0
-"""A directory that is not locked yet may be one that was made just now; one of this age is not."""
+"""Age at which an unlocked directory counts as a leftover, in seconds; a new one may be unlocked briefly."""
 
 
 @contextmanager
 def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
-    """A directory ``bkaudit-KIND-...`` in another one, or among the temporary files.
+    """Make a directory ``bkaudit-KIND-...`` in ``parent`` or the temporary directory, for the block.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
@@ -49,7 +49,7 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
     False
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the directory cannot be made.
     """
     parent = parent or Path(tempfile.gettempdir())
     remove_left(parent)
@@ -64,7 +64,11 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
 
 
 def lasting_directory(kind: str, parent: Path | None = None) -> str:
-    """A scratch directory for what this process starts: it goes when the process ends. Raises OSError."""
+    """Make a scratch directory that is removed when this process ends.
+
+    Raises:
+        OSError: the directory cannot be made.
+    """
     stack = ExitStack()
     path = stack.enter_context(scratch_directory(kind, parent))
     atexit.register(_leave, stack)
@@ -77,7 +81,7 @@ def _leave(stack: ExitStack) -> None:
 
 
 def remove_left(parent: Path) -> None:
-    """Take away what killed processes of this user left there, and nothing without the mark."""
+    """Remove the scratch directories of killed processes of this user; directories without the mark stay."""
     with os.scandir(parent) as entries:
         names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
     for name in names:
@@ -128,11 +132,11 @@ JAVA_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""For an audit after which the session ends, of some ten thousand ledgers (`auditor.audit.audit`)."""
+"""Options for an audit of some ten thousand ledgers that ends its session (`auditor.audit.audit`)."""
 
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"
-"""Names the disks for Spark's scratch files; without it they lie among Java's temporary ones."""
+"""Variable that names the disks for Spark's scratch files; without it they are in Java's temporary ones."""
 
 _LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
 _STANDALONE = "spark://"
@@ -154,20 +158,29 @@ def build_session(
     small: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
 ) -> SparkSession:
-    """Start a Spark session, or copy the one that is given or already there.
+    """Start a Spark session, or copy a given or running one.
 
-    Of a running session (a notebook's, or the one that spark-submit made) the audit gets a copy with settings
-    of its own (`auditor.spark.running_session`); the session itself stays as it was. Otherwise Java is
-    looked for (`auditor.spark.java`), and Python workers get the driver's interpreter unless PYSPARK_PYTHON
-    says another: on a machine without an activated environment they would start one without pyarrow. What
-    Spark's Java process says goes to the file ``log``, if one is given, else to standard error. With
-    ``keep_classes`` and a ``log``, for Java speaks of it after the command has ended, its classes are kept
-    for later sessions (`auditor.spark.java`).
-    ``small``, asked where Java is started, says whether it is for one audit of little: code is compiled once
-    then, and one thread collects garbage.
+    The audit works on a copy of a running session (a notebook's, or that of spark-submit), with settings of
+    its own (`auditor.spark.running_session`). The session itself does not change.
+
+    For a new session the function looks for Java (`auditor.spark.java`). Python workers get the driver's
+    interpreter unless PYSPARK_PYTHON names another. On a machine without an activated environment they would
+    otherwise start one without pyarrow.
+
+    Args:
+        master: Spark's master, or None for the configured one.
+        conf: further settings of Spark.
+        driver_memory: the memory of the driver, such as 4g.
+        log: the file for the output of Spark's Java process; None for standard error.
+        keep_classes: keep Java's classes for later sessions (`auditor.spark.java`). It needs a ``log``,
+            because Java writes about it after the command has ended.
+        small: returns whether the session is for one small audit. Java then compiles code once, and collects
+            garbage in one thread. It is called when Java starts.
+        user_session: the session to copy.
 
     Raises:
-        UsageError: an invalid master, or Spark Connect; SparkError: the session could not be started.
+        UsageError: an invalid master, or Spark Connect.
+        SparkError: the session could not be started.
         JavaMissingError: no Java runtime that Spark can use.
     """
     from pyspark.sql import SparkSession
@@ -216,7 +229,7 @@ def require_classic(session: SparkSession) -> None:
     """Refuse a session of Spark Connect.
 
     Raises:
-        UsageError: it is one.
+        UsageError: the session is one of Spark Connect.
     """
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(_NO_CONNECT)
@@ -224,13 +237,13 @@ def require_classic(session: SparkSession) -> None:
 
 @contextmanager
 def _scratch() -> Iterator[str]:
-    """Java that starts in the block keeps its temporary files, and Spark's, in scratch directories of ours.
+    """Put temporary files of Spark and of a Java that starts in the block into scratch directories.
 
-    So what a killed Java leaves goes with the next process. It gives Java's option for it: Java knows /tmp
-    alone, which may be read-only.
+    The next process can then remove the files of a killed Java. The block gets Java's option for the
+    directory: by default Java only uses /tmp, which may be read-only.
 
     Raises:
-        SparkError: there is no place for them.
+        SparkError: no directory can take temporary files.
     """
     try:
         place = lasting_directory("spark")
@@ -271,7 +284,7 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
 
 
 def check_master(master: str) -> None:
-    """Refuse a master that no session could be started on.
+    """Refuse a master on which no session can start.
 
     >>> check_master("local[*]")
     >>> check_master("locl[2]")
@@ -279,8 +292,8 @@ def check_master(master: str) -> None:
     auditor.errors.UsageError: master: 'locl[2]' is not one of local[N], spark://HOST:PORT, yarn, k8s://URL
 
     Raises:
-        UsageError: no such kind of master, or yarn where no configuration of Hadoop is named.
-        SparkError: nobody answers at any address of a spark:// master within five seconds.
+        UsageError: an unknown kind of master, or yarn without a configuration of Hadoop.
+        SparkError: no address of a spark:// master answers within five seconds.
     """
     if _LOCAL.match(master) or master.startswith("k8s://"):
         return
@@ -296,7 +309,7 @@ def check_master(master: str) -> None:
 
 
 def _unreachable(address: str) -> str | None:
-    """Why nobody can be reached at HOST:PORT; None if somebody can."""
+    """Return why no server answers at HOST:PORT; None if one does."""
     host, _, port = address.rpartition(":") if ":" in address else (address, "", str(_DEFAULT_PORT))
     if not port.isdecimal() or not host:
         return f"{address!r} is not HOST:PORT"
@@ -309,9 +322,10 @@ def _unreachable(address: str) -> str | None:
 
 @contextmanager
 def _output_to(log: Path | None) -> Iterator[None]:
-    """Let processes that start in the block write to a file, or to standard error; this process does too.
+    """Redirect standard output of this process and its children to ``log``, or to standard error.
 
-    Standard output is the report's, and a pipe that it goes to would wait for whoever else has it open.
+    Standard error goes to ``log`` too, if it is given. Standard output is for the report. If it is a pipe,
+    its reader would wait for every process that has it open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

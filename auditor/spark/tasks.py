@@ -1,4 +1,4 @@
-"""What the driver sees of Spark's tasks: how far they are, what ended them, and queries beside its own."""
+"""The driver's view of Spark's tasks: progress, errors, and queries in a background thread."""
 
 import errno
 import os
@@ -26,19 +26,19 @@ from auditor.spark.java_process import java_end, log_evidence
 from auditor.spark.types import SparkSession
 
 _PERIOD_S = 0.5
-"""Between two looks at the tasks."""
+"""Time between two looks at the tasks, in seconds."""
 
 
 @contextmanager
 def own_errors() -> Iterator[None]:
     """Turn Spark's report of a failed task into the error that the task raised.
 
-    Tasks run in other processes, and only the text of their errors comes back: without this a metadata store
-    that goes away in the middle of a scan would look like a bug. Errors that are not this package's own, or
-    that the driver raised itself, pass as they are.
+    Tasks run in other processes, and only the text of their errors comes back. Without this, a metadata store
+    that stops in the middle of a scan would look like a bug. Other errors, and those of the driver, pass
+    unchanged.
 
     Raises:
-        AuditorError: any that the task raised, of its own class.
+        AuditorError: the error of the task, of its own class.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def own_errors() -> Iterator[None]:
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-"""What a system says of a disk, or of a user's share of it, that is full."""
+"""Error numbers of a full disk, and of a user's full share of a disk."""
 _FULL_TEXT = re.compile("No space left on device|Disk quota exceeded")
 _GONE_TEXT = re.compile(
     "Answer from Java side is empty|trying to connect to the Java server|Error while sending or receiving"
@@ -64,7 +64,7 @@ _KILLED_TEXT = re.compile(
 
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
-"""Hadoop's classes for S3, of the version of Hadoop's client that is part of PySpark 4.3."""
+"""Package with Hadoop's classes for S3, of the version of Hadoop's client in PySpark 4.3."""
 _NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
 # Of Hadoop's file systems, or of Amazon's classes that the one of S3 stands on.
 _NO_CLASS = re.compile(
@@ -76,13 +76,13 @@ _DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 
 @contextmanager
 def file_system_errors(path: str) -> Iterator[None]:
-    """Turn Spark's failure to use the file system of ``path`` into an error with a way out.
+    """Turn Spark's failure to use the file system of ``path`` into an error that says what to do.
 
-    pyarrow has file systems and credentials of its own: that it can use ``path`` says nothing of Spark.
+    pyarrow has file systems and credentials of its own. That it can use ``path`` proves nothing about Spark.
 
     Raises:
-        UsageError: Spark has no classes for it.
-        FileSystemError: Spark is not let in.
+        UsageError: Spark has no classes for the file system.
+        FileSystemError: the file system denies access to Spark.
     """
     try:
         yield
@@ -116,16 +116,17 @@ def _way_to_classes(lacking: str) -> str:
 
 @contextmanager
 def run_errors(run: str) -> Iterator[None]:
-    """Turn what ends a whole run into an error with a way out: a full disk, or the end of Spark's process.
+    """Turn an error that ends a whole run into one that says what to do: a full disk, or the end of Spark.
 
-    A cause is stated only with evidence. That a connection broke is none that its other end is gone.
+    A message states a cause only with evidence. A broken connection does not prove that its other end is
+    gone.
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
         SparkError: Spark's Java process has ended, does not answer, or had its context stopped; or a Python
             process of its tasks ended.
-        UsageError: Spark has no classes for the file system that the run lies on.
-        FileSystemError: Spark is not let in there.
+        UsageError: Spark has no classes for the file system of the run.
+        FileSystemError: that file system denies access to Spark.
     """
     try:
         with file_system_errors(run):
@@ -181,11 +182,11 @@ def _full(what: str) -> str:
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
     """Refuse a local directory that Spark's executors do not see.
 
-    Each would write its part of a table to a disk of its own, and the driver would find a table without rows.
-    Nothing is asked where tasks run in the driver's process, nor of other file systems.
+    Each executor would write its part of a table to a disk of its own, and the driver would find a table
+    without rows. The function checks nothing if tasks run in the driver's process, or for other file systems.
 
     Raises:
-        UsageError: one of the tasks that look does not see it.
+        UsageError: a task does not see the directory.
     """
     master = str(spark.sparkContext.master)
     if files.type_name != "local" or master.startswith("local"):
@@ -201,7 +202,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _look_for(spark: SparkSession, path: str) -> bool:
-    """Whether every task sees a file; there are enough for each core to have one."""
+    """Return whether every task sees a file; there are enough tasks for each core to have one."""
 
     def look(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -215,7 +216,7 @@ def _look_for(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Tell ``progress`` of tasks as they start and end; nothing is asked of Spark if it is `Silent`."""
+    """Report tasks to ``progress`` as they start and end; Spark is not asked if it is `Silent`."""
     if isinstance(progress, Silent):
         yield
         return
@@ -248,10 +249,10 @@ def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> No
 
 @contextmanager
 def background_thread(session: SparkSession) -> Iterator[Executor]:
-    """An executor of one thread, for queries of ``session``, which is the audit's own.
+    """Return an executor of one thread, for queries of the audit's own ``session``.
 
-    If the block fails or is interrupted, what the thread waits for is cancelled, and nobody waits for the
-    thread. Queries of other sessions of the same context go on.
+    If the block fails or is interrupted, the running query is cancelled, and the thread is not waited for.
+    Queries of other sessions of the same context go on.
     """
     from py4j.protocol import Py4JError
 

@@ -1,6 +1,6 @@
-"""Spark's classes by name, for annotations: these are never evaluated, and Spark takes a second to import.
+"""Names of Spark's classes for annotations, without importing Spark, which takes a second.
 
-What needs a class itself imports it from `pyspark.sql`, in a function.
+Annotations are never evaluated. A function that needs a class itself imports it from `pyspark.sql`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""BP-34's sets of entries: SequenceGroups, their arithmetic, and what each bookie should hold."""
+"""BP-34's sets of entries: SequenceGroups, set arithmetic, and the entries that each bookie should hold."""

@@ -1,22 +1,23 @@
-"""Arithmetic on the entries of one ledger: what is missing where, and how many copies are left.
+"""Arithmetic on the entry sets of one ledger: entries missing on each bookie, and number of copies left.
 
 Sets go in and come out as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint. Every
-answer is exact. Cost follows groups, never entries: a trillion striped entries are as quick as ten. What
-would take more than the bound of `MOST_RUNS` raises `CoverageLimitError`: sets of
-different periods whose common pattern, or whose result, is millions of runs that no group holds together.
+result is exact. The cost follows groups, never entries: a trillion striped entries take no longer than ten. A
+comparison beyond the bound of `MOST_RUNS` raises `CoverageLimitError`. That happens for sets of different
+periods whose common pattern, or whose result, has millions of runs that no group can express.
 
-`sweep` counts how many of several sets hold each entry, without looking at entries. The edges of all groups
-cut the ids into intervals. Within one interval every set is empty, full or periodic, so their weighted sum
-repeats with the least common multiple of the periods, and one window of that length says all of it. Where the
-common period is longer than the interval, the whole interval is the window. So cost follows groups, and the
-runs of one window; both are bounded.
+`sweep` counts how many of several sets hold each entry, without visiting entries. The edges of all groups cut
+the ids into intervals. Within one interval every set is empty, full or periodic. So their weighted sum
+repeats with the least common multiple of the periods, and one window of that length describes it. If the
+common period is longer than the interval, the whole interval is the window. So the cost follows the groups
+and the runs of one window; both are bounded.
 
     ids       low                                high
               |--- window ---|                     |       one interval
     steps     |--|---|-|-----|                             constant value in each
 
-Most results repeat one run of the window and stay one group, however long the interval. Where no single group
-can repeat its runs (every third entry together with every fifth, say), they are written out, within a bound.
+Most results repeat one run of the window and stay one group, however long the interval. If no single group
+can repeat the runs (every third entry together with every fifth, say), the runs are written out, within a
+bound.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from auditor.codecs.availability.maximal import LONGEST
 from auditor.errors import CoverageLimitError
 
 MOST_RUNS = 2**21
-"""How many runs one comparison may look at besides two for each group edge: 200 MB, a second."""
+"""Largest number of runs in one comparison, besides two for each group edge: 200 MB, a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Steps:
     """A sum over sets, as steps of constant value.
 
     Interval i is ``low[i]:high[i]`` and repeats its first ``window[i]`` entries. Step j is
-    ``start[j]:end[j]`` and lies in the window of interval ``interval[j]``; the steps of a
-    window leave nothing out and ascend.
+    ``start[j]:end[j]`` and lies in the window of interval ``interval[j]``. The steps of a window ascend and
+    cover it without a gap.
     """
 
     low: Longs
@@ -98,20 +99,20 @@ def sweep(sets: Sequence[GroupBatch], weights: Sequence[int]) -> Steps:
 
 
 def _active(batch: GroupBatch, end: Longs, low: Longs) -> Longs:
-    """The group of the set that reaches over each interval, or -1."""
+    """Return the group of the set that spans each interval, or -1."""
     rows = np.searchsorted(batch.first, low, side="right") - 1
     return np.where(low < end[rows], rows, -1)
 
 
 def _common(window: Longs, period: Longs, span: Longs) -> Longs:
-    """The least common multiple, but no more than the interval's span."""
+    """Return the least common multiple, at most the interval's span."""
     # Compared before it is multiplied: the product could pass int64.
     cofactor = window // np.gcd(window, period)
     return np.where(cofactor > span // period, span, cofactor * period)
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
-    """The runs of a set inside each window, and how many of them are beyond two an interval."""
+    """Return the runs of a set inside each window, and their number beyond two per interval."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, high = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -131,7 +132,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
 
 
 def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """The maximal runs of the steps to keep: start, end and interval of each; none crosses an interval.
+    """Return start, end and interval of the maximal runs of the steps to keep; no run crosses an interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
@@ -150,7 +151,7 @@ _Parts = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """The entries of the steps to keep, in every repetition of their windows: one folded set.
+    """Return the entries of the steps to keep, in every repetition of their windows, as one folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
@@ -209,7 +210,7 @@ def _singles(start: Longs, end: Longs) -> _Parts:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
-    """One run an interval, repeated up to the interval's end: full runs, and what fits of one more."""
+    """Repeat one run per interval up to the interval's end: full runs, and a partial last one."""
     size = end - start
     full = np.maximum((high - size - start) // period + 1, 0)
     last = start + (full - 1) * period
@@ -223,7 +224,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts
 
 
 def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
-    """Every repetition of every run, up to the interval's end."""
+    """Return every repetition of every run, up to the interval's end."""
     times = (high - 1 - start) // window + 1
     if float(times.sum(dtype=np.float64)) > MOST_RUNS:
         raise CoverageLimitError(f"a result of more than {MOST_RUNS} runs that fold into no fewer groups")
@@ -237,7 +238,7 @@ _HIGH_HALF = 32
 
 
 def difference(a: Groups, b: Groups) -> Groups:
-    """The entries of ``a`` that are not in ``b``.
+    """Return the entries of ``a`` that are not in ``b``.
 
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
@@ -247,7 +248,7 @@ def difference(a: Groups, b: Groups) -> Groups:
 
 
 def intersection(a: Groups, b: Groups) -> Groups:
-    """The entries that are in both.
+    """Return the entries that are in both sets.
 
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
@@ -256,7 +257,7 @@ def intersection(a: Groups, b: Groups) -> Groups:
 
 
 def union(sets: Sequence[Groups]) -> Groups:
-    """The entries that are in any of the sets.
+    """Return the entries that are in any of the sets.
 
     >>> union([np.array([(0, 9, 2, 3)], GROUP), np.array([(2, 8, 1, 3)], GROUP)]).tolist()
     [(0, 0, 11, 0)]
@@ -265,7 +266,7 @@ def union(sets: Sequence[Groups]) -> Groups:
 
 
 def at_least(sets: Sequence[Groups], k: int) -> Groups:
-    """The entries that are in ``k`` of the sets or more; k is at least 1.
+    """Return the entries that are in ``k`` or more of the sets; ``k`` is at least 1.
 
     >>> at_least([np.array([(first, first, 3, 0)], GROUP) for first in range(3)], 3).tolist()
     [(2, 2, 1, 0)]
@@ -275,7 +276,7 @@ def at_least(sets: Sequence[Groups], k: int) -> Groups:
 
 
 def clip(groups: Groups, first: int, last: int) -> Groups:
-    """The entries from ``first`` to ``last``, both inclusive.
+    """Return the entries from ``first`` to ``last``, both inclusive.
 
     >>> clip(np.array([(0, 9, 2, 3)], GROUP), 4, 9).tolist()
     [(4, 4, 1, 0), (6, 6, 2, 0), (9, 9, 1, 0)]
@@ -286,10 +287,10 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
 
 
 def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
-    """Over all entries, the most copies missing of one, and the most missing or unknown of one.
+    """Return the largest number of copies that one entry is missing, and of missing or unknown ones.
 
-    One set a replica: ``missing`` what a read bookie lacks, ``unknown`` what another may lack. The two maxima
-    need not be of the same entry.
+    There is one set per replica: ``missing`` for entries that a read bookie lacks, ``unknown`` for entries
+    that another may lack. The two maxima need not be of the same entry.
 
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
     >>> worst([a, b], [c])
@@ -305,7 +306,7 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
 
 
 def count(groups: Groups) -> int:
-    """How many entries there are.
+    """Return the number of entries.
 
     >>> count(np.array([(0, 9, 2, 3)], GROUP))
     8
@@ -314,7 +315,7 @@ def count(groups: Groups) -> int:
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
-    """How many entries there are from each edge to before the next: one number less than edges.
+    """Count the entries from each edge to before the next; the result has one number less than ``edges``.
 
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
@@ -333,7 +334,7 @@ def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
 
 
 def last_entry(groups: Groups) -> int:
-    """The largest entry, or -1 if there is none.
+    """Return the largest entry; -1 if the set is empty.
 
     >>> last_entry(np.array([(0, 9, 2, 3)], GROUP))
     10
@@ -342,7 +343,7 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """The first of the entries that are in the most sets; None where there is none.
+    """Return the first of the entries that are in the most sets; None if all sets are empty.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 
@@ -357,7 +358,7 @@ def most_shared_entry(sets: Sequence[Groups]) -> int | None:
 
 
 def even_sample(groups: Groups, most: int) -> list[int]:
-    """Up to ``most`` entries of a set, ascending: the first, the last, and evenly what lies between.
+    """Return up to ``most`` entries of a set, ascending: the first, the last, and evenly spaced ones between.
 
     >>> even_sample(np.array([(0, 9, 2, 3)], GROUP), 3), even_sample(np.array([(7, 7, 2, 0)], GROUP), 9)
     ([0, 4, 10], [7, 8])

@@ -1,21 +1,21 @@
 """The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
 
-A set is first taken apart into its maximal runs of consecutive entries. A run joins the group before it when
-it has that group's size and either the group has one run so far (their distance becomes the period) or the
-distance from the last run is the period. Otherwise it opens a new group. So the proposal's examples come out
-as one group and as four, and equal sets have equal bytes, however they were put together.
+A set is first split into its maximal runs of consecutive entries. A run joins the group before it in two
+cases, both if it has that group's size. The group has one run so far (their distance becomes the period), or
+the distance from the last run is the period. Otherwise the run opens a new group. So the proposal's examples
+come out as one group and as four, and equal sets have equal bytes, however they were built.
 
-A group's numbers are int32: a run longer than 2^31 - 1 is cut into pieces of that size and a rest (the only
-groups that touch), and a distance that is larger, or not above the size, never joins.
+A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest (the only
+groups that touch). A distance that is larger, or not above the size, never joins.
 
-The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) means to do the same and never
-does: it writes one group a run.
+The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) is meant to do the same and never
+does: it writes one group per run.
 
-`auditor.codecs.availability.maximal` says how it is done without a loop over runs.
+`auditor.codecs.availability.maximal` explains how this works without a loop over runs.
 
-`IncrementalFold` keeps one set folded that comes in pieces, ascending, so that memory follows its groups. Of
-what was gathered only the last two groups can change with what comes: the last one, and, where that is a
-single run that the next piece makes longer, the one before it, which the longer run may join.
+`IncrementalFold` folds one set that arrives in ascending pieces, so that memory follows its groups. New
+pieces can change only the last two groups: the last one, and the one before it if the last is a single run
+that the next piece makes longer.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from auditor.errors import CoverageLimitError
 def fold(batch: GroupBatch) -> GroupBatch:
     """Fold sets of groups into the canonical form.
 
-    The groups of a set are sorted, and each ends before the next begins; they may touch, and sizes may pass
-    int32. One set a ledger and bookie, however many segments went into it. Raises `CoverageLimitError` for
-    runs so long that their pieces would fill the memory.
+    The groups of a set are sorted, and each ends before the next begins; they may touch, and sizes may exceed
+    int32. There is one set per ledger and bookie, however many segments it has. Raises `CoverageLimitError`
+    for runs so long that their pieces would fill the memory.
 
     >>> fold(GroupBatch.of([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
     [4]
@@ -119,7 +119,7 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
 
 
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
-    """Fold the slots of ledger index files: slot e of a ledger is not 0 when the bookie holds entry e.
+    """Fold the slots of ledger index files: slot e of a ledger is not 0 if the bookie holds entry e.
 
     Ledger i owns ``slots[bounds[i]:bounds[i + 1]]``. Byte order does not matter, only zero or not.
 
@@ -144,7 +144,7 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """The fold where no runs touch, each its own group: the same rules with fewer passes."""
+    """Fold sets whose runs do not touch, each its own group: the same rules with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))
@@ -154,9 +154,9 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
 def _groups(
     positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool
 ) -> GroupBatch:
-    """The groups that open at ``positions`` of ``starts``, which are runs if ``by_run``, else ids.
+    """Return the groups that open at ``positions`` of ``starts``, which are runs if ``by_run``, else ids.
 
-    From a run to the next it is one place ``by_run``, else as many as the run has ids.
+    The next run is one place further ``by_run``, else as many places as the run has ids.
     """
     step = np.ones_like(size) if by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
@@ -172,7 +172,7 @@ def _groups(
 
 
 def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
-    """Every pair once, by ledger and then entry.
+    """Return every pair once, ordered by ledger and then entry.
 
     >>> distinct(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
     [5, 7]
@@ -185,7 +185,7 @@ def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
 
 
 def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]:
-    """The ledgers, ascending, and the entries of each in the canonical form.
+    """Return the ledgers, ascending, and the entries of each in the canonical form.
 
     >>> ids, sets = ledger_sets(np.array([7, 5, 7]), np.array([1, 0, 0]))
     >>> ids.tolist(), sets.size.tolist()
@@ -197,11 +197,11 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
 
 
 MAX_GROUPS = 8 << 20
-"""Groups of one set, 192 MiB of them: an index so irregular is not kept."""
+"""Largest number of groups of one set, 192 MiB. A more irregular index is not kept."""
 
 
 class IncrementalFold:
-    """The groups of one set so far; a run that goes on from piece to piece is joined.
+    """The groups of one set so far; a run that continues from piece to piece is joined.
 
     >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):
@@ -216,7 +216,7 @@ class IncrementalFold:
         self._count = 0
 
     def add(self, piece: GroupBatch) -> None:
-        """Add a folded set that comes after all that was added before. Raises `CoverageLimitError`."""
+        """Add a folded set that comes after all sets added before. Raises `CoverageLimitError`."""
         groups = piece.tobytes()
         if self._open and groups:
             groups = fold(_one_set(self._open + groups)).tobytes()
@@ -230,7 +230,7 @@ class IncrementalFold:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 
     def result(self) -> GroupBatch:
-        """All of it as one set."""
+        """Return all pieces as one set."""
         return _one_set(b"".join((*self._settled, self._open)))
 
 

@@ -5,9 +5,8 @@
           int64        int64       int32   int32       big-endian, 24 bytes per group
 
 A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
-``last_start``; ``period`` is 0 when there is a single run. The layout is that of the server's
-``AvailabilityOfEntriesOfLedger`` without its 64-byte header; that one is in
-`auditor.codecs.availability.wire`.
+``last_start``; ``period`` is 0 for a single run. The layout is that of the server's
+``AvailabilityOfEntriesOfLedger`` without its 64-byte header, which is in `auditor.codecs.availability.wire`.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ GROUP = np.dtype([("first_start", ">i8"), ("last_start", ">i8"), ("size", ">i4")
 """One SequenceGroup, byte for byte."""
 
 HEADER = struct.Struct(">ii56x")
-"""What comes before the groups where a value leaves the program: version 0, number of groups, zeros."""
+"""The header before the groups in a value outside of this program: version 0, number of groups, zeros."""
 
 Longs = NDArray[np.int64]
 Groups = NDArray[np.void]
@@ -36,8 +35,8 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes here may pass int32
-    (a closed form can be one very long run); `auditor.codecs.availability.fold.fold` cuts them before they
+    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes here may exceed int32
+    (a closed form can be one very long run). `auditor.codecs.availability.fold.fold` cuts them before they
     are written.
 
     >>> batch = GroupBatch.of([[(1, 10, 2, 3)], []])
@@ -53,7 +52,7 @@ class GroupBatch:
 
     @classmethod
     def of(cls, sets: list[list[tuple[int, int, int, int]]]) -> GroupBatch:
-        """Write groups out as tuples (first, last, size, period): for examples and small things.
+        """Build a small batch from tuples (first, last, size, period).
 
         >>> GroupBatch.of([[(4, 4, 1, 0)]]).first.tolist()
         [4]
@@ -66,9 +65,9 @@ class GroupBatch:
 
     @classmethod
     def frombytes(cls, data: bytes | memoryview, byte_offsets: NDArray[np.int64]) -> GroupBatch:
-        """Read sets that lie one after another in ``data``: set i in ``byte_offsets[i]:byte_offsets[i + 1]``.
+        """Read sets stored one after another; set i is ``data[byte_offsets[i]:byte_offsets[i + 1]]``.
 
-        This is how Arrow keeps a binary column. Raises `DecodeError` if a set does not end on a whole group.
+        Arrow keeps a binary column in this form. Raises `DecodeError` if a set does not end on a whole group.
 
         >>> batch = GroupBatch.of([[(1, 10, 2, 3)], [(4, 4, 1, 0)]])
         >>> GroupBatch.frombytes(batch.tobytes(), np.array([0, 24, 48])).values() == batch.values()
@@ -89,7 +88,7 @@ class GroupBatch:
 
     @classmethod
     def one(cls, groups: Groups) -> GroupBatch:
-        """A batch of the one set ``groups``.
+        """Return a batch of the one set ``groups``.
 
         >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
         [3]
@@ -97,7 +96,7 @@ class GroupBatch:
         return cls.frombytes(groups.tobytes(), np.array([0, groups.nbytes]))
 
     def groups(self) -> Groups:
-        """All groups, of all sets, as one array of dtype `GROUP`.
+        """Return all groups, of all sets, as one array of dtype `GROUP`.
 
         >>> GroupBatch.of([[(1, 10, 2, 3)]]).groups().tolist()
         [(1, 10, 2, 3)]
@@ -110,7 +109,7 @@ class GroupBatch:
         return groups
 
     def tobytes(self) -> bytes:
-        """All groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
+        """Return all groups as `GROUP` bytes; set i starts at byte ``24 * offsets[i]``.
 
         >>> GroupBatch.of([[(1, 10, 2, 3)]]).tobytes().hex()
         '0000000000000001000000000000000a0000000200000003'
@@ -118,7 +117,7 @@ class GroupBatch:
         return self.groups().tobytes()
 
     def entries(self) -> Longs:
-        """How many entries each group stands for.
+        """Return the number of entries in each group.
 
         >>> GroupBatch.of([[(0, 9, 2, 3), (20, 20, 5, 0)]]).entries().tolist()
         [8, 5]
@@ -126,7 +125,7 @@ class GroupBatch:
         return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
 
     def values(self) -> list[bytes]:
-        """One bytes value a set: for small batches; large ones take `tobytes` and the offsets.
+        """Return one bytes value per set. Use `tobytes` and the offsets for large batches.
 
         >>> GroupBatch.of([[], [(4, 4, 1, 0)]]).values()[0]
         b''
@@ -136,10 +135,10 @@ class GroupBatch:
         return [data[start:end] for start, end in pairwise(ends)]
 
     def merge(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
-        """Bring several sets together: input set i becomes part of output set ``set_of[i]``, sorted by entry.
+        """Merge sets: input set i becomes part of output set ``set_of[i]``, sorted by entry.
 
-        This is how the segments that name one bookie become one set, which
-        `auditor.codecs.availability.fold.fold` joins.
+        So the segments that name one bookie become one set, which `auditor.codecs.availability.fold.fold`
+        joins.
 
         >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]
@@ -155,7 +154,7 @@ class GroupBatch:
 
 
 def offsets_of(counts: NDArray[np.int64]) -> Longs:
-    """Where each set starts, and where the last one ends, from the number of groups in each.
+    """Return the start of each set, and the end of the last one, from the number of groups in each.
 
     >>> offsets_of(np.array([2, 0, 1])).tolist()
     [0, 2, 2, 3]

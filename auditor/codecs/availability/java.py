@@ -1,6 +1,6 @@
-"""What the server's own class makes of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
+"""The server's own reading of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
 
-No verdict rests on it. It shows what BookKeeper's own tools would answer, oddities included:
+No verdict rests on it. It shows what BookKeeper's own tools would answer, including oddities:
 
     accepted    a negative version, a negative count, bytes after the last group, groups out of order (they
                 are sorted), of equal start (the last one stays), of no or negative size, that end before
@@ -8,8 +8,8 @@ No verdict rests on it. It shows what BookKeeper's own tools would answer, oddit
     refused     fewer than 64 bytes, a version above 0, fewer groups than promised, a group that would divide
                 by a period of 0
 
-Membership looks at the group with the greatest start at or before the entry, and at no other group.
-``unavailable`` stops at the first hole of two entries or more: it calls every later entry unavailable.
+Membership uses the group with the greatest start at or before the entry, and no other group. ``unavailable``
+stops at the first hole of two entries or more: it calls every later entry unavailable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class JavaAvailability:
 
     @classmethod
     def of(cls, entries: Iterable[int]) -> JavaAvailability:
-        """Add entries in any order, as the class's constructor does: one group a run. It drops entry -1.
+        """Add entries in any order, as the class's constructor does: one group per run. It drops entry -1.
 
         >>> JavaAvailability.of([5, 3, -1, 3]).groups
         ((3, 3, 1, 0), (5, 5, 1, 0))
@@ -64,7 +64,7 @@ class JavaAvailability:
 
     @classmethod
     def parse(cls, data: bytes) -> JavaAvailability:
-        """Read a value. Raises `DecodeError` where the class raises an exception.
+        """Read a value. Raises `DecodeError` if the class raises an exception.
 
         >>> JavaAvailability.parse(bytes(64)).total
         0
@@ -87,11 +87,11 @@ class JavaAvailability:
 
     @property
     def total(self) -> int:
-        """How many entries the class says there are: overlaps count twice, bad groups count below nothing."""
+        """Return the class's number of entries: overlaps count twice, and bad groups count negatively."""
         return _long(sum(map(_entries_in, self.groups)))
 
     def contains(self, entry: int) -> bool:
-        """Return what ``isEntryAvailable`` answers.
+        """Return the answer of ``isEntryAvailable``.
 
         >>> JavaAvailability(((0, 10, 4, 2),)).contains(14)
         True
@@ -100,9 +100,9 @@ class JavaAvailability:
         return row >= 0 and _holds(self.groups[row], entry)
 
     def entries(self, limit: int) -> list[int]:
-        """Every entry for which ``isEntryAvailable`` is true, ascending.
+        """Return every entry for which ``isEntryAvailable`` is true, ascending.
 
-        Raises `CoverageLimitError` for more than ``limit`` of them, or of the runs that they are in.
+        Raises `CoverageLimitError` for more than ``limit`` entries, or runs that contain them.
 
         >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
         [0, 1, 2, 3, 5, 6, 7, 8]
@@ -125,7 +125,7 @@ class JavaAvailability:
         return available_entries
 
     def unavailable(self, start: int, last: int, entries: Iterable[int]) -> list[int]:
-        """Return what ``getUnavailableEntries`` answers for ``entries`` of ``start..last``.
+        """Return the answer of ``getUnavailableEntries`` for ``entries`` of ``start..last``.
 
         >>> JavaAvailability.of([1, 5]).unavailable(0, 6, range(7))
         [0, 2, 3, 4, 5, 6]
@@ -148,7 +148,7 @@ class JavaAvailability:
         return missing
 
     def tobytes(self) -> bytes:
-        """Write what ``serializeStateOfEntriesOfLedger`` writes: version 0 and the groups as they are.
+        """Return the bytes of ``serializeStateOfEntriesOfLedger``: version 0 and the groups as they are.
 
         >>> JavaAvailability.of([]).tobytes() == bytes(64)
         True
@@ -181,10 +181,10 @@ def _holds(group: Group, entry: int) -> bool:
 
 
 def _reach(group: Group) -> int:
-    """One past the last run's last entry: where the class believes that a group ends."""
+    """Return one past the last run's last entry: the end of a group in the class's view."""
     return _long(group[1] + group[2])
 
 
 def _long(number: int) -> int:
-    """Wrap around as a Java long does."""
+    """Wrap a number around as a Java long does."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,19 +1,19 @@
-"""Maximal runs, in which none touches another, and where groups open among them.
+"""Maximal runs, none of which touches another, and the runs that open groups among them.
 
-What the striping of one segment gives, or of several, or a server's unfolded groups, may be cut anywhere.
-Before sets are folded, runs that touch become one run; runs longer than 2^31 - 1 are cut into pieces of that
-size and a rest. Cost follows groups, not runs: of a group only its first and last run can touch another.
+The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
+that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
+follows groups, not runs: only the first and last run of a group can touch another.
 
-`opening_runs` says where groups open in a long row of entry ids: all that is left of it to be folded. A run
-of consecutive ids *continues* when its size, and its distance from the run before, equal those of the run
-before. Such a run never opens a group. Of the others, from one that opens a group the next that does is the
-next, or, when that one follows directly and joins as second run, the one after it; so in a chain of direct
-followers the openers alternate.
+`opening_runs` finds the runs that open a group in a long row of entry ids. That is all that folding needs. A
+run of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
+before. Such a run never opens a group. Consider the other runs, from one that opens a group. The next of them
+opens one too, unless it follows directly and joins as second run. Then the one after it opens a group. So in
+a chain of direct followers the openers alternate.
 
-Openers are looked for block by block, so that what is computed stays in the processor's cache and memory
-follows the groups, not the ids. A block that goes on as the one before it ended is passed over: one that is
-nothing but the middle of a run is known by its two ends, since ids ascend and none comes twice; one that
-repeats a run is known by comparing every id with the one a run before it.
+The search goes block by block. So the data stays in the processor's cache, and memory follows the groups, not
+the ids. A block that continues the block before it is skipped. If the block is only the middle of a run, its
+two ends show that, because ids ascend and are unique. If it repeats a run, a comparison of every id with the
+one a run earlier shows that.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from auditor.codecs.availability.groups import GroupBatch, Longs, offsets_of
 from auditor.errors import CoverageLimitError
 
 LONGEST = 2**31 - 1
-"""The most that an int32 field of a group holds: a run's size, a period."""
+"""Largest value of an int32 field of a group: a run's size, a period."""
 
 MOST_PIECES = 2**22
-"""How many pieces the long runs of one batch may be cut into: 100 MB of groups, 2^53 entries."""
+"""Largest number of pieces that the long runs of one batch are cut into: 100 MB of groups, 2^53 entries."""
 
 
 def maximal(batch: GroupBatch) -> GroupBatch:
-    """The same sets with touching runs joined and long runs cut.
+    """Return the same sets with touching runs joined and long runs cut.
 
     >>> maximal(GroupBatch.of([[(0, 0, 2, 0), (2, 6, 1, 2)]])).size.tolist()
     [3, 1]
@@ -48,7 +48,7 @@ def maximal(batch: GroupBatch) -> GroupBatch:
 
 
 def set_heads(offsets: Longs) -> Longs:
-    """The first group of each set that has one.
+    """Return the first group of each set that has one.
 
     >>> set_heads(np.array([0, 2, 2, 3])).tolist()
     [0, 2]
@@ -57,7 +57,7 @@ def set_heads(offsets: Longs) -> Longs:
 
 
 def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
-    """A group whose runs touch each other is one run."""
+    """Replace each group whose runs touch each other by one run."""
     solid = (batch.last > batch.first) & (batch.period == batch.size)
     if not solid.any():
         return batch
@@ -72,7 +72,7 @@ def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
 
 
 def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
-    """Whether each group begins where the one before it, of the same set, ends."""
+    """Return whether each group begins where the one before it, of the same set, ends."""
     touch = np.zeros(len(batch.first), np.bool_)
     touch[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
     # What lies before the first group of a set is another set's.
@@ -81,7 +81,7 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
-    """Split the run that touches off each group of several: at most head, body and tail."""
+    """Split touching runs off each group of several: at most head, body and tail."""
     several = batch.last > batch.first
     head = several & touch
     tail = several & np.append(touch[1:], False)
@@ -108,7 +108,7 @@ def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
 
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
-    """Make one run of each chain of touching runs; whatever touches is a single run by now."""
+    """Join each chain of touching runs into one run. Only single runs touch at this point."""
     keeps = ~_touches(batch)
     chain_heads = np.flatnonzero(keeps)
     return GroupBatch(
@@ -141,7 +141,7 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
 
 
 def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
-    """Make ``parts[i]`` rows of row i: from which row each came, which part of it it is, the new offsets."""
+    """Make ``parts[i]`` rows of row i; return the source row and part number of each, and the new offsets."""
     ends = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(parts, out=ends[1:])
     row = np.repeat(np.arange(len(parts)), parts)
@@ -149,11 +149,11 @@ def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 BLOCK = 1 << 17
-"""Ids that are looked at together: 1 MiB of them."""
+"""Ids that are processed together, 1 MiB."""
 
 
 class Openers(NamedTuple):
-    """The first run of each group: position of its first id in the row, number of ids, that first id."""
+    """The first run of each group: position of its first id in the row, number of ids, and that first id."""
 
     positions: Longs
     size: Longs
@@ -161,7 +161,7 @@ class Openers(NamedTuple):
 
 
 def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
-    """Find where groups open in at least one ascending id; a set begins at the positions ``heads``, one at 0.
+    """Find where groups open in at least one ascending id; sets begin at positions ``heads``, one at 0.
 
     >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
     [[0], [6]]
@@ -191,9 +191,9 @@ def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
 def opening_runs(
     first: Longs, size: Longs, heads: Longs, settled_runs: int = 0, may_join: bool = True
 ) -> Longs:
-    """Which of some runs, by their first ids and sizes, open a group; ``heads`` are the first of their set.
+    """Return which runs, given by first ids and sizes, open a group; ``heads`` are the first runs of sets.
 
-    Of the first ``settled_runs``, none or more, it is known already: the last of them opened one if
+    The first ``settled_runs`` runs, none or more, are decided already: the last of them opened a group if
     ``may_join``.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
@@ -222,7 +222,7 @@ def opening_runs(
 
 
 def every_other(numbers: Longs) -> Longs:
-    """Of each unbroken chain of ascending numbers the first, the third, and so on.
+    """Return the first, third, and so on of each unbroken chain of ascending numbers.
 
     >>> every_other(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
@@ -235,9 +235,9 @@ def every_other(numbers: Longs) -> Longs:
 
 
 def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest: int) -> Openers:
-    """Those among the runs that begin at ``starts``.
+    """Return the openers among the runs that begin at ``starts``.
 
-    The last is open, and of the first ``settled_runs`` it is known already.
+    The last run is open, and the first ``settled_runs`` are decided already.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -249,7 +249,7 @@ def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: in
 
 
 def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Longs | None:
-    """Return ``run_starts`` at ``high``; None if a run changes on the way there, or a set begins."""
+    """Return ``run_starts`` at ``high``; None if a run changes before it, or a set begins."""
     starts, last = run_starts.tolist(), high - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.

@@ -1,15 +1,15 @@
-"""Which entries of a segment each member of its ensemble should hold, in closed form.
+"""The entries of a segment that each member of its ensemble should hold, in closed form.
 
     entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1
 
 so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
-id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). Of the entries of one
-segment this makes at most three groups: the rest of a run at its start, full runs, a part of one at its end.
+id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). The entries of one
+segment give at most three groups: the rest of a run at its start, full runs, and a part of a run at its end.
 
 A seat is a bookie's place in the ensemble of one segment. The seats of one bookie in one ledger are folded
-into one value, so that a bookie that took part in several segments still compares in one equality. Where
-members have lost all of a segment, what entry e has lost depends on e mod E only: so the worst entry is found
-among the residues that the segment's entries have.
+into one value, so that a bookie in several segments is still compared with one equality. If members have lost
+all of a segment, the lost copies of entry e depend on e mod E only. So the worst entry is found among the
+residues that the segment's entries have.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def stripe(
     ensemble_size: NDArray[np.int64],
     write_quorum: NDArray[np.int64],
 ) -> GroupBatch:
-    """The entries of many (segment, ensemble index) pairs, one set a pair, not yet folded.
+    """Return the entries of many (segment, ensemble index) pairs, one set per pair, not yet folded.
 
-    Arrays that broadcast against each other; both entries inclusive, below 2^63 - 1; a segment with
-    ``last_entry < first_entry`` is empty. The caller sees to 1 <= write quorum <= ensemble size and
-    0 <= index < ensemble size.
+    The arguments are arrays that broadcast against each other. Both entries are inclusive and below 2^63 - 1.
+    A segment with ``last_entry < first_entry`` is empty. The caller ensures 1 <= write quorum <= ensemble
+    size and 0 <= index < ensemble size.
 
     >>> batch = stripe(np.array([0]), np.array([9]), np.array([1]), np.array([3]), np.array([2]))
     >>> list(zip(batch.first.tolist(), batch.last.tolist(), batch.size.tolist(), batch.period.tolist()))
@@ -74,7 +74,7 @@ def stripe(
 
 
 def _runs_taken(positions: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
-    """Head, body and tail of each row, in that order: those of them at ``positions``."""
+    """Return head, body and tail of each row, in that order, at ``positions``."""
     return np.stack((head, body, tail), axis=1).ravel()[positions]
 
 
@@ -83,7 +83,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Places in ensembles; all arrays have one element a seat, ledgers ascending, segments in order."""
+    """Places in ensembles. All arrays have one element per seat, ledgers ascending, segments in order."""
 
     ledger: Ints  # row of the ledger in its batch
     member: Ints  # number that stands for the bookie
@@ -130,10 +130,11 @@ def worst_of_whole(
     is_missing: NDArray[np.bool_],
     doubtful: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
-    """The most copies of one entry that are gone, and that are gone or in doubt, in each segment.
+    """Return for each segment the most copies of one entry that are missing, and missing or in doubt.
 
-    One row per segment: entries ``first`` to ``last``, inclusive (0 for an empty segment); ``is_missing`` and
-    ``doubtful`` are (n, widest ensemble), by ensemble index, columns beyond a row's ensemble unused.
+    There is one row per segment with entries ``first`` to ``last``, inclusive; an empty segment gives 0.
+    ``is_missing`` and ``doubtful`` have the shape (n, widest ensemble), by ensemble index. Columns beyond a
+    row's ensemble are unused.
 
     >>> gone = np.array([[True, True, False]])
     >>> one = np.array([1])
@@ -159,10 +160,11 @@ def short_of_whole(
     is_missing: NDArray[np.bool_],
     least: NDArray[np.int64],
 ) -> tuple[GroupBatch, NDArray[np.bool_]]:
-    """The entries of each segment of which ``least`` copies or more are gone: one set a row, not yet folded.
+    """Return the entries of each segment of which ``least`` or more copies are missing, not yet folded.
 
-    Arguments as in `worst_of_whole`; ``least`` is 1 or more. False where a segment's entries are of several
-    runs within one round of the ensemble, which its set does not hold.
+    There is one set per row. Arguments are as in `worst_of_whole`; ``least`` is 1 or more. The second result
+    is False if a segment's entries have several runs within one round of the ensemble, which its set does not
+    hold.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
     >>> sets, exact = short_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
@@ -187,9 +189,9 @@ def _worst(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDA
 
 
 def _copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
-    """How many of the write set of each residue are lost, by ensemble index; the columns of `worst_of_whole`.
+    """Count the lost copies in the write set of each residue, with the columns of `worst_of_whole`.
 
-    Sums over each write set as differences of running sums, along the ensemble written out twice.
+    The sum over each write set is a difference of running sums along the ensemble, written out twice.
     """
     rows, width = lost.shape
     around = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)

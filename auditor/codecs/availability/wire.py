@@ -1,15 +1,15 @@
-"""Which entries of a ledger a bookie holds: the condensed encoding of BP-34, both ways.
+"""The entries of a ledger that a bookie holds, in the condensed encoding of BP-34: decoder and encoder.
 
     byte  0        4       8            64           88
           version  groups  zeros ...    group 0      group 1 ...
           int32    int32                24 bytes     24 bytes
 
 All numbers are big-endian; `auditor.codecs.availability.groups` draws a group. The proposal's text calls the
-second number that of entries; the server writes and reads the number of groups.
+second number the number of entries; the server writes and reads the number of groups.
 
 The proposal folds equal runs into one group, and so does `encode`. The server's own writer
-(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it emits one group a run, as
-`encode_unfolded` does. `decode` reads both. `auditor.codecs.availability.java` answers as the server's class.
+(``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it writes one group per run, like
+`encode_unfolded`. `decode` reads both. `auditor.codecs.availability.java` answers as the server's class.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MAX_LONG = 2**63 - 1
 
 VERSION = 0
 MOST_EXPANDED = 2**24
-"""How many runs or entries are written out one by one, before that is refused."""
+"""Largest number of runs or entries that are written out one by one."""
 
 
 @overload
@@ -46,8 +46,8 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
             accepts, and returns a value that answers as that class does.
 
     Raises:
-        DecodeError: at the header field, or at the first group, that is wrong. ``strict`` also refuses groups
-            that cannot be expanded or are out of order.
+        DecodeError: At the first header field or group that is wrong. ``strict`` also refuses groups that
+            cannot be expanded or are out of order.
 
     >>> decode(encode(np.array([(1, 4, 2, 3), (7, 7, 1, 0)], GROUP))).tolist()
     [(1, 4, 2, 3), (7, 7, 1, 0)]
@@ -100,7 +100,7 @@ def groups_of_entries(entries: ArrayLike) -> Groups:
 
 
 def encode(groups: Groups) -> bytes:
-    """Write the value that stands for these entries as the proposal does: folded, after a 64-byte header.
+    """Write these entries as the proposal does: folded, after a 64-byte header.
 
     Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut into
     pieces of that size and a rest; no other groups of the value touch.
@@ -109,7 +109,7 @@ def encode(groups: Groups) -> bytes:
         groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
 
     Raises:
-        CoverageLimitError: where the pieces of cut runs would fill the memory.
+        CoverageLimitError: The pieces of cut runs would fill the memory.
 
     >>> encode(np.array([(1, 1, 2, 0), (4, 4, 2, 0)], GROUP))[64:].hex()
     '000000000000000100000000000000040000000200000003'
@@ -119,13 +119,13 @@ def encode(groups: Groups) -> bytes:
 
 
 def encode_unfolded(groups: Groups) -> bytes:
-    """Write these entries byte for byte as the server does: one group a run, each with a period of 0.
+    """Write these entries byte for byte as the server does: one group per run, each with a period of 0.
 
     Args:
         groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
 
     Raises:
-        CoverageLimitError: for more than `MOST_EXPANDED` runs.
+        CoverageLimitError: There are more than `MOST_EXPANDED` runs.
 
     >>> len(encode_unfolded(np.array([(1, 10, 2, 3)], GROUP)))
     160
@@ -139,14 +139,14 @@ def encode_unfolded(groups: Groups) -> bytes:
 
 
 def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
-    """Whether each of these entries is in the set that the groups stand for.
+    """Return whether each of these entries is in the set that the groups describe.
 
     Args:
         groups: Ascending groups that do not overlap, of dtype `GROUP`.
         entries: Entry ids, in any order.
 
     Returns:
-        One bool an entry, in the order of ``entries``.
+        One bool per entry, in the order of ``entries``.
 
     >>> holds_entries(np.array([(1, 10, 2, 3)], GROUP), np.array([0, 1, 3, 11, 12])).tolist()
     [False, True, False, True, False]
@@ -166,8 +166,8 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
 def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
     """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
 
-    The answer is exact, unlike that of the server's ``getUnavailableEntries``
-    (`JavaAvailability.unavailable`). Cost follows groups, never entries.
+    The result is exact, unlike that of the server's ``getUnavailableEntries``
+    (`JavaAvailability.unavailable`). The cost follows groups, never entries.
 
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
     [(2, 8, 1, 3)]
@@ -176,7 +176,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:
-    """List every entry the groups stand for, group after group: for small things.
+    """List every entry of the groups, group after group; for small sets.
 
     Raises `CoverageLimitError` for more than `MOST_EXPANDED` entries.
 
@@ -194,7 +194,7 @@ def expand(groups: Groups) -> NDArray[np.int64]:
 
 
 def _starts(batch: GroupBatch) -> tuple[Longs, Longs]:
-    """Where every run starts, and the group that it is from."""
+    """Return the start of every run, and the group that it comes from."""
     count = (batch.last - batch.first) // np.maximum(batch.period, 1) + 1
     _check_count(float(count.sum(dtype=np.float64)), "runs")
     row = np.repeat(np.arange(len(count)), count)

@@ -1,1 +1,1 @@
-"""What a bookie keeps on its disks and says over the wire."""
+"""Formats of a bookie's files and of its wire protocol."""

@@ -1,9 +1,9 @@
-"""What a collector that reads the entries of a log takes it to hold, however damaged the log is.
+"""The records that a garbage collector finds in a log when it reads the log's entries, even if damaged.
 
 A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
 it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
-``LogReaderScan.scan``. Neither asks whether a record can be one. So one wrong size hides what follows it. The
-log is deleted once nothing is left of what precedes the wrong size (bookkeeper #2264, #2373):
+``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size hides all later
+records. The log is deleted once nothing before the wrong size is needed (bookkeeper #2264, #2373):
 
     size                default logger                       direct logger
     ------------------  -----------------------------------  -----------------------------------------------
@@ -15,7 +15,7 @@ log is deleted once nothing is left of what precedes the wrong size (bookkeeper 
     too large for Java  fails (`MAY_FAIL_BYTES`)             fails likewise
     ledger id below 0   the record is passed over            the record is passed over
 
-A scan that fails has the collector leave the log alone, and compaction too.
+If a scan fails, collector and compaction leave the log alone.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.length_prefixed import BLOCK, LENGTH, Longs, ReadAt
 
 DIRECT_BUFFER_BYTES = 8 << 20
-"""What the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
+"""Bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
 
 MAY_FAIL_BYTES = 64 << 20
-"""The scan of a longer record fails if it is more than Java's direct memory has left."""
+"""Record size above which a scan may fail: if it exceeds Java's free direct memory."""
 
 _LEDGER_BYTES = 8
 
@@ -42,8 +42,9 @@ _LEDGER_BYTES = 8
 class ScannedLog(NamedTuple):
     """The records that a collector's scan of a log counts, in its order: arrays of one length.
 
-    ``offsets`` are where records start, and ``sizes`` whole records with the four bytes of their own size.
-    ``may_fail``: a record of more than `MAY_FAIL_BYTES` was met, so that the scan may have failed instead.
+    ``offsets`` are the starts of records. ``sizes`` are whole records including the four bytes of their own
+    size. ``may_fail``: the scan met a record of more than `MAY_FAIL_BYTES`, so that it may have failed
+    instead.
     """
 
     offsets: Longs
@@ -52,14 +53,14 @@ class ScannedLog(NamedTuple):
     may_fail: bool
 
     def sums(self) -> dict[int, int]:
-        """Return the bytes of each ledger, as the collector adds them up."""
+        """Return the bytes of each ledger, as the collector sums them."""
         ledgers, which = np.unique(self.ledger_ids, return_inverse=True)
         totals = np.zeros(len(ledgers), np.int64)
         np.add.at(totals, which, self.sizes)
         return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
-        """Return which records, by their starts, the scan counts."""
+        """Return which records, given by their starts, the scan counts."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         place = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -73,10 +74,10 @@ def scan_log(
     """Scan a log of ``size`` bytes as the server does; None if the server's scan fails.
 
     Args:
-        read_at: gives bytes of the file.
-        size: the length of the file.
-        direct: whether the direct logger reads it.
-        buffer_bytes: what the direct logger reads at once.
+        read_at: Returns bytes of the file.
+        size: Length of the file in bytes.
+        direct: Whether the direct logger reads it.
+        buffer_bytes: Bytes that the direct logger reads at once.
 
     >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
     >>> scan_log(lambda at, length: data[at : at + length], len(data), direct=False).sums()
@@ -105,7 +106,7 @@ def _scan_direct(read_at: ReadAt, size: int, buffer_bytes: int) -> ScannedLog | 
 
 
 def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[tuple[int, int, int]]:
-    """Start, ledger and size of each record. Raises EOFError where the server's scan fails."""
+    """Yield start, ledger and size of each record. Raises EOFError if the server's scan fails."""
     # The last buffer that is read reaches past the end of the file, in zeros.
     limit = -(-size // buffer_bytes) * buffer_bytes
     offset, head = HEADER_BYTES, bytes(_LEDGER_BYTES)

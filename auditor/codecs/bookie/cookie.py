@@ -7,9 +7,9 @@ r"""A bookie's cookie: in the metadata store, and as ``current/VERSION`` in each
     instanceId: "0926c64b-..."          may be absent
     indexDirs: "1\t/i1"                 may be absent, and is before layout 5
 
-Layout 3 (4.1) has the first three values as plain lines. Layouts 1 and 2 say nothing after the number;
-the server refuses to start on them, and they are damage here. A server can also print the number 5 over
-the lines of layout 3: such a cookie cannot be read back, by it or by us.
+Layout 3 (4.1) has the first three values as plain lines. Layouts 1 and 2 have nothing after the number. The
+server refuses to start on them, and they count as damage here. A server can also write the number 5 above the
+lines of layout 3. Neither the server nor this module can read such a cookie.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _TRIMMED = bytes(range(0x21))
 
 
 def decode(data: bytes) -> Cookie:
-    r"""Read a cookie. Raises `DecodeError` where it breaks its format, and if it is too old to say anything.
+    r"""Read a cookie. Raises `DecodeError` if it breaks its format, or is too old to have content.
 
-    The count before the directories is not checked; the server does not either.
+    The count before the directories is not checked, as in the server.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)
@@ -63,7 +63,7 @@ def decode(data: bytes) -> Cookie:
 
 
 def read(data: bytes) -> tuple[Cookie | None, str | None]:
-    """A cookie, or why it cannot be read.
+    """Read a cookie; return it, or else why it cannot be read.
 
     >>> read(b"?")
     (None, 'cookie: no layout number (at byte 0)')
@@ -75,7 +75,7 @@ def read(data: bytes) -> tuple[Cookie | None, str | None]:
 
 
 def directories(counted: str) -> tuple[str, ...]:
-    r"""The paths in a counted list, in configured order.
+    r"""Return the paths in a counted list, in configured order.
 
     >>> directories("2\t/l1\t/l2")
     ('/l1', '/l2')

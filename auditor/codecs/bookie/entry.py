@@ -1,4 +1,4 @@
-"""An entry: its header, which says what it is and how far its writer was, and its digest.
+"""An entry: its header, with its ids and the writer's progress, and its digest.
 
     version 1 (DigestManager; every server)          version 2 (BP-35; no server yet)
     byte  0  ledger id            int64              byte  0  flags             uint8
@@ -9,15 +9,15 @@
                                                           33  length            int64
                                                           41  digest, payload
 
-All big-endian. Ids of version 1 are never negative, so a first byte from 0x80 on means version 2: bit 7 set,
-the version in bits 4 to 6 (2; 0 is taken as well), the digest type in bits 0 to 3. BP-35 says of these flags
-both that they are one byte and that they fill eight, and lets the digest begin at byte 37, which fits
-neither; one byte is what its "9 bytes more" and its picture say, and is chosen here.
+All numbers are big-endian. Ids of version 1 are never negative, so a first byte from 0x80 on means version 2.
+Bit 7 is set, bits 4 to 6 are the version (2; 0 is accepted as well), bits 0 to 3 the digest type. BP-35
+contradicts itself: it says that these flags are one byte and that they fill eight, and lets the digest begin
+at byte 37, which fits neither. Its "9 bytes more" and its picture say one byte, and this module follows them.
 
-The digest type of version 1 is in the ledger's metadata only. What an entry log keeps beside entries has the
-ledger id -1 and is not an entry: it must be left out before this is asked.
+The digest type of version 1 is in the ledger's metadata only. Other records of an entry log have the ledger
+id -1 and are not entries. The caller must leave them out.
 
-The digest is of header and payload together, between the two, big-endian:
+The digest covers header and payload together and is between the two, big-endian:
 
     CRC32    8 bytes    CRC-32 as zlib has it, in front of it four zeros
     MAC     20          HMAC-SHA1 under SHA1("mac" + the ledger's password)
@@ -49,10 +49,10 @@ DIGESTS = {1: "CRC32", 2: "MAC", 3: "CRC32C", 4: "DUMMY"}
 
 
 class EntryHeader(NamedTuple):
-    """What is in front of an entry's digest and payload.
+    """The header before an entry's digest and payload.
 
-    ``length`` is payload bytes of the ledger up to this entry and with it; ``last_add_confirmed`` is -1
-    before the first confirmation; ``digest_type`` is None in version 1, which does not say it;
+    ``length`` is the payload bytes of the ledger up to and including this entry. ``last_add_confirmed`` is -1
+    before the first confirmation. ``digest_type`` is None in version 1, which does not have it.
     ``header_bytes`` is where the digest begins.
     """
 
@@ -66,9 +66,9 @@ class EntryHeader(NamedTuple):
 
 
 def decode_header(data: bytes) -> EntryHeader:
-    """Read an entry's header, of either version; what follows it is not looked at.
+    """Read an entry's header, of either version; the rest of the entry is not read.
 
-    Raises `DecodeError` for too few bytes, a version that nobody defined, or an unknown digest type.
+    Raises `DecodeError` for too few bytes, an undefined version, or an unknown digest type.
 
     >>> header = decode_header(struct.pack(">qqqq", 7, 1, -1, 24))
     >>> header.version, header.ledger, header.entry_id
@@ -96,11 +96,11 @@ def _enough(data: bytes, size: int) -> bytes:
 
 
 DIGEST_BYTES = {"CRC32C": 4, "CRC32": 8, "MAC": 20, "DUMMY": 0}
-"""By digest type, as ledger metadata names it."""
+"""Length of the digest in bytes, by digest type as ledger metadata names it."""
 
 
 def mac_key(password: bytes) -> bytes:
-    """The key of a ledger's HMACs.
+    """Return the key of a ledger's HMACs.
 
     >>> len(mac_key(b"secret"))
     20
@@ -109,7 +109,7 @@ def mac_key(password: bytes) -> bytes:
 
 
 def master_key(password: bytes) -> bytes:
-    """What bookies keep of a ledger's password: who adds entries or fences must show it.
+    """Return the key that bookies keep of a password; clients that add entries or fence must send it.
 
     >>> master_key(b"").hex()[:8]
     '850bf107'
@@ -120,7 +120,7 @@ def master_key(password: bytes) -> bytes:
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:
-    """Whether an entry is what its digest says; None where nothing can be said: DUMMY, or MAC without a key.
+    """Return whether an entry matches its digest; None if it cannot be checked: DUMMY, or MAC without a key.
 
     An entry too short for its digest does not match.
 
@@ -149,7 +149,7 @@ def digest_matches(
 
 
 def crc32c(*parts: bytes | memoryview) -> int:
-    """CRC-32C of some bytes that follow each other.
+    """Return the CRC-32C of consecutive byte strings.
 
     >>> hex(crc32c(b"12345", b"6789"))
     '0xe3069283'

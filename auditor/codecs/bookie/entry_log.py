@@ -1,4 +1,4 @@
-"""An entry log's header and its ledgers map: how many bytes of which ledger a ``.log`` file holds.
+"""An entry log's header and its ledgers map: the number of bytes of each ledger in a ``.log`` file.
 
     byte 0       4        8              16           20     1024
          "BKLO"  version  map offset     map ledgers  zeros  entries ... map
@@ -13,14 +13,15 @@
 The direct logger fills its first block of 4096 bytes with a record that is not an entry: at byte 1024 its
 size, 3068, and a ledger id of -1.
 
-All numbers are big-endian. An offset of 0 means that there is no map: the log is still written to, or the
-bookie went down before it was closed. Version 0 has no map at all. A size of 0 or below ends the map (what
-pads a file to its block is negative). A ledger's bytes count 4 more for each entry, the entry's own size.
+All numbers are big-endian. An offset of 0 means that there is no map: the bookie still writes to the log, or
+went down before it closed the log. Version 0 has no map at all. A size of 0 or below ends the map (the
+padding of a file to its block is negative). A ledger's bytes count 4 more for each entry, the entry's own
+size.
 
-The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``): where the map
-contradicts the header it reads the whole log instead. Nothing here reads an entry.
+The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``). If the map
+contradicts the header, the server reads the whole log instead. Nothing here reads an entry.
 
-What a bookie remembers of an entry log is a value of DbLedgerStorage's RocksDB ``metadata-cache``:
+A bookie caches its view of an entry log in DbLedgerStorage's RocksDB ``metadata-cache``:
 
     key     log id: i64                                value     byte 0    version, int16: 0
                                                                  2    log id, int64
@@ -29,9 +30,9 @@ What a bookie remembers of an entry log is a value of DbLedgerStorage's RocksDB 
                                                                 26    number of ledgers k, int64
                                                                 34    k times: ledger, bytes: int64, int64
 
-All numbers are big-endian (``EntryLogMetadata.EntryLogMetadataRecyclable``). The cache exists only where
-``gcEntryLogMetadataCacheEnabled`` is set. Ledgers that the collector has dropped are no longer in it, so
-``total`` minus the ledgers' bytes is what collection has freed and the log still holds.
+All numbers are big-endian (``EntryLogMetadata.EntryLogMetadataRecyclable``). The cache exists only if
+``gcEntryLogMetadataCacheEnabled`` is set. Ledgers that the collector has dropped are no longer in it. So
+``total`` minus the ledgers' bytes counts bytes that collection has dropped and the log still holds.
 """
 
 from __future__ import annotations
@@ -46,13 +47,13 @@ from auditor.errors import DecodeError
 
 HEADER_BYTES = 1024
 NUMBERS_BYTES = 20
-"""The header's own values; from there to its end it has zeros, or what was in a server's memory (#4607)."""
+"""Length of the header's own values. The rest of it is zeros, or leftover server memory (#4607)."""
 DIRECT_HEADER_BYTES = 4096
 """Bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
 MOST_MAP_BYTES = 256 << 20
-"""A ledgers map of more bytes is not read: a log has two gigabytes at most, and no entry is as short."""
+"""Largest ledgers map that is read, in bytes. A log has two gigabytes at most, and no entry is as short."""
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
 """One ledger of a map."""
 
@@ -66,7 +67,7 @@ _FILLER = struct.pack(">iq", DIRECT_HEADER_BYTES - HEADER_BYTES - 4, -1)
 
 @dataclass(frozen=True, slots=True)
 class EntryLogHeader:
-    """What the header of an entry log says; ``map_offset`` is 0 where there is no map."""
+    """The header of an entry log; ``map_offset`` is 0 if there is no map."""
 
     version: int
     map_offset: int
@@ -74,17 +75,17 @@ class EntryLogHeader:
 
     @property
     def has_map(self) -> bool:
-        """Whether the server would look for a map."""
+        """Return whether the server would look for a map."""
         return self.version > 0 and self.map_offset > 0 and self.map_ledgers > 0
 
     @property
     def longest_map(self) -> int:
-        """No map of so many ledgers takes more bytes than this, were each in a record of its own."""
+        """Return the largest size in bytes of a map of these ledgers, with each in a record of its own."""
         return (_RECORD.size + LEDGER.itemsize) * self.map_ledgers
 
 
 def as_it_stands(data: bytes) -> EntryLogHeader:
-    """What the header says, sensible or not; raises `DecodeError` where this is no entry log."""
+    """Read the header without a check of its numbers. Raises `DecodeError` if this is not an entry log."""
     if len(data) < HEADER_BYTES:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER.unpack_from(data)
@@ -94,7 +95,7 @@ def as_it_stands(data: bytes) -> EntryLogHeader:
 
 
 def check_header(header: EntryLogHeader) -> None:
-    """Raise `DecodeError` where no server can have written these numbers."""
+    """Raise `DecodeError` if no server can have written these numbers."""
     version, offset, ledgers = header.version, header.map_offset, header.map_ledgers
     if not 0 <= version <= NEWEST_VERSION:
         raise DecodeError(_WHAT, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
@@ -106,7 +107,7 @@ def check_header(header: EntryLogHeader) -> None:
 
 
 def is_direct(data: bytes) -> bool:
-    """Whether a log that begins so was written by the direct logger; its first `DIRECT_HEADER_BYTES`.
+    """Return whether the direct logger wrote a log, from its first `DIRECT_HEADER_BYTES`.
 
     >>> is_direct(bytes(4096))
     False
@@ -115,9 +116,9 @@ def is_direct(data: bytes) -> bool:
 
 
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
-    """Read the ledgers map, ``data`` being the file from ``header.map_offset`` on: an array of `LEDGER`.
+    """Read the ledgers map as an array of `LEDGER`; ``data`` is the file from ``header.map_offset`` on.
 
-    Order is the server's, that of a hash table. Raises `DecodeError`, offsets counted from the file's start.
+    The order is the server's, that of a hash table. Raises `DecodeError` with offsets from the file's start.
 
     >>> header = EntryLogHeader(1, 1090, 1)
     >>> record = "00000024 ffffffffffffffff fffffffffffffffe 00000001 0000000000000009 0000000000000016"
@@ -145,7 +146,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
 
 
 def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
-    """The ledgers of the record at ``offset``; errors count from ``start``."""
+    """Return the ledgers of the record at ``offset``; error offsets count from ``start``."""
     if len(data) - offset < _RECORD.size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
     size, ledger, entry, count = _RECORD.unpack_from(data, offset)
@@ -175,7 +176,7 @@ _METADATA_HEAD = struct.Struct(">hqqqq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLogMetadata:
-    """One log as its collector knows it; ``ledgers`` is an array of `LEDGER`, in no order."""
+    """One log as its collector caches it; ``ledgers`` is an array of `LEDGER`, in no order."""
 
     log_id: int
     total: int

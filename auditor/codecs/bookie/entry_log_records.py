@@ -1,4 +1,4 @@
-"""The records of an entry log: which entries it holds and how long each is, without their payloads.
+"""The records of an entry log: ids and lengths of its entries, without their payloads.
 
     byte 0 ... 1024    header (`auditor.codecs.bookie.entry_log`)
     record    0         4          12        20
@@ -7,28 +7,28 @@
     padding   a size of 0 or below: the next byte is looked at, one by one
 
 An entry of BP-35 (format v2) has flags, from 0x80 on, in the first byte after its size; scope, ledger and
-entry follow as int64 (`auditor.codecs.bookie.entry`). A ledger id of -1 is not an entry: the ledgers map, or
-what the direct logger writes after its header so that its first block is full. The direct logger
-(DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0; a log that is
-written to may end in zeros, or inside a record.
+entry follow as int64 (`auditor.codecs.bookie.entry`). A ledger id of -1 is not an entry: it is the ledgers
+map, or the record that the direct logger writes after its header to fill its first block. The direct logger
+(DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0. A log that is
+still written to may end in zeros, or inside a record.
 
-The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``); where that would go astray
-without a word, as after a size that no entry can have, this raises.
+The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). Where that scan would go wrong
+silently, as after a size that no entry can have, this module raises.
 
-Where a log's header or its ledgers map is damaged, a collector takes the log to hold what `extract_ledgers`
-gives. The server reads the map that the header names, and where it finds that wrong it reads the entries
-(``DefaultEntryLogger.getEntryLogMetadata``). It does not hold the map to the entries, and it is not as strict
-as `auditor.codecs.bookie.entry_log`. Three things lead it astray:
+If a log's header or ledgers map is damaged, a collector finds in it the ledgers that `extract_ledgers`
+returns. The server reads the map that the header names. If it finds the map wrong, it reads the entries
+(``DefaultEntryLogger.getEntryLogMetadata``). It does not compare the map with the entries, and it is not as
+strict as `auditor.codecs.bookie.entry_log`. Three cases mislead it:
 
-- A ledgers map offset a little below 0, where the reader's buffer is larger than the header
-  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read at that place fails when the reader has
-  already noted it as the place of its buffer (``BufferedReadChannel``). The scan that follows takes what is
-  in the buffer, the start of the file, for what comes so many bytes earlier: it begins inside a record, makes
-  up ledgers, and a log of which no ledger exists is deleted. Whatever else is wrong with an offset has the
-  map refused and the entries read.
-- A map that can be read and is none of the log's: not even its place is asked for.
-- In the direct logger (``LogMetadata.read``) a map of which nothing can be read, as its offset lies at or
-  behind the end of the file or at a number of 0 or below: that log has no ledgers, and is deleted.
+- A ledgers map offset a little below 0, if the reader's buffer is larger than the header
+  (readBufferSizeBytes: 512 by default, 4096 in Pulsar). The read there fails after the reader has noted the
+  offset as its buffer's place (``BufferedReadChannel``). The scan that follows mistakes the buffer, which
+  has the start of the file, for earlier bytes. It begins inside a record and makes up ledgers. A log
+  whose ledgers all do not exist is deleted. With any other wrong offset, the server refuses the map and reads
+  the entries.
+- A readable map that belongs to another log: the server does not even check its place.
+- In the direct logger (``LogMetadata.read``), a map of which nothing can be read, because its offset is at or
+  after the end of the file or at a number of 0 or below. That log has no ledgers, and is deleted.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from auditor.codecs.bookie.length_prefixed import (
 from auditor.errors import DecodeError
 
 NO_ENTRY = -1
-"""The ledger id of what is not an entry."""
+"""Ledger id of records that are not entries."""
 
 _WHAT = "entry log"
 _SAME = 8  # records of one length after which it is worth to look for more of them at once
@@ -71,8 +71,8 @@ _SIZE_AHEAD = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 class LogEntries(NamedTuple):
     """Some entries of a log, in its order: int64 arrays of one length.
 
-    ``offsets`` are the starts of their records; an index points 4 bytes further. ``sizes`` are whole records,
-    their own four bytes of size too, as a ledgers map counts them.
+    ``offsets`` are the starts of their records; an index points 4 bytes further. ``sizes`` are whole records
+    including their own four bytes of size, as a ledgers map counts them.
     """
 
     offsets: Longs
@@ -84,12 +84,12 @@ class LogEntries(NamedTuple):
 
 @dataclass
 class EntryLogRecords(LengthPrefixed):
-    """The records of an entry log up to byte ``size``, to be read once from the front by `entries`.
+    """The records of an entry log up to byte ``size``; `entries` reads them once from the front.
 
-    After that ``end`` is the byte behind the last whole record, and ``cut`` whether one that follows goes
-    beyond ``size``, which starts at byte ``cut_at``. ``other_bytes`` are those of records that are not
-    entries, ``padding_bytes`` those between records. So header, entries, these two, and what follows ``end``
-    are all bytes of the file.
+    After that, ``end`` is the byte after the last whole record. ``cut`` says whether a later record, which
+    starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` are the bytes of records that are not
+    entries, ``padding_bytes`` those between records. So header, entries, these two, and the bytes after
+    ``end`` are all bytes of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -104,17 +104,19 @@ class EntryLogRecords(LengthPrefixed):
     padding_bytes: int = 0
 
     def entries(self, start: int = HEADER_BYTES) -> Iterator[LogEntries]:
-        """All entries from byte ``start`` on, a block's at a time.
+        """Yield all entries from byte ``start`` on, one block's at a time.
 
-        Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
+        Raises `DecodeError` at a record that no server can have written, after it has yielded all before it.
         """
         self.end = start
         for block, base, starts in self._records(start):
             yield from self._entries_of(block, base, starts)
 
     def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
-        """Starts, ledgers and sizes of all whole records from byte ``start`` on, whether a server can have
-        written them or not: a collector's scan does not ask."""
+        """Yield starts, ledgers and sizes of all whole records from byte ``start`` on.
+
+        Records that no server can have written are included: a collector's scan does not check that.
+        """
         for block, base, starts in self._records(start):
             heads = heads_at(block, starts, HEAD)
             ledgers, sizes = (heads[name].astype(np.int64) for name in ("ledger_id", "length"))
@@ -123,7 +125,7 @@ class EntryLogRecords(LengthPrefixed):
             yield base + starts[is_readable], ledgers[is_readable], sizes[is_readable] + LENGTH.size
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
-        """Blocks, where each begins, and where in it whole records start."""
+        """Yield blocks, with the file offset of each, and the starts of whole records in it."""
         offset, block_size = start, next_block(0)
         while offset < self.size and not self.cut:
             block = self._block(offset, block_size)
@@ -134,7 +136,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
-        """Where whole records start in a block, and where to go on."""
+        """Return the starts of whole records in a block, and where to go on."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
@@ -168,7 +170,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, place
 
     def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
-        """The entries that start in a block; counts what else does."""
+        """Yield the entries that start in a block; count other records."""
         heads = heads_at(block, starts, HEAD)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -190,7 +192,7 @@ class EntryLogRecords(LengthPrefixed):
             raise DecodeError(_WHAT, base + int(starts[sound]), fault[1])
 
     def _count(self, records: LogEntries) -> None:
-        """Count what lies between records, and make sizes those of whole records."""
+        """Count the bytes between records, and make sizes those of whole records."""
         records.sizes[:] += LENGTH.size
         first, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
         between = end - first - int(records.sizes.sum())
@@ -202,7 +204,7 @@ _Fault = tuple[int, str]
 
 
 def _others(records: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
-    """Which records are not entries, and the first that nobody can have written; corrects ids of BP-35."""
+    """Return which records are not entries, and the first impossible record; correct the ids of BP-35."""
     _, sizes, scopes, ledgers, entries = records
     is_other = ledgers == NO_ENTRY
     second = ledgers < NO_ENTRY
@@ -224,12 +226,12 @@ def _others(records: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[n
 
 
 def _whole(block: bytes, start: int) -> int:
-    """Where the record at ``start`` ends."""
+    """Return where the record at ``start`` ends."""
     return start + LENGTH.size + int(LENGTH.unpack_from(block, start)[0])
 
 
 LARGER_BUFFER = 4096
-"""What a reader of entry logs reads at once as Pulsar sets it (readBufferSizeBytes); the default is 512."""
+"""Read buffer of entry logs in bytes as Pulsar sets it (readBufferSizeBytes); the default is 512."""
 
 _IDS = 20  # of a map's record: ledger, entry, number of ledgers
 _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
@@ -243,9 +245,9 @@ Sums = dict[int, int]
 def extract_ledgers(
     read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER
 ) -> Sums | None:
-    """Whose bytes a collector takes a log to hold, and how many; ``header`` is what it says, sensible or not.
+    """Return the bytes by ledger that a collector finds in a log with this ``header``, sensible or not.
 
-    None where it reads all entries, or leaves the log alone for an error.
+    Returns None if the collector reads all entries, or leaves the log alone after an error.
     """
     if header.version < 1 or header.map_offset == 0:
         return None
@@ -259,7 +261,7 @@ def extract_ledgers(
 
 
 def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
-    """What the records of a map add up to; None where one of them is refused."""
+    """Return the sums of a map's records; None if one of them is refused."""
     sums: Sums = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
     beyond = size + _LARGEST_OF_DIRECT if direct else size
@@ -289,7 +291,7 @@ def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
 
 
 def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
-    """What a scan finds whose reader has the start of the file for what lies ``shift`` bytes before it."""
+    """Return what a scan finds that mistakes the start of the file for the ``shift`` bytes before it."""
     buffer = read_at(0, buffer_bytes)
     edge = len(buffer) - shift  # where it reads on, from where it is
     if edge <= HEADER_BYTES:
@@ -309,7 +311,7 @@ def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums |
 
 
 def _shifted(read_at: ReadAt, buffer: bytes, edge: int) -> Iterator[tuple[int, int]]:
-    """Ledgers and lengths of the records that begin in the buffer; where no length is above 0, one byte."""
+    """Yield ledgers and lengths of the records that begin in the buffer; one byte if no length is above 0."""
     offset, shift = HEADER_BYTES, len(buffer) - edge
     while offset < edge:
         head = buffer[offset + shift : offset + shift + 12]

@@ -1,13 +1,13 @@
-"""What a client and a bookie say before the first request: the switch to TLS, and the login.
+"""The messages of client and bookie before the first request: the switch to TLS, and the login.
 
     START_TLS  protocol 3 only, in clear
       request   {header 1, startTLSRequest 106: {}}
       answer    {header 1, status 2}             then the client's TLS handshake; frames inside are the same
 
-    AUTH       protocol 3, and protocol 2 after the frame's length
-      request   {header 1, authRequest 102: {plugin name 1, payload 2}}
-      answer    {header 1, status 2, authResponse 102: {plugin name 1, payload 2}}
-      version 2 0: version u8 = 2, 1: operation u8 = 3, 2: flags u16 = 0, 4: the plugin's message; both ways
+If the TLS handshake alone does not satisfy a bookie (a login is due, or the role in the certificate is not
+authorised), it answers the same START_TLS a second time. That answer is inside TLS and has EIO (`AuthHandler`
+and `BookieRequestProcessor.onStartTLSComplete` of the server). So an answer is matched by operation and
+number.
 
 A bookie that is not satisfied with the TLS handshake alone (a login is due, or the role in the certificate is
 not authorised) answers the same START_TLS a second time, inside TLS, with EIO (`AuthHandler` and
@@ -27,11 +27,11 @@ from auditor.errors import DecodeError
 START_TLS = int(pb.START_TLS)
 AUTH = int(pb.AUTH)
 SASL_PLUGIN = "sasl"
-"""The name of `SASLBookieAuthProviderFactory`."""
+"""Plugin name of `SASLBookieAuthProviderFactory`."""
 NO_PLUGIN = "AuthDisabledPlugin"
-"""Who answers AUTH where a bookie wants no login, or has what it wants."""
+"""Plugin name in the answer to AUTH if a bookie needs no login, or no further one."""
 MAX_HANDSHAKE_BYTES = 1 << 20
-"""No message of a handshake is longer: a Kerberos token with a large authorisation part has about 64 KiB."""
+"""Largest handshake message in bytes. A Kerberos token with a large authorisation part has about 64 KiB."""
 
 _WHAT = "bookie's handshake"
 _AUTH_2 = struct.Struct(">BBH")
@@ -41,7 +41,7 @@ _SHORTEST_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins wi
 
 @dataclass(frozen=True, slots=True)
 class HandshakeAnswer:
-    """What a bookie answered; ``payload`` and ``plugin`` are None where it sent no message of a plugin.
+    """A bookie's answer; ``payload`` and ``plugin`` are None if it has no message of a plugin.
 
     ``txn_id`` is None in version 2.
     """
@@ -54,7 +54,7 @@ class HandshakeAnswer:
 
 
 def start_tls_request(txn_id: int) -> bytes:
-    """Write the frame that asks for TLS, its length included.
+    """Return the frame that asks for TLS, including its length.
 
     >>> start_tls_request(7).hex()
     '0000000b0a06080310091807d20600'
@@ -64,7 +64,7 @@ def start_tls_request(txn_id: int) -> bytes:
 
 
 def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
-    """Write the frame with a token of SASL, its length included; version 2 has no ``txn_id``.
+    """Return the frame with a SASL token, including its length; version 2 has no ``txn_id``.
 
     >>> auth_request(7, b"").hex()
     '000000130a06080310051807b206080a047361736c1200'
@@ -86,8 +86,8 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
     >>> handshake_answer(bytes.fromhex("020300000a047361736c120161"))
     HandshakeAnswer(operation=5, status=0, txn_id=None, plugin='sasl', payload=b'a')
 
-    Raises `DecodeError` for what is neither. An answer to another request is read all the same, and has its
-    own operation.
+    Raises `DecodeError` for other messages. An answer to another request is also read, and has its own
+    operation.
     """
     if len(message) > MAX_HANDSHAKE_BYTES:
         raise DecodeError(_WHAT, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
@@ -106,7 +106,7 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
 
 
 def is_late_start_tls(head: bytes) -> bool:
-    """Whether a frame that begins so is the second answer to a START_TLS.
+    """Return whether a frame with this beginning is the second answer to a START_TLS.
 
     >>> is_late_start_tls(bytes.fromhex("0a0608031009180010f503")), is_late_start_tls(bytes(28))
     (True, False)

@@ -1,16 +1,16 @@
-"""The header of a ledger's index file (``.idx``), which every one of them opens with.
+"""The header of a ledger's index file (``.idx``).
 
     byte 0       4        8        12           12+m     16+m     20+m        1024
          "BKLE"  version  m        master key   state    k        explicit    slots ...
                  int32    int32    m bytes      int32    int32    LAC, k      int64 each
 
-All numbers are big-endian, the header is zero-padded to 1024 bytes. Bit 0 of the state means fenced. ``k``
-and what follows exist from version 1 on (4.8); ``k`` is 0 for none, else at least 16: ledger id, LAC and its
-digest. Slot e, at byte 1024 + 8 * e, is 0 when the bookie does not hold entry e;
+All numbers are big-endian, and the header is zero-padded to 1024 bytes. Bit 0 of the state means fenced.
+``k`` and the fields after it exist from version 1 on (4.8). ``k`` is 0 for none, else at least 16: ledger id,
+LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not hold entry e;
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
 The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
-reads as version 0. No value of this module keeps the master key; `header_key` alone gives it.
+counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER_BYTES = 1024
 MAGIC = b"BKLE"
 NEWEST_VERSION = 1
 LAC_BYTES = 16
-"""The least that an explicit LAC takes: ledger id and LAC; the digest comes on top."""
+"""Smallest explicit LAC in bytes: ledger id and LAC, without its digest."""
 
 _WHAT = "index file"
 _MAGIC = int.from_bytes(MAGIC, "big")
@@ -38,7 +38,7 @@ _LAC = struct.Struct(">qq")
 
 @dataclass(frozen=True, slots=True)
 class IndexHeader:
-    """What the header of an index file says, without the master key."""
+    """The fields of an index file's header, without the master key."""
 
     version: int
     fenced: bool
@@ -49,10 +49,10 @@ class IndexHeader:
 def check_headers(
     octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, DecodeError]:
-    """Check the headers of many index files at once: what is wrong with those that are damaged, by number.
+    """Check the headers of many index files at once; return the errors of damaged ones by number.
 
-    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 of them must be there, but where
-    the file is shorter it does not matter what they are. The error carries the offset of the field at fault.
+    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 bytes must be present; if the
+    file is shorter, the rest may have any value. The error has the offset of the wrong field.
 
     >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}
@@ -92,7 +92,7 @@ def decode_header(data: bytes) -> IndexHeader:
 
 
 def header_key(data: bytes) -> bytes:
-    """The secret in the header at the start of an index file. Raises `DecodeError`.
+    """Return the master key, a secret, from the start of an index file. Raises `DecodeError`.
 
     >>> header_key(bytes.fromhex("424b4c45 00000000 00000002 abcd").ljust(1024, bytes(1))).hex()
     'abcd'
@@ -102,7 +102,7 @@ def header_key(data: bytes) -> bytes:
 
 
 def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:
-    """Say what is wrong with a header that is known to be damaged: its first wrong field."""
+    """Return the error of a header that is known to be damaged: its first wrong field."""
     if length < HEADER_BYTES:
         return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
     magic, version, key = _START.unpack_from(header)

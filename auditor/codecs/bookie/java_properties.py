@@ -5,8 +5,8 @@ r"""A Java properties file, such as a bookie's bk_server.conf.
     key value \
         continued       an odd number of backslashes at its end continues a line
 
-Backslashes escape: \t, \n, \r, \f, \uXXXX, and any other character stands for itself. A key that is there
-twice has its first value: that is what the server's reader (commons-configuration) gives for one.
+Backslashes escape: \t, \n, \r, \f, \uXXXX, and any other character stands for itself. If a key occurs twice,
+the first value counts: the server's reader (commons-configuration) returns it for a single value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from auditor.errors import DecodeError
 
 MAX_BYTES = 1 << 22
-"""No configuration is longer; a file that is, is something else."""
+"""Largest configuration file in bytes. A larger file is something else."""
 
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -24,12 +24,12 @@ _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def decode(data: bytes) -> dict[str, str]:
-    r"""Its keys and values; white space around a value is not part of it.
+    r"""Return the keys and values of a file; white space around a value is not part of it.
 
     >>> decode(b"# gc\ngcWaitTime=900000\nledgerDirectories : /a, \\\n    /b\n")
     {'gcWaitTime': '900000', 'ledgerDirectories': '/a, /b'}
 
-    Raises `DecodeError` where it is no text, or longer than a configuration can be.
+    Raises `DecodeError` if the file is not text, or longer than `MAX_BYTES`.
     """
     if len(data) > MAX_BYTES:
         raise DecodeError("properties", MAX_BYTES, f"{len(data):,} bytes; a configuration is shorter")
@@ -46,7 +46,7 @@ def decode(data: bytes) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines that say something, continued ones as one."""
+    """Return the lines that are not empty or comments, continued ones joined."""
     lines: list[str] = []
     open_line: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):

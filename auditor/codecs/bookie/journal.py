@@ -1,14 +1,14 @@
-"""A bookie's journal, ``<hex>.txn``: which entries were written to it, by the headers of its records.
+"""A bookie's journal, ``<hex>.txn``: the entries written to it, by the headers of its records.
 
     version 1            no header; the first record is at byte 0 (the file does not start with "BKLG")
     version 2, 3, 4      byte 0 "BKLG"   4 version, int32   8 first record
     version 5, 6         the same, and zeros up to byte 512, where the first record is
 
-    record    byte 0         4          12        20
-              length         ledger id  entry id  rest of the entry      length counts from byte 4
-              int32          int64      int64
-    padding   -256           skipped    so many bytes more               version 5 and 6
-              int32          int32
+All numbers are big-endian. A length of 0, or the end of the file, ends the journal: the bookie fills files
+with zeros before it writes to them. If a file ends inside a record, a restart ends before that record. An
+entry id below 0 is not an entry. -4096 is a ledger's master key (version 3 on), -8192 a fence (4 on), -32768
+an explicit LAC (6 on). Others are skipped, as in the server (``Journal.scanJournal``,
+``BookieImpl.readJournal``).
 
 All numbers are big-endian. A length of 0, or the end of the file, ends the journal: files are filled with
 zeros before they are written to. Where a file ends inside a record, a restart ends before that record. An
@@ -16,8 +16,7 @@ entry id below 0 is not an entry: -4096 a ledger's master key (version 3 on), -8
 -32768 an explicit LAC (6 on); others are skipped, as the server does (``Journal.scanJournal``,
 ``BookieImpl.readJournal``).
 
-An entry of BP-35 (format v2) begins with flags, from 0x80 on; scope, ledger and entry follow as int64
-(`auditor.codecs.bookie.entry`). No server has written one yet.
+Payloads are never examined, and those larger than a block are not read either.
 
 Payloads are never looked at, and those larger than a block are not read either.
 """
@@ -51,7 +50,7 @@ from auditor.model.states import ReplayError
 MAGIC = b"BKLG"
 NEWEST_VERSION = 6
 MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
-"""Ids of records that are not entries; the first says the key of a ledger that is new to the bookie."""
+"""Entry ids of records that are not entries. The first has the key of a ledger that is new to the bookie."""
 
 HEADER = struct.Struct(">4si")
 
@@ -63,7 +62,7 @@ _SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
 class Records(NamedTuple):
-    """Some records of a journal, in its order: int64 arrays of one length; ``offsets`` are their starts."""
+    """Some records of a journal, in order: int64 arrays of one length; ``offsets`` are their starts."""
 
     offsets: Longs
     ledger_ids: Longs
@@ -71,18 +70,18 @@ class Records(NamedTuple):
     scope_ids: Longs
 
     def entries(self) -> Records:
-        """Those that are entries. In scopes other than 0 ledger ids may be negative."""
+        """Return the records that are entries. In scopes other than 0 ledger ids may be negative."""
         is_entry = (self.entry_ids >= 0) & ((self.ledger_ids >= 0) | (self.scope_ids != 0))
         return Records(*(column[is_entry] for column in self))
 
 
 @dataclass
 class Journal(LengthPrefixed):
-    """A journal file of ``size`` bytes, to be read once from the front by `records`.
+    """A journal file of ``size`` bytes; `records` reads it once from the front.
 
-    After that ``end`` is the byte where it ended, and ``cut`` whether the file ends inside the record or
-    padding that begins there. Where reading raised, ``replay_error`` is how a server's replay ends at that
-    record; None where a server goes on.
+    After that, ``end`` is the byte where the journal ended. ``cut`` says whether the file ends inside the
+    record or padding that begins there. If reading raised, ``replay_error`` is the error with which a
+    server's replay ends at that record; None if a server goes on.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
@@ -109,9 +108,9 @@ class Journal(LengthPrefixed):
         return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
 
     def records(self, start: int = 0) -> Iterator[Records]:
-        """All records from byte ``start`` on (from the first where it is 0), a block's at a time.
+        """Yield all records from byte ``start`` on (0: from the first), one block's at a time.
 
-        Raises `DecodeError` at a record that no server can have written; what comes before it is given first.
+        Raises `DecodeError` at a record that no server can have written, after it has yielded all before it.
         """
         offset = start if start > 0 else self.first
         block_size = next_block(0)
@@ -132,7 +131,7 @@ class Journal(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
-        """Where records start in a block, where to go on, and why that is impossible in a damaged file."""
+        """Return the starts of records in a block, where to go on, and the fault that prevents it."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
@@ -165,7 +164,7 @@ class Journal(LengthPrefixed):
 
 
 def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
-    """The records that start in a block, and the first that no server can have written, with the reason."""
+    """Return the records that start in a block, and the first impossible one, with the reason."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
@@ -191,7 +190,7 @@ def _block_records(block: bytes, base: int, starts: list[int], version: int) -> 
 
 
 class _Fault(NamedTuple):
-    """A record that no server can have written: its position among those of its block, and why."""
+    """A record that no server can have written: its position among those of its block, and the reason."""
 
     record: int
     reason: str
@@ -199,7 +198,7 @@ class _Fault(NamedTuple):
 
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _Fault | None:
-    """The first record at which a server of the journal's version refuses to start, and why."""
+    """Return the first record at which a server of the journal's version refuses to start, and why."""
     short = lengths < RECORD_IDS
     newer = np.zeros(len(lengths), bool)
     for entry_id, since in _SINCE.items():

@@ -1,11 +1,11 @@
-"""How far a bookie's journal is in its ledger directories: the ``lastMark`` file, 16 bytes (LogMark).
+"""The journal position up to which a bookie's directories are flushed: ``lastMark``, 16 bytes (LogMark).
 
     byte  0          8
           file id    offset in it
           int64      int64        big-endian
 
-Whatever stands before the mark is in entry logs and index already. The greatest mark of all ledger
-directories counts; marks compare as they are, file first.
+Everything before the mark is in entry logs and index already. The greatest mark of all ledger directories
+counts. Marks are compared by file id, then offset.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MARK = struct.Struct(">qq")
 
 
 class LastMark(NamedTuple):
-    """A place in the journal: the file of this id, this many bytes in."""
+    """A position in the journal: file id, and byte offset in that file."""
 
     file_id: int
     offset: int
 
     @property
     def file_name(self) -> str:
-        """The journal file's name.
+        """Return the journal file's name.
 
         >>> LastMark(0x1A1FC8020C3, 0x1A00).file_name
         '1a1fc8020c3.txn'
@@ -38,7 +38,7 @@ START = LastMark(0, 0)
 
 
 def decode(data: bytes) -> LastMark:
-    """Read a mark: the first 16 bytes, as the server does. Raises `DecodeError` where there are fewer.
+    """Read a mark from the first 16 bytes, as the server does. Raises `DecodeError` if there are fewer.
 
     >>> decode(bytes.fromhex("000001a1fc8020c30000000000001a00"))
     LastMark(file_id=1795237617859, offset=6656)

@@ -1,12 +1,12 @@
-"""What DbLedgerStorage keeps of a ledger: keys and values of its RocksDB ``ledgers`` (LedgerMetadataIndex).
+"""DbLedgerStorage's record of a ledger: keys and values of its RocksDB ``ledgers`` (LedgerMetadataIndex).
 
     key     ledger id: i64, big-endian               value     LedgerData (schemas/ledger_data.proto)
             the same and 8 zero bytes                          the same: the offline rebuild tool wrote it
             ffffffffffff1103                                   flags: i64; bit 0 NEEDS_INTEGRITY_CHECK
             any other negative number                          reserved
 
-Java reads the first 8 bytes of a key. Where a ledger has a key of each length, the longer one is read later
-and counts. A ledger in limbo is one of which the bookie itself does not know what it should have.
+Java reads the first 8 bytes of a key. If a ledger has a key of each length, Java reads the longer one later,
+and it counts. A ledger is in limbo if the bookie itself does not know which entries it should have.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from auditor.codecs.protobuf.pb.ledger_data_pb2 import LedgerData as Wire
 from auditor.errors import DecodeError
 
 FLAGS_KEY = -0xEEFD
-"""The key of the storage's flags, which only the first configured directory has."""
+"""Key of the storage's flags. Only the first configured directory has it."""
 
 NEEDS_INTEGRITY_CHECK = 1
-"""The bit that says that the bookie must first find out what it has lost."""
+"""Flag bit: the bookie must first find out which entries it has lost."""
 
 KEY_BYTES = (8, 16)
 
 WHAT = "ledger data"
 
 _PLAIN = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
-"""How a value begins that has nothing but what is required; byte 3 is the fence."""
+"""First bytes of a value with only the required fields; byte 3 is the fence."""
 _SHORTEST = 6
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
-    """What is known of a ledger. Its master key is not kept; `stored_key` alone gives it."""
+    """The fields of a ledger's record, without its master key; only `stored_key` returns that."""
 
     exists: bool
     fenced: bool
@@ -59,7 +59,7 @@ def decode(data: bytes) -> LedgerData:
 
 
 def stored_key(data: bytes) -> bytes:
-    """The secret in a value. Raises `DecodeError`.
+    """Return the master key, a secret, from a value. Raises `DecodeError`.
 
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'
@@ -79,7 +79,7 @@ def flags(data: bytes) -> int:
 
 
 def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which values say no more than that the ledger exists, fenced or not, and its key: nearly all of them.
+    """Return which values have only existence, fence and key of a ledger, as nearly all do.
 
     Value i is ``values[offsets[i]:offsets[i + 1]]``. The others need `decode`.
 

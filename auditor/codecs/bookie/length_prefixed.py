@@ -1,13 +1,13 @@
-"""What journals and entry logs have in common: records of a length and bytes that begin with ids.
+"""The common form of journals and entry logs: records of a length and bytes that begin with ids.
 
     byte 0       4           12          20
          length  ledger id   entry id    rest        length counts from byte 4
          int32   int64       int64
 
 An entry of BP-35 has flags, from 0x80 on, in byte 4; scope, ledger and entry follow as int64. Records follow
-each other, so where one starts is known from the one before: that walk is a loop. What stands at the starts
-is then taken for a whole block at once. Payloads are not looked at, and those that are larger than a block
-are not read either.
+each other, so each record's start depends on the one before: that walk is a loop. The fields at the starts
+are then read for a whole block at once. Payloads are not examined, and those larger than a block are not read
+either.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from auditor.codecs.bookie.entry import DIGESTS
 
 LENGTH = struct.Struct(">i")
 RECORD_IDS = 16
-"""Bytes that a record begins with, after its length: ledger id and entry id."""
+"""Length of the ids at the start of a record, after its length, in bytes: ledger id and entry id."""
 
 V2_HEADER = 41
-"""Bytes of the header of an entry of BP-35 (`auditor.codecs.bookie.entry`)."""
+"""Length of the header of a BP-35 entry, in bytes (`auditor.codecs.bookie.entry`)."""
 V2_BEFORE = LENGTH.size + 25
-"""Bytes from a record's start to the end of its ids, where it may be such an entry."""
+"""Bytes from a record's start to the end of its ids, if it may be a BP-35 entry."""
 
 BLOCK = 1 << 20
-"""Bytes read at once where records are small."""
+"""Bytes read at once if records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
 V2_HEAD = np.dtype([("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")])
 
 Longs = NDArray[np.int64]
 ReadAt = Callable[[int, int], bytes]
-"""Gives the bytes of a file from an offset on, so many or, at its end, fewer."""
+"""A function that returns bytes of a file by offset and length; fewer at the end of the file."""
 
 _LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
 _SPARSE = 4096
 
 
 def next_block(overshoot: int) -> int:
-    """How many bytes to read next, where the last record reaches ``overshoot`` bytes past its block.
+    """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
 
-    Where payloads are long, little more than the ids behind each of them is read.
+    With long payloads, little more than the ids after each of them is read.
 
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
@@ -57,13 +57,13 @@ def next_block(overshoot: int) -> int:
 
 @dataclass
 class LengthPrefixed:
-    """A file of such records, of ``size`` bytes; less where it became shorter while it was read."""
+    """A file of such records, of ``size`` bytes, or fewer if it became shorter while it was read."""
 
     read_at: ReadAt
     size: int
 
     def _block(self, offset: int, block_size: int) -> bytes:
-        """Return the bytes from ``offset`` on; at the end of the file zeros follow, which end or pad it."""
+        """Return the bytes from ``offset`` on, with zeros after the end of the file, which end or pad it."""
         block_size = min(block_size, max(0, self.size - offset))
         block = self.read_at(offset, block_size) if block_size else b""
         if len(block) < block_size:
@@ -72,7 +72,7 @@ class LengthPrefixed:
 
 
 def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
-    """What stands at each start, one item of ``head`` a record.
+    """Return the head at each start, one item of dtype ``head`` per record.
 
     >>> heads_at(bytes(2) + bytes.fromhex("00000010") + bytes(16), np.array([2]), HEAD)["length"].tolist()
     [16]
@@ -82,7 +82,7 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Which first bytes of entries, from 0x80 on, are flags that BP-35 has.
+    """Return which first bytes of entries, from 0x80 on, are valid BP-35 flags.
 
     >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
     [True, True, False, False]
@@ -91,7 +91,7 @@ def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def alike(block: bytes, start: int, length: int) -> int:
-    """How many records follow each other from ``start`` on that all have ``length``.
+    """Return how many consecutive records from ``start`` on have the length ``length``.
 
     >>> alike(bytes.fromhex("00000001aa 00000001bb 00000002"), 0, 1)
     2

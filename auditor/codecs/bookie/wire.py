@@ -1,4 +1,4 @@
-"""The two requests that a bookie is sent: the listing of a ledger's entries, and the plain read of one entry.
+"""The two requests sent to a bookie: the listing of a ledger's entries, and the plain read of one entry.
 
 The listing, protocol version 3:
 
@@ -11,8 +11,8 @@ The listing, protocol version 3:
     response  {header 1, status 2,
                getListOfEntriesOfLedgerResponse 108: {status 1, ledgerId 2, availability 3}}
 
-GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) consults the index. Nothing here fences a ledger or writes. Answers
-may come in any order; ``txnId`` says which request one is for. The messages are those of
+GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) reads the index. Nothing here fences a ledger or writes. Answers
+may come in any order; ``txnId`` tells the request of an answer. The messages are those of
 ``BookkeeperProtocol.proto``, seen in 4.17.2.
 
 The read, protocol versions 3 and 2:
@@ -32,12 +32,12 @@ The read, protocol versions 3 and 2:
 
     body        0: ledger i64, 8: entry i64, then the rest of the entry, which is nobody's business here
 
-The server's read request can also fence a ledger, with a flag and a master key. Neither has a place here: the
-message of version 3 has no such field, and the flags of version 2 are padding. So whatever is asked, the
-ledger's writer goes on writing.
+The server's read request can also fence a ledger, with a flag and a master key. Neither can be sent from
+here: the message of version 3 has no such field, and the flags of version 2 are padding. So no request from
+here stops the ledger's writer.
 
-Of an answer only the first `HEAD_BYTES` are ever looked at. They hold the status, the ids and the first 16
-bytes of the body, which repeat the ids; whoever receives an answer drops the rest as it arrives.
+Only the first `HEAD_BYTES` of an answer are examined. They hold the status, the ids and the first 16 bytes of
+the body, which repeat the ids. The receiver drops the rest as it arrives.
 """
 
 from __future__ import annotations
@@ -52,16 +52,18 @@ from auditor.errors import DecodeError, UsageError
 
 LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 64 << 20
-"""The longest answer that is taken: 2.8 million runs of entries.
+"""Largest answer that is accepted, in bytes: 2.8 million runs of entries.
 
-A server takes frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) and sends longer ones: it does not fold, so
-that each run of a striped ledger costs 24 bytes.
+A server accepts frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) and sends longer ones: it does not fold,
+so that each run of a striped ledger costs 24 bytes.
 """
 VERSION, VERSION_2 = 3, 2
 IMPOSSIBLE_LEDGER = -2
-"""The ledger that no bookie can hold: clients refuse to make ids below 0, and every id from 0 to 2^63 - 1 may
-be somebody's. -1 is avoided, being the server's own word for "no ledger". The storages of 4.17.2 answer "no
-such ledger" for it, and nothing comes to be by asking."""
+"""A ledger id that no bookie can hold. Clients refuse to create ids below 0.
+
+Every id from 0 to 2^63 - 1 may exist. -1 is avoided, because the server uses it for "no ledger". The storages
+of 4.17.2 answer "no such ledger" for it, and the question creates nothing.
+"""
 OPERATION = int(pb.GET_LIST_OF_ENTRIES_OF_LEDGER)
 
 _WHAT = "bookie's answer"
@@ -69,7 +71,7 @@ _BODY = 108  # the field of the operation's own part
 
 
 class Status(IntEnum):
-    """What a bookie says of a request; the names are the server's."""
+    """Status of a bookie's answer; the names are the server's."""
 
     EOK = 0
     ENOLEDGER = 402
@@ -86,11 +88,11 @@ class Status(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class BookieAnswer:
-    """What a bookie answered to the request ``txn_id``.
+    """A bookie's answer to the request ``txn_id``.
 
-    ``status`` is a number that `Status` may not know. ``ledger_id`` is None where the request was refused
-    before it was looked at; ``availability`` is the encoded value (`auditor.codecs.availability.wire`), there
-    if and only if the status is EOK. ``at`` is the byte of the message at which that value begins.
+    ``status`` is a number that `Status` may not know. ``ledger_id`` is None if the bookie refused the request
+    unread. ``availability`` is the encoded value (`auditor.codecs.availability.wire`), present if and only if
+    the status is EOK. ``at`` is the byte of the message at which that value begins.
     """
 
     txn_id: int
@@ -101,7 +103,7 @@ class BookieAnswer:
 
 
 def list_request(txn_id: int, ledger_id: int) -> bytes:
-    """Write the frame that asks which entries of a ledger of scope 0 a bookie holds, its length included.
+    """Return the frame that asks a bookie for its entries of a ledger of scope 0, including its length.
 
     Version 2 has no such request.
 
@@ -122,10 +124,10 @@ ILLEGAL_OP = "ILLEGAL_OP"
 
 
 def unaskable(scope_id: int) -> str | None:
-    """Say why no request is sent for a ledger of this scope; None for scope 0.
+    """Return why no request can be sent for a ledger of this scope; None for scope 0.
 
-    BP-35: version 2 fails every other scope at once, with ILLEGAL_OP. Version 3 has no number for the field
-    of the scope yet: a bookie would take the ledger for that of scope 0.
+    BP-35: version 2 fails every other scope at once, with ILLEGAL_OP. Version 3 has no field number for the
+    scope yet: a bookie would read the ledger as one of scope 0.
 
     >>> unaskable(7)[:52]
     'ILLEGAL_OP: scope 7: protocol version 2 has no scope'
@@ -139,12 +141,12 @@ def unaskable(scope_id: int) -> str | None:
 
 
 def frame_length(prefix: bytes) -> int:
-    """How many bytes of message follow the first four of a frame.
+    """Return how many bytes of message follow the first four bytes of a frame.
 
     >>> frame_length(bytes.fromhex("0000009d"))
     157
 
-    Raises `DecodeError` at byte 0 for an announcement of nothing, or of more than `MAX_FRAME_BYTES`.
+    Raises `DecodeError` at byte 0 for a length of 0, or of more than `MAX_FRAME_BYTES`.
     """
     if len(prefix) != LENGTH.size:
         raise DecodeError(_WHAT, len(prefix), f"{len(prefix)} of {LENGTH.size} bytes of length")
@@ -155,13 +157,13 @@ def frame_length(prefix: bytes) -> int:
 
 
 def answer(message: bytes) -> BookieAnswer:
-    """Read an answer: a frame without its length, from which offsets count.
+    """Read an answer: a frame without its length; offsets count from there.
 
     >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
     BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, at=0)
 
-    Raises `DecodeError` for what is no answer to a list request, where its parts disagree, and for a listing
-    that is not there or should not be.
+    Raises `DecodeError` for a message that is not an answer to a list request, whose parts disagree, or with
+    a listing that is absent or should be.
     """
     response = proto_wire.parse(pb.ListResponse, message, _WHAT, most=MAX_FRAME_BYTES)
     header = _checked_header(response.header, OPERATION)
@@ -196,7 +198,7 @@ def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHea
 
 
 def status_text(status: int) -> str:
-    """A status in words, for a reader who will look it up.
+    """Return a status in words that a reader can look up.
 
     >>> status_text(502), status_text(999)
     ('EUA (502)', 'status 999')
@@ -205,8 +207,10 @@ def status_text(status: int) -> str:
 
 
 HEAD_BYTES = 128
-"""More than all fields before an entry's 17th byte can take: header 26, status 11, three numbers 33, tags and
-lengths 24, ids 16."""
+"""Upper bound of all bytes before an entry's 17th byte.
+
+Header 26, status 11, three numbers 33, tags and lengths 24, ids 16.
+"""
 
 _READ_OPERATION = int(pb.READ_ENTRY)
 _RESPONSE, _READ_BODY = 100, 4  # the fields of the operation's own part, and of the entry in it
@@ -232,10 +236,10 @@ _STATUS_2 = {
 
 @dataclass(frozen=True, slots=True)
 class ReadAnswer:
-    """What a bookie says of one entry; never the entry.
+    """A bookie's answer about one entry, without the entry.
 
     ``status`` is a number of version 3 that `Status` may not know; EOK: the bookie has the entry, and sent
-    it. ``txn_id`` is None in version 2; the ids are None where a request was refused before it was looked at.
+    it. ``txn_id`` is None in version 2. The ids are None if the bookie refused the request unread.
     """
 
     status: int
@@ -245,15 +249,14 @@ class ReadAnswer:
 
 
 def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERSION) -> bytes:
-    """Write the frame that asks for one entry, of scope 0, its length included; version 2 has no ``txn_id``.
+    """Return the frame that asks for one entry of scope 0, including its length; version 2 has no ``txn_id``.
 
     >>> read_request(7, 99, 5).hex()
     '0000000f0a06080310011807a2060408631005'
     >>> read_request(7, 99, 5, version=2).hex()
     '000000140202000000000000000000630000000000000005'
 
-    Raises `UsageError` for what must not be asked: an entry below 0 is another question (how far the ledger
-    is confirmed).
+    Raises `UsageError` for an entry below 0: that would ask another question (the last add confirmed).
     """
     if entry_id < 0:
         raise UsageError(f"entry {entry_id}: entries count from 0")
@@ -268,15 +271,15 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
 
 
 def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
-    """Read the beginning of an answer, ``length`` bytes long without its frame's length; offsets count there.
+    """Read the beginning of an answer of ``length`` bytes without its frame's length; offsets count there.
 
     ``head`` is all of it, or the first `HEAD_BYTES`.
 
     >>> read_answer(bytes.fromhex("0a06080310011807 109303 a20607 089303 1063 1805"), 21)
     ReadAnswer(status=403, ledger_id=99, entry_id=5, txn_id=7)
 
-    Raises `DecodeError` for what is no answer to a read, where its parts disagree, for an entry of other ids
-    than the answer's, and for an entry that is not there or should not be.
+    Raises `DecodeError` for a message that is not an answer to a read, whose parts disagree, with an entry of
+    other ids than the answer's, or with an entry that is absent or should be.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
         raise DecodeError(_WHAT, len(head), f"{len(head)} of {length} bytes")
@@ -325,7 +328,7 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
 
 
 def _same_ids(head: bytes, start: int, end: int, ledger_id: int, entry_id: int) -> None:
-    """An entry begins with its ids: what it says it is must be what the answer says."""
+    """Raise `DecodeError` if the ids at the start of the entry differ from those of the answer."""
     if end - start < _IDS.size:
         raise DecodeError(_WHAT, start, f"an entry of {end - start} bytes: it begins with {_IDS.size} of ids")
     if start + _IDS.size > len(head):

@@ -1,1 +1,1 @@
-"""etcd's own file: pages, and the changes of keys in them."""
+"""etcd's own storage file: its pages, and the changes of keys in them."""

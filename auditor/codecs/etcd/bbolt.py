@@ -1,4 +1,4 @@
-"""The file in which etcd keeps everything: a bbolt database, pages that form B+ trees.
+"""etcd's storage file: a bbolt database, whose pages form B+ trees.
 
     page    16 bytes before its content: own number u64, kind u16 (1 branch, 2 leaf, 4 meta, 16 free list),
             elements u16, overflow u32: how many of the pages behind it are its own too
@@ -10,8 +10,8 @@
     bucket  a leaf's value: page of its root u64, sequence u64; where the page is 0, a leaf page follows here
 
 Numbers are little-endian, as on every machine that etcd supports (s390x apart). A position counts from its
-element; keys and values lie behind the last element, one after another without a gap. Nothing but the meta
-pages has a checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
+element. Keys and values follow the last element, one after another without a gap. Only the meta pages have a
+checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BUCKET_HEADER = struct.Struct("<QQ")
 MAGIC, FORMAT = 0xED0CDAED, 2
 PAGE_SIZES = tuple(1024 << shift for shift in range(7))  # 1 KiB to 64 KiB: what machines use
 MAX_DEPTH = 32
-"""Branch pages above one another: a billion keys need five."""
+"""Largest depth of branch pages. A billion keys need five."""
 
 _HEADER = np.dtype([("number", "<u8"), ("kind", "<u2"), ("count", "<u2"), ("overflow", "<u4")])
 _BRANCH = np.dtype([("position", "<u4"), ("key", "<u4"), ("page", "<u8")])
@@ -44,7 +44,7 @@ _IS_BUCKET = 1
 
 
 class Meta(NamedTuple):
-    """What the newest valid meta page says; ``both_valid``: whether the other one is valid too."""
+    """The content of the newest valid meta page; ``both_valid``: the other one is valid too."""
 
     page_size: int
     root: int
@@ -54,7 +54,7 @@ class Meta(NamedTuple):
 
 
 class PageSpan(NamedTuple):
-    """A page with its overflow, or a page that lies within a value: from byte ``at`` up to ``end``."""
+    """The bytes ``at`` to ``end`` of a page with its overflow, or of a page inside a value."""
 
     at: int
     end: int
@@ -62,10 +62,10 @@ class PageSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Elements:
-    """Keys and values of some leaves, in their order; all numbers are offsets in the file.
+    """Keys and values of some leaves, in order; all numbers are offsets in the file.
 
-    ``leaf`` says in which of the leaves each lies. ``damaged`` are the leaves that break the format, by their
-    place among those asked for; they have no elements here.
+    ``leaf`` has the leaf of each element, by its place among the requested leaves. ``damaged`` are leaves
+    that break the format; they have no elements here.
     """
 
     leaf: NDArray[np.int64]
@@ -77,7 +77,7 @@ class Elements:
 
 
 def fnv_1a(data: bytes) -> int:
-    """The 64-bit checksum of a meta page.
+    """Return the 64-bit checksum of a meta page.
 
     >>> hex(fnv_1a(b"a"))
     '0xaf63dc4c8601ec8c'
@@ -89,7 +89,7 @@ def fnv_1a(data: bytes) -> int:
 
 
 def read_meta(data: memoryview) -> Meta:
-    """Choose between the two meta pages. Raises `DecodeError` where neither is valid."""
+    """Return the newer of the valid meta pages. Raises `DecodeError` if neither is valid."""
     first = _meta(data, 0, 0)
     # Where the first is broken, nothing says how long a page is.
     sizes = (first.page_size,) if first else PAGE_SIZES
@@ -101,10 +101,10 @@ def read_meta(data: memoryview) -> Meta:
 
 
 def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
-    """Where the root of a top-level bucket is; None if there is no such bucket.
+    """Return the root page of a top-level bucket; None if there is no such bucket.
 
     Raises:
-        DecodeError: the tree of buckets is damaged.
+        DecodeError: The tree of buckets is damaged.
     """
     for leaf in leaves(data, meta, page_span(data, meta, meta.root)):
         if isinstance(leaf, DecodeError):
@@ -116,7 +116,7 @@ def bucket(data: memoryview, meta: Meta, name: bytes) -> PageSpan | None:
 
 
 def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes, bytes]]:
-    """Every key and value of a small bucket. Raises `DecodeError` where it is damaged."""
+    """Yield every key and value of a small bucket. Raises `DecodeError` if it is damaged."""
     for leaf in leaves(data, meta, root):
         if isinstance(leaf, DecodeError):
             raise leaf
@@ -125,7 +125,7 @@ def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes,
 
 
 def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
-    """The bytes of a branch or leaf page. Raises `DecodeError` if there is no such page at that number."""
+    """Return the bytes of a branch or leaf page. Raises `DecodeError` if that number has no such page."""
     offset = number * meta.page_size
     if not 2 <= number < meta.pages:
         raise DecodeError(
@@ -147,9 +147,9 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
 
 
 def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | DecodeError]:
-    """The leaf pages below ``root`` in the order of their keys; an error where some of them cannot be found.
+    """Yield the leaf pages below ``root`` in key order, and an error where some of them cannot be found.
 
-    Each page is visited once, so a file in which pages point at one another is left as any other.
+    Each page is visited once, so the walk ends even if pages of the file point at one another.
     """
     # The smaller of what the meta page says and what the file has room for: a false number allocates nothing.
     is_visited = np.zeros(min(meta.pages, len(data) // meta.page_size + 1), bool)
@@ -181,7 +181,7 @@ def leaves(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[PageSpan | 
 
 
 def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64]) -> Elements:
-    """Take many leaves apart at once; what `leaves` gave."""
+    """Read the elements of many leaves, which `leaves` returned, at once."""
     heads = _windows(data, offsets, _HEADER)
     counts = heads["count"].astype(np.int64)
     fits = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
@@ -221,7 +221,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
 
 
 def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """``width`` bytes at each offset, one row each.
+    """Return ``width`` bytes at each offset, one row each.
 
     >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'

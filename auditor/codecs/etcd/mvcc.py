@@ -1,11 +1,12 @@
-"""What etcd keeps of each change of a key, in the bucket "key" of its storage file.
+"""etcd's records of changed keys, in the bucket "key" of its storage file.
 
     bucket's key    main revision i64, "_", sub revision i64 (both big-endian); behind a deletion "t"
     value           protobuf (schemas/etcd_key_value.proto); of a deletion it has the key and nothing else
 
-One transaction is one main revision; sub counts the changes in it. So the bucket is in the order of time, not
-of keys, and the last change of a key is its state. Compaction takes changes away that are no key's last. The
-bucket "meta" says what was compacted. The same in etcd 3.0 to 3.6 (server/storage/mvcc).
+One transaction is one main revision; the sub revision counts the changes in it. So the bucket is in the order
+of time, not of keys, and the last change of a key is its state. Compaction removes changes that are not a
+key's last. The bucket "meta" has the compacted revision. The format is the same in etcd 3.0 to 3.6
+(server/storage/mvcc).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from auditor.errors import DecodeError
 WHAT = "etcd key"
 KEY_BUCKET, META_BUCKET = b"key", b"meta"
 COMPACTED = (b"finishedCompactRev", b"scheduledCompactRev")
-"""Keys of the bucket meta whose values are revisions: none below has to be there any more."""
+"""Keys of the bucket meta whose values are revisions. Changes below these may be absent."""
 
 REVISION_BYTES = 17
 _SEPARATOR_AT, _SEPARATOR, _DELETED = 8, ord("_"), ord("t")
@@ -33,7 +34,7 @@ _MAX_REVISION = 2**63 - 1
 
 
 class KeyValue(NamedTuple):
-    """One change of a key: what it was set to, and when, in revisions."""
+    """One change of a key: its new value, and its revisions."""
 
     key: bytes
     value: bytes
@@ -45,7 +46,7 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The bucket's keys of many changes; of what is not ``valid`` the other columns mean nothing."""
+    """The bucket's keys of many changes, as columns; rows that are not ``valid`` mean nothing."""
 
     main: NDArray[np.int64]
     sub: NDArray[np.int64]
@@ -73,7 +74,7 @@ def decode_key_value(data: bytes) -> KeyValue:
 
 
 def decode_revision(data: bytes) -> tuple[int, int]:
-    """Read a revision without mark, as the bucket meta keeps them. Raises `DecodeError`.
+    """Read a revision without deletion mark, as in the bucket meta. Raises `DecodeError`.
 
     >>> decode_revision(bytes.fromhex("0000000000000007 5f 0000000000000001"))
     (7, 1)
@@ -102,7 +103,7 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the changed keys lie, from and to; both -1 where a value does not begin with a key."""
+    """Return where the changed keys begin and end; both -1 if a value does not begin with a key."""
     octets = np.frombuffer(data, np.uint8)
     size = leaf_elements.value_end - leaf_elements.value_at
 

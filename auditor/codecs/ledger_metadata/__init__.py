@@ -1,1 +1,1 @@
-"""Ledger metadata in all its formats: one value at a time, and whole batches."""
+"""Ledger metadata in all its formats: single values, and whole batches."""

@@ -1,8 +1,8 @@
 """The metadata of many ledgers at once, in any mix of formats, damaged or not.
 
-Most ledgers of a cluster are alike and break no rule: told from their fields, whatever format these came in.
-Those become columns without an object for any of them; what is out of the ordinary in any way is left to
-`auditor.codecs.ledger_metadata.one`, which says what is wrong.
+Most ledgers of a cluster are alike and break no rule, which their fields show in any format. They become
+columns without an object for any of them. All unusual ledgers go to `auditor.codecs.ledger_metadata.one`,
+which says what is wrong.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from auditor.model.ledger_metadata import NO_ENTRY, BrokenRule, LedgerMetadata, 
 CLOSED = LedgerMetadataFormat.CLOSED
 
 _WIDEST = 16
-"""Ledgers with larger ensembles, or more custom metadata, are left out: all pairs are compared."""
+"""Largest ensemble, and number of custom metadata items, of a sound ledger here: all pairs are compared."""
 
 
 def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
-    """Which of the ledgers break no rule, and the columns of these."""
+    """Return which of the ledgers break no rule, and their columns."""
     number, present = read.ledgers.numbers, read.ledgers.present
     write_quorum = number[LedgerField.QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
@@ -111,7 +111,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
 
 
 def _check_segments(read: LedgerFields, sound: Bools) -> None:
-    """Each segment is as wide as the ensemble; they ascend strictly, and the first begins at entry 0."""
+    """Clear ``sound`` unless segments have the ensemble's size, ascend strictly, and begin at entry 0."""
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
     _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
@@ -124,7 +124,7 @@ def _check_segments(read: LedgerFields, sound: Bools) -> None:
 
 
 def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
-    """Custom metadata: for each item its key, as a place in a list of names, and where its value lies."""
+    """Return each custom metadata item's key, as a place in a list of names, and its value's place."""
     keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
     count = len(owners)
     single = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
@@ -140,14 +140,14 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
 
 
 def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
-    """What owns something broken is not sound."""
+    """Clear ``sound`` of the owners of broken items."""
     sound[owners[broken]] = False
 
 
 def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
-    """Of each of ``count`` owners, whether it has one code twice; each has its items side by side.
+    """Return for each of ``count`` owners whether it has a code twice; each owner's items are adjacent.
 
-    Lists longer than `_WIDEST` are not looked at to their end; they are left out for their length.
+    Lists longer than `_WIDEST` are not read to their end; their length excludes them.
     """
     has_repeat = np.zeros(count, np.bool_)
     most = int(np.bincount(owners, minlength=1).max())
@@ -158,7 +158,7 @@ def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
 
 def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
-    """Each blob as a place in a list of the different ones."""
+    """Return each blob as a place in a list of the distinct ones."""
     words = arrow_of(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(words.indices).astype(np.int64), words.dictionary.to_pylist()
 
@@ -172,7 +172,7 @@ _NUMBERS = tuple(field for field in LedgerField if field not in _BLOBS)
 
 
 def read_wire(values: ByteColumn, start: int) -> LedgerFields:
-    """The fields of ledgers of format 3, whose lengths are at byte ``start`` of each.
+    """Read the fields of ledgers of format 3, whose lengths are at byte ``start`` of each value.
 
     >>> body = bytes.fromhex("08011001180020012805320c0a08626b313a333138311000")
     >>> read = read_wire(ByteColumn.of([bytes([len(body)]) + body, b"?"]), 0)
@@ -188,7 +188,7 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
 
 
 def read_text(values: ByteColumn, start: int) -> LedgerFields:
-    r"""The fields of ledgers of format 2, whose text begins at byte ``start`` of each.
+    r"""Read the fields of ledgers of format 2, whose text begins at byte ``start`` of each value.
 
     >>> text = b"quorumSize: 1\nensembleSize: 3\nlength: 0\nstate: OPEN\n"
     >>> read_text(ByteColumn.of([text]), 0).ledgers.numbers[LedgerField.ENSEMBLE].tolist()
@@ -213,16 +213,16 @@ def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends:
 
 
 _HEADER = len(ledger_metadata.MAGIC) + 2
-"""Bytes before the body, where the version has one digit, as servers write it."""
+"""Bytes before the body, if the version has one digit, as servers write it."""
 
 READERS = {2: read_text, 3: read_wire}
-"""By format; no server has written format 1 since 4.2, and one by one it is read 50,000 times a second."""
+"""Readers by format. No server has written format 1 since 4.2; it is read one by one, 50,000 per second."""
 
 
 def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     """Read the metadata of many ledgers, one value each.
 
-    Those that are in good order are read together, format by format; every other one is read alone.
+    Sound ledgers are read together, format by format; every other one is read alone.
 
     >>> columns = decode_batch([b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n", b"?"])
     >>> columns.state.tolist(), columns.bookies, columns.damage
@@ -247,7 +247,7 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
 
 
 def _alone(values: Sequence[bytes]) -> LedgerColumns:
-    """The columns of ledgers that are read one after another."""
+    """Return the columns of ledgers that are read one after another."""
     rows = _Rows()
     for value in values:
         try:
@@ -258,7 +258,7 @@ def _alone(values: Sequence[bytes]) -> LedgerColumns:
 
 
 class _Rows:
-    """Ledgers gathered one by one."""
+    """A collector of ledgers that are read one by one."""
 
     def __init__(self) -> None:
         # Of each row its `SCALARS`.
@@ -320,7 +320,7 @@ class _Rows:
 
 
 def _places(words: list[str]) -> tuple[Longs, list[str]]:
-    """Each word as a place in a list of the different ones."""
+    """Return each word as a place in a list of the distinct ones."""
     places: dict[str, int] = {}
     word_places = [places.setdefault(word, len(places)) for word in words]
     return np.array(word_places, np.int64), list(places)

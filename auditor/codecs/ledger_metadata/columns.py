@@ -1,8 +1,8 @@
 """The metadata of many ledgers at once, column by column.
 
-Building an object for every ledger and segment costs several times what reading the bytes does. Here each
-field is one array over the whole batch, nested ones flat with counts beside them. Every row says what
-`auditor.codecs.ledger_metadata.one` would; damage is a row, never an exception.
+An object for every ledger and segment costs several times as much as reading the bytes. Here each field is
+one array over the whole batch, nested ones flat with counts beside them. Every row equals the result of
+`auditor.codecs.ledger_metadata.one`. Damage is a row, never an exception.
 
 Formats 2 and 3 are read into `LedgerFields`, by the numbers of the message:
 
@@ -36,21 +36,22 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.model.ledger_metadata import BrokenRule
 
 STATE_NAMES = (None, *(STATES[number].value for number in sorted(STATES)))
-"""By the number that a message has; None of a ledger that could not be read."""
+"""State names by the number in a message; None for a ledger that could not be read."""
 
 DIGEST_NAMES = (None, *(DIGESTS[number] for number in sorted(DIGESTS)))
-"""By the number that a message has; None without a password."""
+"""Digest types by the number in a message; None without a password."""
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerColumns:
-    """One item a row in every array but the flat ones, in the order of the values decoded.
+    """The metadata of many ledgers as arrays, with one item per row in all but the flat ones.
 
-    ``damage`` (reason, byte offset) and ``rules`` name the rows that have them. A damaged row has 0 or False
-    in its scalars and nothing in the nested columns; a row that breaks rules keeps its values. ``state`` and
-    ``digest_type`` are places in `STATE_NAMES` and `DIGEST_NAMES`; ``ctime`` is the metadata's own, in ms.
+    Rows are in the order of the decoded values. ``damage`` (reason, byte offset) and ``rules`` list the rows
+    that have them. A damaged row has 0 or False in its scalars and nothing in the nested columns. A row that
+    breaks rules keeps its values. ``state`` and ``digest_type`` are places in `STATE_NAMES` and
+    `DIGEST_NAMES`. ``ctime`` is the metadata's own, in ms.
 
     Row i owns the next ``segment_counts[i]`` items of ``segment_firsts`` and ``member_counts``, and the next
     ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``; each segment owns as many ``members`` as
@@ -96,13 +97,14 @@ SCALARS = (
     "segment_counts",
     "custom_counts",
 )
-"""What is one array of one item a row."""
+"""Names of the arrays with one item per row."""
 
 
 def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
-    """Columns of all rows from columns of some, each with the places of its rows; every place is given once.
+    """Merge columns of some rows, each with the places of its rows, into columns of all rows.
 
-    The order within a row stays. Where one part has all rows in order, it is the answer.
+    Every place is given once. The order within a row stays. If one part has all rows in order, it is
+    returned.
     """
     parts = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(parts) == 1:
@@ -143,7 +145,7 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
-    """Places in each part's own list of names, as places in all of these lists one behind the other."""
+    """Convert places in each part's own list of names to places in all these lists, concatenated."""
     starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, starts, strict=True)]
@@ -151,7 +153,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """What is kept for a few rows of each part, by the place of the row in all."""
+    """Merge the values that each part keeps for a few rows, by the place of the row in all."""
     return {
         int(part_rows[row]): entry
         for part_rows, part_columns in parts
@@ -163,7 +165,7 @@ _NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR
 
 
 class LedgerField(IntEnum):
-    """The fields of the message itself, by their numbers."""
+    """Numbers of the fields of the message itself."""
 
     QUORUM = _NUMBER["quorumSize"]
     ENSEMBLE = _NUMBER["ensembleSize"]
@@ -180,14 +182,14 @@ class LedgerField(IntEnum):
 
 
 class SegmentField(IntEnum):
-    """The fields of a segment."""
+    """Numbers of the fields of a segment."""
 
     MEMBER = 1
     FIRST = 2
 
 
 class CustomField(IntEnum):
-    """The fields of an item of the custom metadata."""
+    """Numbers of the fields of an item of the custom metadata."""
 
     KEY = 1
     VALUE = 2
@@ -195,7 +197,7 @@ class CustomField(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class LedgerFields:
-    """The fields of many ledgers, and of their segments and custom metadata; all blobs lie in ``octets``.
+    """The fields of many ledgers, and of their segments and custom metadata; all blobs are in ``octets``.
 
     Of the ledgers' own blobs only the owners are used: item i of `LedgerField.SEGMENT` is message i of
     ``segments``.

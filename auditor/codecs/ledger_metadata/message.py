@@ -1,4 +1,4 @@
-"""The message that formats 2 and 3 of ledger metadata share, and what BookKeeper makes of it."""
+"""The protobuf message that formats 2 and 3 of ledger metadata share, and its meaning in BookKeeper."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ DIGESTS = {
 
 
 def text(value: str | bytes) -> str:
-    """A string of a message; the library hands out bytes where they are not UTF-8, the server replaces them.
+    """Return a string of a message, with bytes that are not UTF-8 replaced as in the server.
 
     >>> text("bk1:3181"), text(b"bk\\xff")
-    ('bk1:3181', 'bk\ufffd')
+    ('bk1:3181', 'bk�')
     """
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | None) -> LedgerMetadata:
-    """The metadata that a complete message stands for (Java: ``LedgerMetadataSerDe.decode``).
+    """Return the metadata of a complete message (Java: ``LedgerMetadataSerDe.decode``).
 
-    Length and last entry count only when closed, a digest only with a password; a password without a digest
-    is CRC32. ``store_ctime`` is the store's creation time in ms, for messages without their own.
+    Length and last entry count only in a closed ledger, a digest only with a password. A password without a
+    digest means CRC32. ``store_ctime`` is the store's creation time in ms, for messages without their own;
+    None if it is not known.
     """
     state = STATES[message.state]
     closed = state is LedgerState.CLOSED

@@ -37,8 +37,8 @@ def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
     """Read the metadata of a ledger, in any of the three formats.
 
     ``store_ctime`` is the creation time in ms that the store keeps; formats 2 and 3 fall back to it. Raises
-    `DecodeError` for bytes that break the format, at the first that does, and `RuleError`, with the parsed
-    value, for what BookKeeper itself refuses to build. Metadata that it builds may still break a rule: see
+    `DecodeError` at the first byte that breaks the format. Raises `RuleError`, with the parsed value, for
+    metadata that BookKeeper itself refuses to build. Metadata that it builds may still break a rule: see
     `auditor.model.ledger_metadata.broken_rules`.
 
     >>> decode(b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n").segments
@@ -52,7 +52,7 @@ def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
 
 
 def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
-    """`decode` without a look at the rules: only `DecodeError` is raised."""
+    """Read metadata like `decode`, but without a check of the rules: only `DecodeError` is raised."""
     version, start = read_version(data)
     if version == 1:
         return ledger_metadata_text.parse_v1(data, start)
@@ -63,7 +63,10 @@ def parse(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
 
 
 def message_span(data: bytes, start: int) -> tuple[int, int]:
-    """Where the message of version 3 begins and ends, whose length is at ``start``. Raises `DecodeError`."""
+    """Return where the message of version 3, whose length is at ``start``, begins and ends.
+
+    Raises `DecodeError`.
+    """
     size = proto_wire.varint(data, start, len(data))
     if size is None:
         raise DecodeError(WHAT, start, "the message's length is cut or too long")
@@ -74,7 +77,7 @@ def message_span(data: bytes, start: int) -> tuple[int, int]:
 
 
 def read_version(data: bytes) -> tuple[int, int]:
-    """The format version, 1 to 3, and where the body begins.
+    """Return the format version, 1 to 3, and where the body begins.
 
     >>> read_version(b"BookieMetadataFormatVersion\\t3\\n")
     (3, 30)
@@ -92,11 +95,11 @@ def read_version(data: bytes) -> tuple[int, int]:
 
 
 def without_password(data: bytes) -> bytes:
-    r"""The same metadata with an empty password where it has one.
+    r"""Return the same metadata with an empty password instead of its password, if it has one.
 
-    Formats 2 and 3 hold it in clear text, format 1 has none; an empty one is a password too: whoever decodes
-    the metadata finds the same value. What cannot be decoded could hold a password anywhere: of it the header
-    is left, or nothing, and that cannot be decoded either.
+    Formats 2 and 3 have it in clear text, format 1 has none. An empty password is a password too, so the
+    decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. Only its
+    header is returned, or nothing, which cannot be decoded either.
 
     >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
     >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')
@@ -125,7 +128,7 @@ def _of_text(data: bytes, start: int) -> bytes:
 
 
 def _of_message(data: bytes, start: int) -> bytes:
-    """The length and the message; what follows it, which nobody reads, is left out."""
+    """Return the length and the message, without the bytes after it, which no reader uses."""
     begin, end = message_span(data, start)
     message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)
     if not message.HasField("password"):

@@ -1,4 +1,4 @@
-r"""Ledger metadata in its two text formats; the header before them is read elsewhere.
+r"""Ledger metadata in its two text formats, after the header.
 
 Format 2 is the message of format 3 as protobuf text. Format 1 is older, in lines:
 
@@ -8,8 +8,8 @@ Format 2 is the message of format 3 as protobuf text. Format 1 is older, in line
     0\tbk1:3181\tbk2:3181\tbk3:3181    a segment: first entry, then the bookies; one line each
     9\tCLOSED                          last entry, or -102 for a ledger in recovery; no line when it is open
 
-Format 1 has no digest, password, time or custom metadata. What stands after the line with CLOSED is ignored,
-here as by the server.
+Format 1 has no digest, password, time or custom metadata. Lines after the one with CLOSED are ignored, as in
+the server.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _AS_WRITTEN = re.compile(
 
 
 def parse_v1(data: bytes, start: int) -> LedgerMetadata:
-    """Read format 1 from byte ``start`` on; raises `DecodeError`, judges no rule.
+    """Read format 1 from byte ``start`` on, without a check of the rules. Raises `DecodeError`.
 
     >>> parse_v1(b"1\\n1\\n0\\n0\\tbk1:3181\\n-1\\tCLOSED", 0).state
     <LedgerState.CLOSED: 'CLOSED'>
@@ -92,14 +92,15 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
 
 
 def parse_v2(data: bytes, start: int, store_ctime: int | None) -> LedgerMetadata:
-    """Read format 2 from byte ``start`` on; raises `DecodeError`, judges no rule."""
+    """Read format 2 from byte ``start`` on, without a check of the rules. Raises `DecodeError`."""
     return interpret(2, proto_text.parse(LedgerMetadataFormat, data, WHAT, start), store_ctime)
 
 
 def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
-    """Format 2 where it is laid out exactly as the server writes it, five times as fast as `parse_v2`.
+    """Read format 2 in exactly the layout that the server writes, five times as fast as `parse_v2`.
 
-    None where it is not, and for numbers of 19 digits. That there is a password is kept, not which one.
+    Returns None for any other layout, and for numbers of 19 digits. The result says that there is a password,
+    but does not contain it.
 
     >>> read_as_written(b"quorumSize: 1\\nensembleSize: 3\\nlength: 0\\nstate: OPEN\\n", 0).ensembleSize
     3

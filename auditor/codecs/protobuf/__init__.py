@@ -1,1 +1,1 @@
-"""Protobuf: generated messages, and readers that say at which byte a message is damaged."""
+"""Protobuf: generated messages, and readers that report the byte at which a message is damaged."""

@@ -1,14 +1,13 @@
-"""Protobuf messages by the thousand: every step reads the next field of all of them at once.
+"""A reader of thousands of protobuf messages: every step reads the next field of all of them at once.
 
     tag     varint: field number << 3 | wire type      here one byte, so fields 1 to 15
     value   wire type 0: a varint                      wire type 2: a varint, how many bytes follow, and they
 
-Messages of one type name their fields in the same order, so a step is a few array operations for all. Where
-few are left, which are much longer than the others, a plain walk over each finds where its fields begin, and
-one step more reads them all. What is out of the ordinary is not read but named (`Fields.odd`), for a careful
-parser to look at alone: a field that is cut, another wire type than the field's own, or a tag of several
-bytes. Unknown fields are passed over, as the protobuf library does; of a number that comes twice the last
-counts.
+Messages of one type have their fields in the same order, so a step is a few array operations for all. If few
+messages are left, much longer than the others, a plain walk over each finds where its fields begin. One more
+step reads them all. Unusual messages are not read but listed (`Fields.odd`), for a careful parser to read
+alone. Unusual are a field that is cut, another wire type than the field's own, or a tag of several bytes.
+Unknown fields are skipped, as in the protobuf library. If a number occurs twice, the last one counts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 
 FEW = 100
-"""With fewer messages left each is walked: a step takes as long as a walk over so many of some fields."""
+"""Number of remaining messages below which each is walked: a step takes as long as that many walks."""
 
 _MAX_VARINT = 10
 
@@ -32,7 +31,7 @@ _MAX_VARINT = 10
 class Blobs:
     """Byte fields that may repeat: blob i is ``data[starts[i]:ends[i]]``, of message ``owners[i]``.
 
-    In the order in which they lie, which is that of their owners too.
+    Blobs are in the order of the buffer, which is also that of their owners.
     """
 
     owners: Longs
@@ -42,7 +41,7 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """What messages say: for a number its value (0 where absent) and presence, for byte fields each blob."""
+    """The fields of messages by number: values (0 if absent), presence, and the blobs of byte fields."""
 
     numbers: dict[int, Longs]
     present: dict[int, NDArray[np.bool_]]
@@ -58,10 +57,11 @@ def read_fields(
     blobs: Sequence[int],
     few: int = FEW,
 ) -> Fields:
-    """Read the fields of many messages; message i is ``data[starts[i]:ends[i]]``, one behind the other.
+    """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
 
     ``numbers`` are the fields of varints, ``blobs`` those of bytes, strings and messages. Numbers are 64 bits
-    wide, as on the wire. From when on a message is walked, ``few``, makes no difference to what is read.
+    wide, as on the wire. ``few`` is the number of messages below which each is walked; it does not change the
+    result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
@@ -89,7 +89,7 @@ def read_fields(
 
 
 class _FieldColumns:
-    """What has been read so far of messages that lie in ``data``."""
+    """The fields read so far of messages in ``data``."""
 
     def __init__(
         self, data: NDArray[np.uint8], count: int, numbers: Sequence[int], blobs: Sequence[int]
@@ -101,7 +101,7 @@ class _FieldColumns:
         self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
-        """Read the field at ``at[i]`` of message ``rows[i]``: whether it is in order, and what follows it."""
+        """Read one field of each message ``rows[i]``; return whether it is valid, and where the next is."""
         tag = self._data.take(offsets)
         value, after, fine = varints(self._data, offsets + 1)
         wire = tag & 7
@@ -137,7 +137,7 @@ class _FieldColumns:
 
 
 def _walk(message: bytes) -> array[int]:
-    """Where each field of a message begins; the first that is out of the ordinary, if any, is among them.
+    """Return where each field of a message begins, up to and including the first unusual one.
 
     >>> _walk(bytes.fromhex("089601120161")).tolist()
     [0, 3]
@@ -172,10 +172,10 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
 
 
 def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """The numbers at these places, where the next byte is, and whether they are numbers of 64 bits.
+    """Return the numbers at these offsets, where the next byte is, and whether they are 64-bit numbers.
 
-    A number may reach beyond the end of its message: whoever asks knows where that is. Beyond the end of the
-    buffer its last byte stands for all that would follow.
+    A number may extend beyond the end of its message; the caller must check that. Beyond the end of the
+    buffer, its last byte is repeated.
     """
     byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)

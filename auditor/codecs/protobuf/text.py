@@ -1,4 +1,4 @@
-r"""Protobuf's text format, as far as BookKeeper uses it: metadata of format 2, cookies, marks.
+r"""Protobuf's text format, to the extent that BookKeeper uses it: metadata of format 2, cookies, marks.
 
     quorumSize: 2
     segment {
@@ -7,10 +7,11 @@ r"""Protobuf's text format, as far as BookKeeper uses it: metadata of format 2, 
     }
     password: "pw\"\303\251\n"
 
-One field a line is what the server writes. What it reads (Google's parser, in 4.17.2) is wider, and so is
-this: comments, ``<>`` for ``{}``, either quote, a comma or semicolon after a field, hexadecimal and octal
-numbers, a colon before a message, lists of repeated fields, strings in pieces, numbered enums; of a scalar
-given twice the last counts. Unknown fields are damage. The library's own parser is slow and names no offset.
+The server writes one field per line. It reads a wider form (Google's parser, in 4.17.2), and so does this
+module: comments, ``<>`` for ``{}``, either quote, a comma or semicolon after a field, hexadecimal and octal
+numbers, a colon before a message, lists of repeated fields, strings in pieces, numbered enums. If a scalar is
+given twice, the last one counts. Unknown fields are damage. The library's own parser is slow and reports no
+offset.
 """
 
 from __future__ import annotations
@@ -47,8 +48,8 @@ _CLOSING = {b"{": b"}", b"<": b">"}
 def parse(kind: type[M], data: bytes, what: str, start: int = 0) -> M:
     """Read a message of type ``kind`` from the text that begins at byte ``start``.
 
-    Raises `DecodeError` at the first byte that breaks the format, or at the end for a required field that is
-    not there; offsets count from the beginning of ``data``. Errors repeat nothing of the text.
+    Raises `DecodeError` at the first byte that breaks the format, or at the end if a required field is
+    absent. Offsets count from the beginning of ``data``. Errors never quote the text.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import LockDataFormat
     >>> parse(LockDataFormat, b'bookieId: "host-a"', "lock").bookieId
@@ -63,9 +64,9 @@ def parse(kind: type[M], data: bytes, what: str, start: int = 0) -> M:
 
 
 def unescape(text: bytes) -> bytes:
-    r"""The bytes that a quoted string stands for, without its quotes.
+    r"""Return the bytes of a quoted string, given without its quotes.
 
-    Raises `ValueError`, with the offset in ``text`` as its only argument, at an escape that is none.
+    Raises `ValueError` at an invalid escape, with the offset in ``text`` as its only argument.
 
     >>> unescape(rb"a\tb\303\251")
     b'a\tb\xc3\xa9'
@@ -84,7 +85,7 @@ def unescape(text: bytes) -> bytes:
 
 
 def _characters(text: bytes) -> bytes:
-    """The server reads characters, and replaces broken ones."""
+    """Replace broken UTF-8 characters, as the server does."""
     return text if text.isascii() else text.decode("utf-8", "replace").encode()
 
 
@@ -103,7 +104,7 @@ def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
 
 
 class _Parser:
-    """One pass over the text, one token ahead; nesting is as deep as the schema, never as the text."""
+    """A parser with one pass over the text, one token ahead. The schema bounds its depth, never the text."""
 
     def __init__(self, data: bytes, what: str, start: int) -> None:
         self.data = data

@@ -1,4 +1,4 @@
-"""Protobuf's binary format: the library parses; where it refuses, a walk over the bytes says at which one."""
+"""Protobuf's binary format: the library parses, and a walk over the bytes finds the one that it refuses."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def parse(
     *,
     most: int = MAX_MESSAGE_BYTES,
 ) -> M:
-    """Read a message of type ``kind`` from ``data[start:end]``, which holds ``most`` bytes or fewer.
+    """Read a message of type ``kind`` from ``data[start:end]``, which has at most ``most`` bytes.
 
-    Raises `DecodeError` at the first field that breaks the format, or at the end for a required field that is
-    not there; offsets count from the beginning of ``data``.
+    Raises `DecodeError` at the first field that breaks the format, or at the end if a required field is
+    absent. Offsets count from the beginning of ``data``.
 
     >>> from auditor.codecs.protobuf.pb.underreplication_pb2 import ReplicasCheckFormat
     >>> parse(ReplicasCheckFormat, bytes.fromhex("088080babbc82e"), "check time").replicasCheckCTime
@@ -57,7 +57,7 @@ def parse(
 
 
 def require(message: Message, what: str, offset: int) -> None:
-    """Raise `DecodeError` at ``offset`` for required fields that a message lacks; the library does not."""
+    """Raise `DecodeError` at ``offset`` if a message lacks required fields; the library does not."""
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()
@@ -65,9 +65,9 @@ def require(message: Message, what: str, offset: int) -> None:
 
 
 def begins(data: bytes, *fields: int) -> int:
-    """Where the value of a bytes or message field begins, given the numbers of the fields that lead to it.
+    """Return where the value of a bytes or message field begins, given the field numbers that lead to it.
 
-    ``data`` is a message that was parsed and has them all. Of a field that comes twice the last one counts.
+    ``data`` is a parsed message that has them all. If a field occurs twice, the last one counts.
 
     >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
@@ -89,15 +89,15 @@ def begins(data: bytes, *fields: int) -> int:
 
 
 def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tuple[int, int, int] | None:
-    """The first bytes field with this number: where its tag, its value, and whatever follows it begin.
+    """Return where the tag, the value, and the end of the first bytes field with this number are.
 
-    The message is ``data[start:end]``, of which ``data`` may have the beginning only: what lies before the
-    field must be there, its value need not. None where the message ends without it.
+    The message is ``data[start:end]``, of which ``data`` may have only the beginning. Everything before the
+    field must be present, its value need not be. Returns None if the message ends without the field.
 
     >>> first_bytes(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
     (2, 5, 133)
 
-    Raises `DecodeError` at a field that is cut, that reaches beyond the message, or that is none.
+    Raises `DecodeError` at a field that is cut, extends beyond the message, or is invalid.
     """
     offset = start
     while offset < min(end, len(data)):
@@ -119,7 +119,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
 
 
 def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
-    """The number at ``offset`` and the byte after it, or None if it is cut or longer than any number.
+    """Return the number at ``offset`` and the byte after it; None if it is cut or longer than any number.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)
@@ -134,7 +134,7 @@ def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
 
 
 def written_varint(number: int) -> bytes:
-    """A number from 0 on as `varint` reads it.
+    """Return the varint bytes of a number that is not negative.
 
     >>> written_varint(142).hex()
     '8e01'
@@ -144,9 +144,9 @@ def written_varint(number: int) -> bytes:
 
 
 def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[int, str] | None:
-    """Where the first broken field begins, and why; goes down known messages, so no deeper than the schema.
+    """Return where the first broken field begins, and why; descends only into known messages.
 
-    Java's library takes texts that are not UTF-8, but not in a map.
+    Java's library accepts texts that are not UTF-8, except in a map.
     """
     in_map = bool(kind.GetOptions().map_entry)
     groups: list[int] = []
@@ -182,7 +182,7 @@ def _has_maps(kind: Descriptor) -> bool:
 
 
 def is_text(value: bytes) -> bool:
-    """Whether bytes are UTF-8.
+    """Return whether bytes are UTF-8.
 
     >>> is_text(b"bk1"), is_text(b"bk\\xff")
     (True, False)

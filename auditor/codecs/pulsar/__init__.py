@@ -1,1 +1,1 @@
-"""What Apache Pulsar writes of its topics, cursors and schemas: which ledgers they refer to."""
+"""Apache Pulsar's records of topics, cursors and schemas, and the ledgers that they refer to."""

@@ -1,9 +1,9 @@
-"""Which rack each bookie is in, by Pulsar: the value of ``/bookies`` in the brokers' metadata store.
+"""The rack of each bookie in Pulsar: the value of ``/bookies`` in the brokers' metadata store.
 
     {"default": {"bk1:3181": {"rack": "rack1", "hostname": "bk1"}, "bk2:3181": {"rack": "/reg/rack2"}}}
 
-A group, then a bookie, then where it stands (`BookiesRackConfiguration`). As its reader does, a bookie or
-group that is null, a rack that is null or missing, and unknown fields are taken; no value at all is an error.
+The levels are group, bookie, location (`BookiesRackConfiguration`). Like Pulsar's reader, this one accepts a
+bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHAT = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, and its rack as it was written; None where none was."""
+    """A bookie of a group, and its rack as it was written; None if it has none."""
 
     group: str
     bookie_id: str
@@ -32,7 +32,7 @@ def decode(data: bytes) -> list[RackEntry]:
     RackEntry(group='default', bookie_id='bk1:3181', rack='rack1')
 
     Raises:
-        DecodeError: it is not such a value; where it is JSON, the offset is that of the name at fault.
+        DecodeError: It is not such a value. If it is JSON, the offset is that of the wrong name.
     """
     value = read_json(data, WHAT)
     entries = []
@@ -48,7 +48,7 @@ def decode(data: bytes) -> list[RackEntry]:
 
 
 def location_of(rack: str | None) -> str | None:
-    """Where a rack puts its bookie: a slash goes before it; empty and a slash alone are no rack.
+    """Return the location of a rack, with a slash before it; None if it is empty or only a slash.
 
     >>> location_of("rack1"), location_of("/reg/rack2"), location_of(" / "), location_of("")
     ('/rack1', '/reg/rack2', None, None)
@@ -67,5 +67,5 @@ def _object(value: Any, name: str, data: bytes, key: str | None) -> dict[str, An
 
 
 def _text(value: Any) -> str:
-    """A number or a switch becomes the text that it is in JSON, as Pulsar's reader makes of it."""
+    """Return a number or boolean as its JSON text, as Pulsar's reader does."""
     return value if isinstance(value, str) else json.dumps(value)

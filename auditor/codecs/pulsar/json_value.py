@@ -1,4 +1,4 @@
-"""JSON that Pulsar keeps: read completely, with the place of what is damaged."""
+"""A strict reader of JSON that Pulsar keeps, which reports the place of damage."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from auditor.errors import DecodeError
 
 
 def read_json(data: bytes, what: str) -> Any:
-    """The value that the bytes are; ``what`` names it in errors.
+    """Read one JSON value; ``what`` names it in errors.
 
     >>> read_json(b'{"a": [1]}', "racks")
     {'a': [1]}
 
     Raises:
-        DecodeError: it is no JSON, or has more than one value.
+        DecodeError: It is not JSON, or has more than one value.
     """
     try:
         text = data.decode()
@@ -29,5 +29,5 @@ def read_json(data: bytes, what: str) -> Any:
 
 
 def offset_of(data: bytes, name: str | None) -> int:
-    """Where a name stands in the value; 0 for the value itself, or a name that is written with escapes."""
+    """Return the offset of a name in the value; 0 for the value itself, or a name written with escapes."""
     return 0 if name is None else max(0, data.find(json.dumps(name, ensure_ascii=False).encode()))

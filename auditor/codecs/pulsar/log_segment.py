@@ -9,7 +9,7 @@
 
     znode ROOT/LOG/IDENTIFIER/allocation: the id of a ledger made in advance as decimal text, or nothing
 
-What follows field 2 is not needed to know the ledger, and is not read.
+The fields after field 2 do not matter for the ledger, and are not read.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def decode(data: bytes) -> LogSegment:
 
 
 def decode_allocation(data: bytes) -> int | None:
-    """The ledger that a log has made in advance, None where it has none. Raises `DecodeError`.
+    """Return the ledger that a log has created in advance; None if it has none. Raises `DecodeError`.
 
     >>> decode_allocation(b"17"), decode_allocation(b"")
     (17, None)

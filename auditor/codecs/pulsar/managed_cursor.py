@@ -1,12 +1,13 @@
-"""How far a subscription has read: the value of its znode, and an entry of its own ledger.
+"""The position of a subscription: the value of its znode, and an entry of its own ledger.
 
     znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
     entry     PulsarPositionInfo, never compressed; of a ledger's entries the last one counts
 
-A cursor with a ledger of its own writes its position there; what its znode says of it is older. Without one
-``cursorsLedgerId`` is -1, and the znode has all of it. Holes in what was acknowledged are counted only; an
-entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray), the znode as ranges.
+A cursor with a ledger of its own writes its position there, and the position in its znode is older. Without
+such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. Holes in the acknowledged range are
+only counted. An entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray), the znode
+as ranges.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ WHAT = "Pulsar cursor"
 POSITION = "Pulsar cursor position"
 
 COMPACTED_LEDGER = "CompactedTopicLedger"
-"""The property of the cursor ``__compaction`` that has the id of the compacted ledger (``Compactor``)."""
+"""Property of the cursor ``__compaction`` with the id of the compacted ledger (``Compactor``)."""
 
 BUCKET = "#pulsar.internal.delayed.bucket_"
-"""How the cursor properties begin whose values are ids of delayed-delivery buckets, as decimal text."""
+"""Prefix of the cursor properties whose values are ids of delayed-delivery buckets, as decimal text."""
 
 _NO_LEDGER = -1
 _ID = re.compile(r"[0-9]{1,19}")
@@ -40,11 +41,11 @@ _ID = re.compile(r"[0-9]{1,19}")
 
 @dataclass(frozen=True, slots=True)
 class ManagedCursor:
-    """What a cursor's znode says.
+    """The content of a cursor's znode.
 
-    ``ledger_id`` is the ledger with its newer positions, None where there is none. ``buckets`` are ids of
-    ledgers of delayed messages by the names of their properties, ``properties`` the numbers kept with the
-    position, ``holes`` ranges acknowledged beyond it. ``last_active`` is in ms.
+    ``ledger_id`` is the ledger with its newer positions; None if there is none. ``buckets`` are ids of
+    ledgers of delayed messages by the names of their properties. ``properties`` are the numbers kept with the
+    position. ``holes`` is the number of ranges acknowledged beyond it. ``last_active`` is in ms.
     """
 
     ledger_id: int | None
@@ -57,13 +58,13 @@ class ManagedCursor:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """The compacted ledger as of this position, if there is one."""
+        """Return the compacted ledger as of this position; None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
 @dataclass(frozen=True, slots=True)
 class CursorPosition:
-    """One entry of a cursor's ledger: the position and what is kept with it."""
+    """One entry of a cursor's ledger: the position and the properties kept with it."""
 
     mark_delete: Position
     properties: Mapping[str, int] = field(default_factory=dict, hash=False)
@@ -71,7 +72,7 @@ class CursorPosition:
 
     @property
     def compacted_ledger(self) -> int | None:
-        """The compacted ledger as of this position, if there is one."""
+        """Return the compacted ledger as of this position; None if there is none."""
         return self.properties.get(COMPACTED_LEDGER)
 
 
@@ -115,7 +116,7 @@ def _numbers(properties: Iterable[PulsarLongProperty]) -> dict[str, int]:
 
 
 def _ranges(ledger: PulsarEntryBits) -> int:
-    """How many ranges of entries the bits of a ledger are."""
+    """Return the number of entry ranges in the bits of a ledger."""
     words = b"".join(word.to_bytes(8, "little", signed=True) for word in ledger.words)
     bits = int.from_bytes(words, "little")
     return (bits & ~(bits << 1)).bit_count()

@@ -3,17 +3,17 @@
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed; no bytes at all: a
     topic whose first ledger is not listed yet
 
-The open ledger is the last one; it has neither entries nor size, and 0 or nothing for its time.
+The open ledger is the last one. It has neither entries nor size, and 0 or nothing for its time.
 
-A value of managed ledgers is compressed so (``MetaStoreImpl``), a cursor's too:
+A value of managed ledgers, and of cursors, is compressed in this form (``MetaStoreImpl``):
 
     byte  0    47 78                                      magic; no plain value begins with 0x47
           2    n: i32, big-endian
           6    n bytes: PulsarCompressedMetadata (schemas/pulsar_managed_ledger.proto)
           6+n  the message, compressed            LZ4 and SNAPPY raw blocks, ZLIB a stream, ZSTD a frame
 
-A broker never finishes its ZLIB stream: it ends with a sync flush (00 00 ff ff), and without a checksum.
-A broker parses what it cannot unpack as a plain value; here it is damaged.
+A broker never finishes its ZLIB stream: it ends with a sync flush (00 00 ff ff), and without a checksum. A
+broker parses a value that it cannot unpack as a plain value; here it counts as damaged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HEAD = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
-    """A message, what it was compressed with ("none": it was not), and where its bytes begin in the value."""
+    """A message, its compression ("none" if it had none), and where its bytes begin in the value."""
 
     message: bytes
     compression: str
@@ -51,7 +51,7 @@ class UnpackedMessage(NamedTuple):
 
 
 def unpack(data: bytes, what: str) -> UnpackedMessage:
-    r"""Take the message out of a value, which ``what`` names in errors.
+    r"""Extract the message from a value; ``what`` names the value in errors.
 
     >>> unpack(b"\x08\x01", "cursor").compression
     'none'
@@ -60,7 +60,7 @@ def unpack(data: bytes, what: str) -> UnpackedMessage:
     auditor.errors.DecodeError: cursor: the head of a compressed value is cut (at byte 4)
 
     Raises:
-        DecodeError: a compressed value that is cut, or that cannot be unpacked to the size that it promises.
+        DecodeError: A compressed value is cut, or does not unpack to the size that it states.
     """
     if not data.startswith(MAGIC):
         return UnpackedMessage(data, UNCOMPRESSED, 0)
@@ -82,10 +82,10 @@ def unpack(data: bytes, what: str) -> UnpackedMessage:
 
 
 def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.M, str]:
-    """The message of type ``kind`` in a value, and what it was compressed with.
+    """Return the message of type ``kind`` in a value, and its compression.
 
     Raises:
-        DecodeError: damage, at its byte; inside a compressed message at the byte where that begins.
+        DecodeError: Damage, at its byte; inside a compressed message at the byte where that begins.
     """
     message, compression, begins = unpack(data, what)
     try:
@@ -126,11 +126,11 @@ def _cram(packed: bytes, compression: str, most: int) -> bytes:
 WHAT = "Pulsar managed ledger"
 
 SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
-"""The property of a shadow topic that names the topic whose ledgers it borrows."""
+"""Property of a shadow topic that names the topic whose ledgers it borrows."""
 
 
 class Position(NamedTuple):
-    """An entry of a ledger; entry -1 lies before the first."""
+    """An entry of a ledger; entry -1 is before the first."""
 
     ledger_id: int
     entry_id: int
@@ -138,11 +138,11 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """How far the copy of a ledger in an object store is.
+    """The state of a ledger's copy in an object store.
 
-    ``uid`` names the objects (``UID-ledger-ID``), None where no copy was ever begun. ``complete``: the copy
-    is whole; ``bookkeeper_deleted``: the ledger was given up for it. ``timestamp`` is in ms. Of the driver's
-    properties the bucket alone is kept.
+    ``uid`` names the objects (``UID-ledger-ID``); None if no copy was ever begun. ``complete``: the copy is
+    whole. ``bookkeeper_deleted``: the ledger was deleted in favour of the copy. ``timestamp`` is in ms. Only
+    the bucket is kept of the driver's properties.
     """
 
     uid: str | None
@@ -155,7 +155,7 @@ class Offload:
 
 
 class ListedLedger(NamedTuple):
-    """One ledger of a topic; ``entries``, ``size`` and ``timestamp`` (bytes, ms) are None of the open one."""
+    """One ledger of a topic; ``entries``, ``size`` (bytes), ``timestamp`` (ms) are None in the open one."""
 
     ledger_id: int
     entries: int | None = None
@@ -166,7 +166,7 @@ class ListedLedger(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedLedger:
-    """What is known of a topic: its ledgers, oldest first, and where it was terminated, if it was."""
+    """The record of a topic: its ledgers, oldest first, and where it was terminated; None if it was not."""
 
     ledgers: tuple[ListedLedger, ...] = ()
     terminated: Position | None = None
@@ -175,7 +175,7 @@ class ManagedLedger:
 
     @property
     def shadow_source(self) -> str | None:
-        """The topic that the ledgers are borrowed from; None where they are its own."""
+        """Return the topic that the ledgers are borrowed from; None if they are its own."""
         return self.properties.get(SHADOW_SOURCE)
 
 
@@ -196,7 +196,7 @@ def decode(data: bytes) -> ManagedLedger:
 
 
 def text(data: bytes) -> str:
-    """A text of a message; bytes that are none are kept as escapes.
+    """Return a text of a message; invalid bytes become escapes.
 
     >>> text(b"a\\xff")
     'a\\\\xff'

@@ -1,4 +1,4 @@
-"""The placement policy of one ledger, by Pulsar: a value of its custom metadata (`KEY`).
+"""The placement policy that Pulsar sets for one ledger: a value of its custom metadata (`KEY`).
 
     {
       "policyClass" : "org.apache.pulsar.bookie.rackawareness.IsolatedBookieEnsemblePlacementPolicy",
@@ -8,9 +8,10 @@
       }
     }
 
-Brokers write it for topics of namespaces with a bookie affinity group. Groups are a text, cut at commas and
-kept with its spaces, or a list. What `EnsemblePlacementPolicyConfig` takes and its policy fails at is damage
-here: no ``policyClass``, ``properties`` that are null. What it cannot read its policy passes over.
+Brokers write it for topics of namespaces with a bookie affinity group. Groups are a list, or a text that is
+split at commas and keeps its spaces. Values that `EnsemblePlacementPolicyConfig` accepts and its policy fails
+at count as damage here: no ``policyClass``, ``properties`` that are null. Values that it cannot read are
+skipped, as its policy does.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from auditor.model.placement import IsolationGroups
 
 WHAT = "Pulsar placement config"
 KEY = "EnsemblePlacementPolicyConfig"
-"""The key of custom metadata that has it."""
+"""Key in the custom metadata."""
 
 _PRIMARY, _SECONDARY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
 
 
 class PlacementConfig(NamedTuple):
-    """A policy's class, with its properties as they are written, and the groups of bookies that they name."""
+    """The class of a policy, its properties as they are written, and the groups of bookies that they name."""
 
     policy_class: str
     properties: Mapping[str, Any]
@@ -45,7 +46,7 @@ def decode(data: bytes) -> PlacementConfig:
     IsolationGroups(primary=('x', 'y'), secondary=())
 
     Raises:
-        DecodeError: it is not such a value; where it is JSON, the offset is that of the name at fault.
+        DecodeError: It is not such a value. If it is JSON, the offset is that of the wrong name.
     """
     value = read_json(data, WHAT)
     if not isinstance(value, dict):
@@ -60,7 +61,7 @@ def decode(data: bytes) -> PlacementConfig:
 
 
 def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
-    """The names of groups, as Java splits them: what is empty at the end is none."""
+    """Return the names of groups, split as in Java: empty ones at the end are dropped."""
     match value:
         case None:
             text = ""

@@ -1,9 +1,9 @@
-"""Which ledger has which version of a topic's schema: the value of its znode below ``/schemas``.
+"""The ledger of each version of a topic's schema: the value of its znode below ``/schemas``.
 
     PulsarSchemaLocator (schemas/pulsar_schema_storage.proto), never compressed
 
-Every version is the one entry of a ledger. ``index`` has all versions, the newest among them; it, and not
-``info`` alone, is what a topic owns.
+Every version is the single entry of a ledger. ``index`` has all versions including the newest. So a topic
+owns the ledgers in ``index``, not only the one in ``info``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHAT = "Pulsar schema locator"
 
 @dataclass(frozen=True, slots=True)
 class SchemaVersion:
-    """A version of a schema and the entry that has it; ``hash`` is that of the schema, in hex."""
+    """A version of a schema and its entry; ``hash`` is the schema's hash, in hex."""
 
     version: int
     ledger_id: int

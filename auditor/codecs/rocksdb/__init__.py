@@ -1,1 +1,1 @@
-"""RocksDB's logs and manifests, as far as a check of their wholeness needs them."""
+"""RocksDB's logs and manifests, to the extent that a check of their completeness needs."""

@@ -1,4 +1,4 @@
-"""What a RocksDB database consists of: its MANIFEST, a log of version edits; and the format of its logs.
+"""The files of a RocksDB database: its MANIFEST, a log of version edits; and the format of its logs.
 
 An edit is a row of fields, each a tag (varint) and its value; strings have a varint length before them:
 
@@ -13,28 +13,33 @@ An edit is a row of fields, each a tag (varint) and its value; strings have a va
     8192 bit: passed over by its length if it is unknown, except where these have none:
     8196, 8199 log file added: in the old form without a length          8197, 8200 log files deleted before
 
-Edits are applied in order; within one, files are deleted before files are added. A log file below the log
-number of the default column family, or the least to keep, holds nothing that is not in a table. Only the
-default column family counts: DbLedgerStorage has no other.
-C++: ``db/version_edit.cc``, ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
+Edits are applied in order; within one, files are deleted before files are added. A log file has nothing that
+is not in a table if its number is below the log number of the default column family, or below the least to
+keep. Only the default column family counts: DbLedgerStorage has no other. C++: ``db/version_edit.cc``,
+``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
-Write-ahead logs and MANIFEST files are of one format. A file is a row of blocks of 32 KiB, the last one
-shorter. A block holds physical records; what is left of it is zeros if the 7 or 11 bytes before a payload do
-not fit. A record that does not fit goes in fragments:
+Write-ahead logs and MANIFEST files have one format. A file is a sequence of blocks of 32 KiB, the last one
+shorter. A block holds physical records. If the 7 or 11 bytes before a payload do not fit, the rest of the
+block is zeros. A record that does not fit is split into fragments:
 
     byte  0            4        6       7            11
           CRC-32C      length   type    payload
           CRC-32C      length   type    log number   payload        types 5 to 8, 11 and 131
           u32, masked  u16      u8      u32                         little-endian
 
-    type  1 full   2 first   3 middle   4 last       5 to 8 the same, in a log file that is used again
-          9 compression      10, 11 sizes of timestamps      130, 131 the log before; from 128 on passed over
+The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
+In a log file that is used again, a record with another log number is from its earlier use: the log ends
+there. It also ends at the rest of an old record that the last new one overwrote in part, if no later block
+begins with a new record.
 
 The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
 In a log file that is used again a record with another log number is what was there before: the end. So is the
 rest of an old record, in whose midst the last new one ended, if no later block begins with a new one.
 
-A record of a write-ahead log is a write batch: first sequence number (u64), number of writes (u32), writes.
+RocksDB reads up to the first bad record and does not report the rest. Here a bad record is an error, and so
+is a gap in the sequence numbers. Two losses cannot be noticed. The last log may end earlier than it once did,
+at the end of a record. In a file that is used again, the last block may have been cut or may name another
+log. C++: ``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
 
 RocksDB reads up to the first bad record and says nothing of the rest. Here a bad record is an error, and so
 is a gap in the sequence numbers. What cannot be noticed: that the last log ends earlier than it once did, at
@@ -77,17 +82,17 @@ class Record(NamedTuple):
 
 
 class RecordSpan(NamedTuple):
-    """The sequence numbers of the writes of a log: from ``first`` up to and without ``end``."""
+    """The sequence numbers of a log's writes: ``first`` inclusive to ``end`` exclusive."""
 
     first: int
     end: int
 
 
 def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[Record]:
-    """The records of a log file, in order; ``log_number`` is the file's, for one that may be used again.
+    """Yield the records of a log file, in order; ``log_number`` is that of a file that may be used again.
 
     Raises:
-        DecodeError: at a record that is cut, fails its checksum, or cannot follow the one before it.
+        DecodeError: At a record that is cut, fails its checksum, or cannot follow the one before it.
 
     >>> [record.payload.hex() for record in records(bytes.fromhex("1db82faa0400018840010a"), "MANIFEST")]
     ['8840010a']
@@ -118,10 +123,10 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
 
 
 def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
-    """Check a write-ahead log to its end; the sequence numbers of its writes, None if it has no batch.
+    """Check a write-ahead log to its end; return its writes' sequence numbers, None if it has no batch.
 
     Raises:
-        DecodeError: as `records`; and for a batch that does not go on where the one before it ended.
+        DecodeError: As in `records`; and for a batch that does not continue the one before it.
 
     >>> batches(b"", "000009.log", 9) is None
     True
@@ -139,7 +144,7 @@ def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
 
 
 def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterator[tuple[int, int, bytes]]:
-    """Where each physical record of this log begins, its type as in a file used once, and its payload."""
+    """Yield each physical record of this log: its offset, its type as in a file used once, its payload."""
     offset, numbered = 0, False
     while offset < len(data):
         remaining_bytes = BLOCK_BYTES - offset % BLOCK_BYTES
@@ -173,7 +178,7 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
 
 
 def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
-    """Whether what lies at ``offset`` names this log, and none that was in its file before."""
+    """Return whether the record at ``offset`` is of this log, not of an earlier one in the same file."""
     if offset + _LONG_HEADER_BYTES > len(data) or data[offset + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
         return False
     # Only the lower half of the number is written.
@@ -184,7 +189,7 @@ def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
 
 
 def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
-    """Whether this block or a later one begins with a record of this log: what lies before it is damaged."""
+    """Return whether this or a later block begins with a record of this log: bytes before are damaged."""
     for offset in range(block, len(data), BLOCK_BYTES):
         if _is_of(data, offset, log_number):
             with suppress(DecodeError):
@@ -194,7 +199,7 @@ def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool
 
 
 def _physical(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
-    """Type, payload (with the log number, where it has one) and end of the physical record at ``offset``."""
+    """Return type, payload (with any log number) and end of the physical record at ``offset``."""
     if block_end - offset < _HEADER.size:
         raise DecodeError(what, offset, "cut inside a record's header")
     masked, length, kind = _HEADER.unpack_from(data, offset)
@@ -226,7 +231,7 @@ _SYNCED_BYTES = 2
 
 @dataclass(frozen=True, slots=True)
 class TableFile:
-    """A table file (``<number>.sst``), its length, and where in the MANIFEST the edit is that added it."""
+    """A table file (``<number>.sst``), its length, and the offset of the MANIFEST edit that added it."""
 
     number: int
     bytes: int
@@ -237,8 +242,9 @@ class TableFile:
 class Manifest:
     """The state that a MANIFEST ends with.
 
-    ``log_number``: the least log file that counts. ``last_sequence``: at least the greatest sequence number
-    in the tables. ``logs``: bytes that were synced of the log files it keeps account of (few databases do).
+    ``log_number``: the least log file that counts. ``last_sequence``: a lower bound that is at least the
+    greatest sequence number in the tables. ``logs``: synced bytes of the log files that it tracks (few
+    databases do).
     """
 
     log_number: int = 0
@@ -251,7 +257,8 @@ def decode(data: bytes, what: str = "MANIFEST") -> Manifest:
     """Read a MANIFEST.
 
     Raises:
-        DecodeError: as `records`; or for an edit that is cut or has a field that must be known and is not.
+        DecodeError: As in `records`; or for an edit that is cut or has an unknown field that must be
+            understood.
 
     >>> decode(b"").log_number
     0
@@ -263,7 +270,7 @@ def decode(data: bytes, what: str = "MANIFEST") -> Manifest:
 
 
 class _Edit:
-    """One edit, read to its end before it is applied: the column family may come last."""
+    """One edit, which is read to its end before it is applied, because the column family may come last."""
 
     def __init__(self, record: Record, what: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, what
@@ -368,5 +375,5 @@ class _Edit:
         return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
-        """An edit may be written in fragments, so its beginning is the place to name."""
+        """Return an error at the edit's beginning, because an edit may be written in fragments."""
         return DecodeError(self._what, self._offset, f"{reason}, {self._position} bytes into an edit")

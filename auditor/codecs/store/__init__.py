@@ -1,1 +1,1 @@
-"""What BookKeeper keeps in its metadata store beside ledgers."""
+"""BookKeeper's records in its metadata store, except those of ledgers."""

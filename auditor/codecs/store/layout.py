@@ -1,4 +1,4 @@
-r"""Which ledger manager a cluster uses: the LAYOUT znode, and etcd's layout key (LedgerLayout).
+r"""The ledger manager of a cluster: the LAYOUT znode, and etcd's layout key (LedgerLayout).
 
 2\n<factory class>:<factory version>      since 4.2; what follows a second newline is ignored
 1\n<type name>:<factory version>          before; the type is flat or hierarchical
@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
 _ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
 _PULSAR_FACTORY = "org.apache.pulsar.metadata.bookkeeper.PulsarLedgerManagerFactory"
-"""What Pulsar's own driver makes, whatever LAYOUT names: both hierarchical trees, by the size of the id."""
+"""Manager class of Pulsar's own driver, which uses both hierarchical trees, by the size of the id."""
 _FACTORIES = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
@@ -33,7 +33,7 @@ _TYPES = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERARCHICAL}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the layout says: the manager is a class in format 2, a type name in format 1."""
+    """The content of a layout: the manager is a class in format 2, a type name in format 1."""
 
     format_version: int
     manager: str
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def kind(self) -> LayoutKind:
-        """The tree that the manager keeps. Raises `RuleError` if it keeps none that can be read.
+        """Return the tree that the manager keeps. Raises `RuleError` if it is none that can be read.
 
         >>> Layout(2, "shaded.org.apache.bookkeeper.meta.FlatLedgerManagerFactory", 1).kind
         <LayoutKind.FLAT: 'flat'>
@@ -57,7 +57,7 @@ class Layout:
 
 
 def decode(data: bytes) -> Layout:
-    r"""Read a layout; raises `DecodeError` where the server would refuse to.
+    r"""Read a layout. Raises `DecodeError` if the server would refuse it.
 
     >>> decode(b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:1").kind
     <LayoutKind.HIERARCHICAL: 'hierarchical'>
@@ -77,7 +77,7 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """A manager's class may be a shaded copy: any package may stand in front of the real one."""
+    """Return the kind of a manager's class in any package, as in a shaded copy; None if unknown."""
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD
     if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):

@@ -1,6 +1,6 @@
-"""Where a registered bookie can be reached (BP-38): the value of ``available/<id>``, binary protobuf.
+"""The addresses of a registered bookie (BP-38): the value of ``available/<id>``, binary protobuf.
 
-Bookies before 4.11 registered with no data at all, and on etcd every bookie does; their id is their address.
+Bookies before 4.11 registered without data, and on etcd every bookie does. Their id is their address.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One address at which a bookie answers; ``id`` names it within the bookie."""
+    """One address of a bookie; ``id`` names it within the bookie."""
 
     id: str
     host: str
@@ -32,17 +32,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class ServiceInfo:
-    """Everything a bookie says about how to reach it."""
+    """All addresses that a bookie registered, with its properties."""
 
     endpoints: tuple[Endpoint, ...]
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
-    """Read what the bookie ``bookie_id`` registered with; without data its id is taken as its address.
+    """Read the service info of the bookie ``bookie_id``; without data, its id is taken as its address.
 
-    Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) where there is no data and
-    the id is not an address.
+    Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) if there is no data and the
+    id is not an address.
 
     >>> decode(b"", "bk1:3181").endpoints[0]
     Endpoint(id='bk1:3181', host='bk1', port=3181, protocol='bookie-rpc', auth=(), extensions=())

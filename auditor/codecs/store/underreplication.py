@@ -1,4 +1,4 @@
-r"""What BookKeeper keeps below ``underreplication``: marks, locks, votes, the times of its own checks.
+r"""BookKeeper's records below ``underreplication``: marks, locks, votes, the times of its own checks.
 
     ledgers/hhhh/hhhh/hhhh/hhhh/urL<id>    replica: "bk1:3181"\nctime: 1795237164639\n     protobuf text
     locks/urL<id>                          bookieId: "host-a"\n                            protobuf text
@@ -6,7 +6,7 @@ r"""What BookKeeper keeps below ``underreplication``: marks, locks, votes, the t
     LAYOUT                                 type: "BASIC"\nversion: 1\n                     protobuf text
     checkallledgersctime, placementpolicycheckctime, replicascheckctime                    protobuf, binary
 
-Times are in ms since the epoch; where there is none, or none was ever written, it is None.
+Times are in ms since the epoch; None if a record has none.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A ledger's mark: the bookies said to lack copies, and when it was last marked.
+    """A ledger's mark: the bookies that it says lack copies, and when it was last marked.
 
-    Without replicas it asks for a better placement, not for copies.
+    A mark without replicas asks for a better placement, not for copies.
     """
 
     replicas: tuple[str, ...]
@@ -41,14 +41,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLayout:
-    """Which scheme the marks follow; ``BASIC`` 1 is the only one there is."""
+    """The scheme of the marks; ``BASIC`` 1 is the only one."""
 
     type: str
     version: int
 
 
 def decode_mark(data: bytes) -> Mark:
-    r"""Read a mark; raises `DecodeError`.
+    r"""Read a mark. Raises `DecodeError`.
 
     >>> decode_mark(b'replica: "bk1:3181"\nctime: 1795237164639\n')
     Mark(replicas=('bk1:3181',), ctime=1795237164639)
@@ -58,7 +58,7 @@ def decode_mark(data: bytes) -> Mark:
 
 
 def decode_lock(data: bytes) -> str | None:
-    """Who holds a lock: the host name of the worker's machine, if it left one; raises `DecodeError`.
+    """Return the host name of the worker that holds a lock; None if absent. Raises `DecodeError`.
 
     >>> decode_lock(b'bookieId: "host-a"')
     'host-a'
@@ -67,7 +67,7 @@ def decode_lock(data: bytes) -> str | None:
 
 
 def decode_vote(data: bytes) -> str | None:
-    """The bookie that stands, or stood, for auditor; raises `DecodeError`. The lowest vote is the auditor's.
+    """Return the bookie of a vote; the auditor has the lowest. None if absent. Raises `DecodeError`.
 
     >>> decode_vote(b'bookieId: "bk1:3181"')
     'bk1:3181'
@@ -76,7 +76,7 @@ def decode_vote(data: bytes) -> str | None:
 
 
 def decode_layout(data: bytes) -> ReplicationLayout:
-    """Read the layout of the marks; raises `DecodeError`.
+    """Read the layout of the marks. Raises `DecodeError`.
 
     >>> decode_layout(b'type: "BASIC" version: 1')
     ReplicationLayout(type='BASIC', version=1)
@@ -86,13 +86,13 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """The one field of a message, if it is there."""
+    """Return the single field of a message; None if it is absent."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 
 
 def decode_check_all_ledgers_time(data: bytes) -> int | None:
-    """When the auditor last checked all ledgers, in ms; raises `DecodeError`.
+    """Return when the auditor last checked all ledgers, in ms. Raises `DecodeError`.
 
     >>> decode_check_all_ledgers_time(bytes.fromhex("088080babbc82e"))
     1600000000000
@@ -101,7 +101,7 @@ def decode_check_all_ledgers_time(data: bytes) -> int | None:
 
 
 def decode_placement_policy_check_time(data: bytes) -> int | None:
-    """When the auditor last checked placement, in ms; raises `DecodeError`.
+    """Return when the auditor last checked placement, in ms. Raises `DecodeError`.
 
     >>> decode_placement_policy_check_time(b"") is None
     True
@@ -110,7 +110,7 @@ def decode_placement_policy_check_time(data: bytes) -> int | None:
 
 
 def decode_replicas_check_time(data: bytes) -> int | None:
-    """When the auditor last checked replicas, in ms; raises `DecodeError`.
+    """Return when the auditor last checked replicas, in ms. Raises `DecodeError`.
 
     >>> decode_replicas_check_time(bytes.fromhex("088080babbc82e"))
     1600000000000

@@ -1,1 +1,1 @@
-"""ZooKeeper's own files and the encoding that they use."""
+"""ZooKeeper's own files and their encoding."""

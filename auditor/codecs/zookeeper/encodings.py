@@ -1,4 +1,4 @@
-"""How ZooKeeper encodes its files and messages: Jute, and the stream of snappy-java for snapshots.
+"""The encodings of ZooKeeper's files and messages: Jute, and the stream of snappy-java for snapshots.
 
 Jute (Java: ``BinaryInputArchive``):
 
@@ -31,7 +31,7 @@ _LONG = struct.Struct(">q")
 
 
 class JuteReader:
-    """Reads values one after another from ``data``, between ``offset`` and ``end``.
+    """A reader of one value after another from ``data``, between ``offset`` and ``end``.
 
     >>> reader = JuteReader(bytes.fromhex("00000001 2f 00000007"), "example")
     >>> reader.string(), reader.int32(), reader.left
@@ -50,27 +50,27 @@ class JuteReader:
 
     @property
     def left(self) -> int:
-        """Bytes not yet read."""
+        """Return the number of bytes not yet read."""
         return self._end - self.offset
 
     def int32(self) -> int:
-        """A signed 32-bit number."""
+        """Read a signed 32-bit number."""
         start = self.skip(4)
         value: int = _INT.unpack_from(self._data, start)[0]
         return value
 
     def int64(self) -> int:
-        """A signed 64-bit number."""
+        """Read a signed 64-bit number."""
         start = self.skip(8)
         value: int = _LONG.unpack_from(self._data, start)[0]
         return value
 
     def boolean(self) -> bool:
-        """One byte; anything but 0 is true."""
+        """Read one byte; anything but 0 is true."""
         return self._data[self.skip(1)] != 0
 
     def buffer(self) -> bytes:
-        """Bytes with their length; null reads as empty."""
+        """Read bytes with their length; null reads as empty."""
         begin = self.offset
         length = self.int32()
         if length < -1 or length > self.left:
@@ -79,7 +79,7 @@ class JuteReader:
         return bytes(self._data[start : self.offset])
 
     def string(self) -> str:
-        """A string; null reads as empty."""
+        """Read a string; null reads as empty."""
         begin = self.offset
         try:
             return self.buffer().decode()
@@ -87,7 +87,7 @@ class JuteReader:
             raise DecodeError(self._what, begin, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
-        """A vector's number of items, of ``item_bytes`` at least; null reads as 0."""
+        """Read a vector's number of items, each of at least ``item_bytes``; null reads as 0."""
         begin = self.offset
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
@@ -96,11 +96,11 @@ class JuteReader:
         return max(0, count)
 
     def part(self, start: int, end: int) -> JuteReader:
-        """A reader of its own for the bytes from ``start`` to ``end``."""
+        """Return a separate reader for the bytes from ``start`` to ``end``."""
         return JuteReader(self._data, self._what, start, end)
 
     def skip(self, length: int) -> int:
-        """Step over bytes; where they began."""
+        """Skip ``length`` bytes; return the offset at which they begin."""
         begin = self.offset
         if length > self._end - begin:
             raise DecodeError(self._what, begin, f"{length} bytes needed, {self.left} present")
@@ -110,13 +110,13 @@ class JuteReader:
 
 MAGIC = b"\x82SNAPPY\x00"
 BLOCK_LIMIT = 64 * 1024 * 1024
-"""Bytes in one block, packed or not. snappy-java writes 32 KiB; a hostile length must not cost gigabytes."""
+"""Largest block in bytes, packed or not. snappy-java writes 32 KiB; a bad length must not cost gigabytes."""
 
 _HEADER_REST = len(MAGIC) - 4 + 8
 
 
 def decompress(source: BinaryIO) -> Iterator[bytes]:
-    """The blocks of a stream, unpacked, in order.
+    """Yield the blocks of a stream, unpacked, in order.
 
     >>> import io
     >>> raw = bytes(cramjam.snappy.compress_raw(b"ledgers"))
@@ -125,7 +125,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
     [b'ledgers']
 
     Raises:
-        DecodeError: at the byte of ``source`` where the header or the length of a bad block begins.
+        DecodeError: At the byte of ``source`` where the header or the length of a bad block begins.
     """
     offset = 0
     begun = False

@@ -11,9 +11,9 @@
 
     stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
 
-A seal is the Adler-32 of every byte before its own checksum, earlier seals included. There are no marks to
-find a record's beginning by, so one pass finds the boundaries (`boundaries`) and everything else is read from
-those, many records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
+A seal is the Adler-32 of every byte before its own checksum, including earlier seals. No mark shows where a
+record begins. So one pass finds the boundaries (`boundaries`), and everything else is read from those, many
+records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ TAIL = np.dtype(
         ("pzxid", ">i8"),
     ]
 )
-"""What follows a znode's data: 68 bytes."""
+"""Fields after a znode's data, 68 bytes."""
 
 _CONTAINER = -(2**63)
 _TTL, _TTL_BITS = -(2**16), 40  # three bytes ff0000, then the time in ms
@@ -61,9 +61,9 @@ _ADLER_PIECE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """Where some records lie: the first one begins at ``begin``, its data and tail where the arrays say.
+    """The offsets of some records: the first one begins at ``begin``, data and tails are in arrays.
 
-    ``next`` is where the next record begins; ``ended`` whether that is the end mark.
+    ``next`` is where the next record begins; ``ended``: the end mark is there.
     """
 
     begin: int
@@ -74,21 +74,21 @@ class Boundaries:
 
     @property
     def path_at(self) -> NDArray[np.int64]:
-        """Where each path begins."""
+        """Return where each path begins."""
         begins = np.append(self.begin, self.tail_at[:-1] + TAIL.itemsize)[: len(self.tail_at)]
         return begins + _INT.size
 
     @property
     def path_end(self) -> NDArray[np.int64]:
-        """Where each path ends."""
+        """Return where each path ends."""
         return self.data_at - _INT.size
 
 
 def nodes_begin(data: memoryview) -> int:
-    """Where the first znode's record begins.
+    """Return where the first znode's record begins.
 
     Raises:
-        DecodeError: no snapshot, another version, or cut before the first znode.
+        DecodeError: It is not a snapshot, has another version, or is cut before the first znode.
     """
     reader = JuteReader(data, WHAT)
     if (magic := reader.int32()) != MAGIC:
@@ -107,10 +107,10 @@ def nodes_begin(data: memoryview) -> int:
 
 
 def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Boundaries:
-    """Find where up to ``limit`` records lie, of about ``byte_limit`` bytes together, from ``begin`` on.
+    """Find the offsets of up to ``limit`` records, of about ``byte_limit`` bytes together, from ``begin`` on.
 
     Raises:
-        DecodeError: at the record that does not fit in the file.
+        DecodeError: At the record that does not fit in the file.
     """
     stop = begin + byte_limit
     ends: list[int] = []
@@ -131,7 +131,7 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
 
 
 def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
-    """How long the path of the record at ``offset`` is, and where the record ends; None for the end mark."""
+    """Return the path length of the record at ``offset`` and the record's end; None for the end mark."""
     try:
         (length,) = _INT.unpack_from(data, offset)
         if length == 1 and data[offset + 4] == 0x2F:
@@ -147,9 +147,9 @@ def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
 
 
 def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
-    """Add the ends of the records that follow and have paths of the same length: nearly all have.
+    """Add the ends of the following records with paths of the same length, as nearly all have.
 
-    Both lengths of a record are read in one go then. What is out of the ordinary is left to `_record`.
+    Both lengths of a record are then read in one step. `_record` reads unusual records.
     """
     unpack = _lengths(length).unpack_from
     fixed_bytes = _INT.size + length + _INT.size + TAIL.itemsize
@@ -169,19 +169,19 @@ def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop:
 
 @lru_cache(maxsize=64)
 def _lengths(of_path: int) -> struct.Struct:
-    """The two lengths of a record, the path between them."""
+    """Return the struct of a record's two lengths, with the path between them."""
     return struct.Struct(f">i{of_path}xi")
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """The fixed parts of many records, as an array of `TAIL`; ``offsets`` are where they begin."""
+    """Return the fixed parts of many records as an array of `TAIL`; ``offsets`` are where they begin."""
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
 def owners(fixed: NDArray[np.void]) -> NDArray[np.int64]:
-    """The session that owns each znode, 0 where none does: what a server shows to its clients.
+    """Return the session that owns each znode, 0 if none does, as a server shows it to clients.
 
-    On disk the owner's place also says that a znode is a container, or how long it has to live.
+    On disk, the owner field also marks a znode as a container, or has its time to live.
     """
     owner: NDArray[np.int64] = fixed["ephemeral_owner"].astype(np.int64)
     owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL)] = 0
@@ -192,7 +192,7 @@ def check_seals(data: memoryview, end: int) -> None:
     """Verify everything after the znodes; ``end`` is where the end mark begins.
 
     Raises:
-        DecodeError: at the checksum that differs, or the section that does not fit.
+        DecodeError: At the checksum that differs, or the section that does not fit.
     """
     offset = end + 5
     adler = _seal(data, offset, _adler(data, 0, offset, 1))

@@ -7,7 +7,7 @@
 
     transaction   long session, int cxid, long zxid, long time, int type, body by type, [digest]
 
-Bodies (what an audit needs of them; all else is stepped over):
+Bodies (the fields that an audit needs; all others are skipped):
 
     create, create2 (1, 15)            path, data, ACLs, boolean ephemeral
     createContainer (19)               path, data, ACLs
@@ -44,7 +44,7 @@ _SETS = (5, 16)
 
 
 class Create(NamedTuple):
-    """A znode was made; ``owner`` is its session, 0 for one that stays."""
+    """The creation of a znode; ``owner`` is its session, 0 for a persistent one."""
 
     path: str
     data: bytes
@@ -52,13 +52,13 @@ class Create(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """A znode went."""
+    """The deletion of a znode."""
 
     path: str
 
 
 class SetData(NamedTuple):
-    """A znode got other bytes, and this version."""
+    """A change of a znode's data, with its new version."""
 
     path: str
     data: bytes
@@ -66,7 +66,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """A session ended: these paths go, and whatever else it owned."""
+    """The end of a session, which deletes these paths and all other znodes that it owned."""
 
     session: int
     paths: tuple[str, ...]
@@ -76,7 +76,7 @@ Operation = Create | Delete | SetData | CloseSession
 
 
 class Transaction(NamedTuple):
-    """One transaction that happened; ``time`` in ms. Without operations if it changed no znode."""
+    """One committed transaction; ``time`` is in ms. It has no operations if it changed no znode."""
 
     zxid: int
     time: int
@@ -84,7 +84,7 @@ class Transaction(NamedTuple):
 
 
 class CutTail(NamedTuple):
-    """The last record was not written to its end, as after a crash: nothing follows it."""
+    """A last record that was not written to its end, as after a crash; nothing follows it."""
 
     offset: int
     reason: str
@@ -94,10 +94,10 @@ _PIECE = 1 << 20  # of what is behind the last record: a log may be sparse, and 
 
 
 def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
-    """The transactions of a log, in order; a cut tail comes last.
+    """Yield the transactions of a log, in order; a cut tail comes last.
 
     Raises:
-        DecodeError: no log; or a record that is damaged although others follow it.
+        DecodeError: It is not a log, or a record is damaged although others follow it.
     """
     if len(data) < HEADER_BYTES:
         yield CutTail(0, "shorter than its header")
@@ -189,7 +189,7 @@ def _skip_acls(reader: JuteReader) -> None:
 
 
 def _paths(reader: JuteReader) -> tuple[str, ...]:
-    """The paths of a closeSession; none where its body is empty and only a digest may follow."""
+    """Return the paths of a closeSession; none if its body is empty and only a digest may follow."""
     # Nothing in the record says which of the two forms it has; what is left behind the paths does.
     begin = reader.offset
     try:

@@ -60,7 +60,7 @@ def _alert(reason: str, tls: Tls | None, place: str) -> str | None:
 def _context(tls: Tls | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=None if tls is None else tls.ca)
     if tls is None:
-        # Only whether it uses TLS is asked: nothing is read from it, and nothing believed.
+        # This only tests whether the server uses TLS. No data is exchanged, so no verification is needed.
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     elif tls.certificate is not None:

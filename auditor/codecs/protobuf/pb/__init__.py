@@ -1,1 +1,1 @@
-"""Generated from the proto files in schemas/; a test makes them again and compares."""
+"""Modules generated from the proto files in schemas/. A test generates them again and compares."""
