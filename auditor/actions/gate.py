@@ -160,10 +160,7 @@ class HoldBook:
         return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind of action is forbidden; ``why`` is the first reason.
-
-        The result is an Arrow table, because it may have as many rows as there are ledgers.
-        """
+        """Return the ledgers on which a kind is forbidden, with the first reason: as many rows as ledgers."""
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         parts = [schema.empty_table()]
