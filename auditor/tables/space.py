@@ -73,6 +73,9 @@ SPACE = schema_of(
 UNFLUSHED = 3
 """Number of newest logs of a directory whose entries the index may lack; a flush spans no more logs."""
 
+MAX_SHARED_OPEN_LOGS = 2
+"""Logs without a map that a bookie has open at a time: its own, and one that compaction writes."""
+
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
 _HAD = [state.value for state in ON_DISK]
 _UNCLEAR = [state.value for state in (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE)]
@@ -190,8 +193,12 @@ def _files(
     no_map = F.col("state") == EntryLogState.NO_MAP
     last = written & no_map & (F.col("kind") == LogFileKind.LOG)
     newer = F.coalesce(F.col("mtime") > F.col("index_time"), F.lit(True))
-    since = newer & ((place <= UNFLUSHED) | F.lit(bool(log_per_ledger)))
     may_be_open = newer & no_map if log_per_ledger is None else F.lit(False)
+    # More open logs than one, and one that compaction writes: each ledger has its own.
+    open_log = may_be_open & ~in_advance & (F.col("kind") == LogFileKind.LOG)
+    open_logs = F.count_if(open_log).over(F.Window.partitionBy("directory"))
+    is_per_ledger = F.lit(bool(log_per_ledger)) | (open_logs > MAX_SHARED_OPEN_LOGS)
+    since = newer & ((place <= UNFLUSHED) | is_per_ledger)
     log = ("bookie_id", "logger", "log_id")
     reach = locations.groupBy(*log).agg(F.max("last_offset").alias("indexed_to"))
     read_to = F.col("bytes") - F.coalesce("tail_bytes", F.lit(0))

@@ -283,6 +283,11 @@ def test_a_log_that_no_flush_followed_may_be_open_still(spark: SparkSession) -> 
     assert {log: row["unflushed"] for log, row in each.items()} == {
         0: False, 1: True, 2: True, 3: False, 4: True,
     }  # fmt: skip
+    # Without the configuration three logs without a map show that each ledger has its own.
+    for number, is_open in ((2, False), (3, True)):
+        unmapped = [open_log(10 + log, 2000) for log in range(number)]
+        unknown = classes(spark, [*logs, *unmapped], [])
+        assert unknown[1]["unflushed"] is is_open
     # Entries of such a log need not be in the index yet: nothing says that the index needs none of them.
     assert {log for log, row in found.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 1, 3}
     assert {log for log, row in each.items() if SpaceClass.SUPERSEDED in row["classes"]} == {0, 3}
