@@ -63,21 +63,26 @@ def texts_of(source: str) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.JoinedStr):
             skipped.update(part for part in ast.walk(node) if part is not node)
     for node in ast.walk(tree):
-        text = None if node in skipped else _text(node)
+        if not isinstance(node, ast.expr) or node in skipped:
+            continue
+        text = _text(node)
         if text is not None and text.strip().count(" ") >= 2 and not _SQL.search(text):
-            yield node.lineno, text  # type: ignore[attr-defined]
+            yield node.lineno, text
 
 
-def _text(node: ast.AST) -> str | None:
+def _text(node: ast.expr) -> str | None:
+    """Return the text of a literal, with the code of expressions in braces; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        parts = (
-            part.value if isinstance(part, ast.Constant) else f"{{{ast.unparse(part.value)}}}"  # type: ignore[attr-defined]
-            for part in node.values
-        )
-        return "".join(map(str, parts))
+        return "".join(_part_text(part) for part in node.values)
     return None
+
+
+def _part_text(part: ast.expr) -> str:
+    if isinstance(part, ast.FormattedValue):
+        return f"{{{ast.unparse(part.value)}}}"
+    return str(part.value) if isinstance(part, ast.Constant) else ast.unparse(part)
 
 
 if __name__ == "__main__":

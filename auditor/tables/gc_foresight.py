@@ -69,12 +69,14 @@ def deletion_verdicts(
     pairs = over_replicated.join(classes, [*LEDGER], "left")
     rows = pairs.join(_last_copies(over_replicated, judged, verdicts, unequal), [*REPLICA], "left")
     rows = rows.join(_under_another_id(over_replicated, ledgers, aliases), [*REPLICA], "left")
-    has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER, F.lit(True).alias("has_unknown"))
-    rows = rows.join(has_unknown, [*LEDGER], "left")
+    has_unknown = judged.where(F.size("unknown") > 0).select(*LEDGER).distinct()
+    rows = rows.join(has_unknown.withColumn("has_unknown", F.lit(True)), [*LEDGER], "left")
     last = F.coalesce("last", F.lit(False))
     # A copy of a member that is only unknown may not exist: while it is, this one may be the last.
-    has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~F.col("lost")
-    may_be_last = (F.col("lost") & F.col("last").isNull()) | (F.col("endangered") & has_doubt)
+    # A ledger without a verdict is in doubt, too.
+    is_lost = F.coalesce("lost", F.lit(False))
+    has_doubt = F.coalesce("has_unknown", F.lit(False)) | ~is_lost
+    may_be_last = (is_lost & F.col("last").isNull()) | (F.coalesce("endangered", F.lit(True)) & has_doubt)
     reason = (
         F.when(F.col("other_id"), GcReason.OTHER_ID)
         .when(last & F.col("sure"), GcReason.LAST_COPY)
