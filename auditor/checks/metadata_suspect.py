@@ -44,21 +44,21 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans (ledgers that the store does not list). `recent_orphans` were in the
-        metadata within the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes), by
-        an earlier run or the order of ids. `unexplained_orphans` are not recent, not newer than a saved
-        scan, and not dropped by their owner. The evidence names the rules that hold:
+        Bookies with many orphans: ledgers that the store does not list. `recent_orphans` were in the
+        metadata within the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes).
+        `unexplained_orphans` are not recent, have no index newer than a saved scan, and were not dropped
+        by their owner. The evidence names the rules that hold; their numbers are minimums:
 
         - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the ledgers.
         - `every-ledger`: 100 orphans, and no other ledger.
         - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all orphans that are not recent.
         - `foreign-instance`: all directories carry another cluster's instance id.
-        - `store-older`: an orphan's id is not yet given out, all listed ids are. The store is a restored
-          backup, or another cluster's.
-        - `store-bare`: an orphan, in a store without LAYOUT and id generator, unless Pulsar has ledgers
-          there.
+        - `store-older`: the id generator gave out all listed ids, but not an orphan's (a restored backup,
+          or another cluster's store).
+        - `store-bare`: an orphan, and neither LAYOUT nor id generator, unless Pulsar has ledgers in the
+          store.
         - `large-orphan-share`: 5 unexplained orphans, more than 20 % of the ledgers.
-        - `store-empty`: an unexplained orphan, in a store without ledgers that gave out 5 ids or more.
+        - `store-empty`: an unexplained orphan in a store without ledgers, whose generator gave out 5 ids.
 
     Why it matters:
         The bookie's next garbage collection deletes every ledger that the store does not list. If the
@@ -67,10 +67,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     How sure:
         Confirmed as a count; this does not prove that the metadata is wrong. Suspect if only
         `large-orphan-share` or `store-empty` holds, or only `store-bare` in a saved store. Suspect if the
-        rule needs orphans that may be in unlisted parts of the store (`in_doubt`). Suspect in a running
-        store if only `orphan-share` and `vanished-ranges` hold, until an earlier run had enough of the
-        orphans too (`lasting_orphans`). That run ended an hour or more before this one's first scan
-        (`earlier_run_ended`).
+        rule needs orphans that may be in parts of the store that could not be read (`in_doubt`). Suspect
+        in a running store if only `orphan-share` and `vanished-ranges` hold, until a run an hour or more
+        later finds enough of the same orphans (`lasting_orphans`).
 
     What to do:
         Stop the bookie, or keep it stopped, until you know whether metadata or data is right. If metadata
@@ -84,9 +83,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
 
     Limits:
         If an earlier run lies within the interval, a partial loss looks like deletions. Large retention
-        runs, removed applications and stuck collectors look like a loss. For `store-older`, so does an
-        application that chose its own ids and deleted its ledgers. `store-older` ignores flat layouts and
-        dumps without cversion.
+        runs, removed applications and stuck collectors look like a loss. So does an application that
+        chose its own ids and deleted those ledgers (`store-older`). `store-older` ignores flat layouts
+        and dumps without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(

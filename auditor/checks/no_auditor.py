@@ -15,8 +15,8 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.
 
     What it finds:
-        Clusters of several bookies with ledgers and no live vote for auditor, or one of a bookie with a
-        cookie and no registration.
+        Clusters with several bookies and with ledgers, but no live vote for auditor. Also a vote of a
+        bookie that has a cookie and no registration.
 
     Why it matters:
         Only the auditor marks the ledgers of a lost bookie. Without a vote no worker runs either.

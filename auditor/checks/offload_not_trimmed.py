@@ -17,8 +17,8 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 
     What it finds:
-        Ledgers that exist although the topic's list calls them deleted, or their offload is older than
-        `--owner-grace`. With `--offload-listing`, only those whose copy the bucket has.
+        Ledgers that exist although the topic's list calls them deleted, or their offload became complete
+        longer ago than `--owner-grace`. With `--offload-listing`, only those whose copy the bucket has.
 
     Why it matters:
         The offload did not free its space.
@@ -28,9 +28,10 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         listed: the ledger may be the only copy.
 
     What to do:
-        If the bucket was not listed, keep the ledger and list it (`--offload-listing`). If it was, and
-        the list says deleted, a delete failed for ever: see `ledger-unowned`. Otherwise the offload
-        deletion lag (`pulsar-admin namespaces`) may exceed `--owner-grace`, or the topic is not loaded.
+        If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the
+        list says deleted, a delete failed and is not repeated: see `ledger-unowned`. Otherwise the
+        offload deletion lag (`pulsar-admin namespaces`) may exceed `--owner-grace`, or the topic is not
+        loaded.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

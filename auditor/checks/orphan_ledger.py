@@ -7,7 +7,7 @@ from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="orphans")
 def orphan_ledger(tables: Tables) -> DataFrame:
-    """A bookie keeps a ledger that the metadata store no longer knows.
+    """A bookie keeps a ledger that the metadata store does not list.
 
     What it finds:
         Ledgers with an index on a bookie that neither scan of the metadata lists.
@@ -20,8 +20,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     How sure:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
         index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
-        the directory carries another bookie's cookie, or `metadata-suspect` stands for the bookie.
-        Suspect if the ledger may be in an unlisted part of the store or in a misplaced record (`doubt`).
+        the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the ledger
+        may be in a part of the store that could not be read, or in a misplaced record (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
@@ -34,8 +34,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           The bookie's cookie must have the same.
 
     Limits:
-        The server's listing reads ids out of some malformed names. Such a ledger is only a suspect: no
-        collector deletes it.
+        A ledger whose id the server's listing reads out of a malformed name is a suspect: no collector
+        deletes it.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

@@ -14,12 +14,12 @@ from auditor.model.states import GcPass, GcReason
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
+    """A running bookie keeps ledgers that its collector should have deleted: collection has stopped.
 
     What it finds:
         Registered bookies with garbage that an earlier run saw longer ago than twice gcWaitTime of
-        `--bookie-conf` (an hour without that file). `causes` says what a pass would do
-        (`listing-breaks-off`: nothing).
+        `--bookie-conf` (without it, an hour). `causes` says what a pass would do (`listing-breaks-off`:
+        nothing).
 
     Why it matters:
         The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata,
@@ -28,11 +28,10 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed where the bookie's index is newer than the first of these runs. Suspect if that is not
-        known, if `metadata-suspect` stands for the bookie, or if a directory carries another bookie's
-        cookie.
+        known, if `metadata-suspect` stands, or if a directory carries another bookie's cookie.
 
     What to do:
-        Settle `metadata-suspect` first if it is reported too: the stuck collector may be what keeps the
+        If `metadata-suspect` is reported too, settle it first: the stuck collector may be what keeps the
         data. Read the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. A
         restart starts a new collector.
 
@@ -42,7 +41,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs two runs in one directory. Slow metadata or hours of compaction look the same.
+        Needs two runs in one directory. A collector that reads metadata slowly or compacts for hours
+        looks the same.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

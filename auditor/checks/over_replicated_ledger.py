@@ -11,7 +11,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     What it finds:
         Ledgers with metadata, neither marked nor locked, on a bookie that no segment names. The count is
-        0 if the bookie's entries are unknown.
+        0 if the entries are unknown.
 
     Why it matters:
         Mostly replication moved the copy, and the collector deletes the old one after a day of running.
@@ -24,7 +24,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
 
     What to do:
         If a bookie has very many of these, find out whether it was renamed before you leave it running.
-        Meanwhile gcOverreplicatedLedgerWaitTime=0 and a restart of the bookie stop this collection.
+        Meanwhile gcOverreplicatedLedgerWaitTime=0 and a restart stop this collection.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -43,7 +43,7 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
         message=words(
             "ledger {ledger}{if(open, ' (open)', '')}: {bookie_id} holds {held} and is in none of its "
             "ensembles",
-            # None is known of an index in limbo, in the wrong directory or unreadable.
+            # The count is 0 for an index that is unreadable, in limbo or in the wrong directory.
             held=F.when(F.col("count") > 0, words("{count:entry|entries} of it")).otherwise("it"),
         ),
         evidence="count, state, open, exposed, attribution_suspect",

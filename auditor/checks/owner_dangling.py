@@ -44,13 +44,14 @@ def owner_dangling(tables: Tables) -> DataFrame:
         the data. Nothing if the list calls it deleted too.
 
     Why it matters:
-        Readers fail at the missing ledger. Without its last ledger a topic does not load; without its
-        own, a subscription restarts earlier. Without a schema, producers and consumers are refused.
+        Readers fail at the missing ledger. Without its last ledger a topic does not load. Without its
+        ledger a subscription restarts from an older position. Without a schema, producers and consumers
+        are refused.
 
     How sure:
         Confirmed where owner and ledgers were read at one time, or the owner between two scans that lack
-        the ledger. Suspect if the owner changed meanwhile, the listing has gaps that could hold the id,
-        or owners and ledgers were saved apart (`doubt`).
+        the ledger. Suspect if the owner changed, if the listing has gaps that could hold the id, or if
+        owners and ledgers were saved apart (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it: its metadata
@@ -58,13 +59,12 @@ def owner_dangling(tables: Tables) -> DataFrame:
         (`bkaudit explain topic`). Never delete the topic before you know.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. A compacted ledger that only a cursor's own ledger
-        names needs saved metadata and the bookies' directories.
+        A schema that is being deleted looks the same. Only saved metadata and the bookies' directories
+        show a compacted ledger that a cursor's own ledger names.
     """
     is_offloaded = F.col("offload") == "complete"
     place = words(" ({place + 1} of {list_size} in its list)")

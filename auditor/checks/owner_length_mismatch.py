@@ -39,9 +39,9 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
         Confirmed: both are written once, when the ledger is closed.
 
     What to do:
-        Let no bookie with entries of the ledger collect garbage. Find out whether the list or the
+        Let no bookie with entries of the ledger collect garbage meanwhile. Find out whether list or
         metadata was restored or edited. If the list has more entries, the ledger may have been closed too
-        early: see its `below-ack-quorum` and `entry-lost`.
+        early (`below-ack-quorum`, `entry-lost`).
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -56,7 +56,7 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
             "ledger {ledger} has {last_entry_id + 1} entries and {length} bytes, but {owner_name} lists "
             "it with {listed}",
             owner_name=owner_name(),
-            # A list may say one of them alone.
+            # A list may have only one of the two.
             listed=F.concat_ws(" and ", words("{entries} entries"), words("{size} bytes")),
         ),
         evidence=owner_evidence("entries", "size", "last_entry_id", "length"),

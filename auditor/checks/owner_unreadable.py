@@ -22,12 +22,11 @@ from auditor.checks.finding_rows import finding_rows, with_fault
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owner_unreadable(tables: Tables) -> DataFrame:
-    """What an application keeps of its ledgers cannot be read.
+    """An application's record of its ledgers cannot be read.
 
     What it finds:
         Values of topics, subscriptions, schemas and logs that break their format, and places of the
-        owners' trees that could not be listed. A damaged record of a saved store counts once, whichever
-        tree it is of.
+        owners' trees that could not be listed.
 
     Why it matters:
         The application cannot read a damaged value either: the topic does not load. No ledger that claims
@@ -41,14 +40,14 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 
     Commands:
         - `bkaudit decode pulsar-managed-ledger FILE`
-          shows where a saved value of a topic breaks its format. Risk: none; it reads the file.
+          shows where a topic's saved value breaks its format. Risk: none; it reads the file.
         - `bkaudit decode pulsar-cursor FILE`
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
         Damage that follows the format is not noticed.
     """
-    from auditor.sources.owners.applications import APPLICATIONS  # which explain does without
+    from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
     rows = with_fault(tables, "owner-unreadable")
     for application in APPLICATIONS.values():

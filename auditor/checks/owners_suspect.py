@@ -21,7 +21,7 @@ from auditor.model.owner_scope import incomplete_reasons
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
-    """The stores of owners are not proved to be all that refer to ledgers of this cluster.
+    """The stores of owners are not proved complete.
 
     What it finds:
         Runs that do not prove ledgers without an owner to be unused; a warning if there are
@@ -29,7 +29,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
         - `--owners-complete` names exactly the stores that were read, and no store has two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
-        - At most 1 % of the ledgers that an earlier run saw listed, and that still exist, lost their
+        - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their
           owner.
         - Every place of the stores could be listed.
 
@@ -42,9 +42,9 @@ def owners_suspect(roster: Roster) -> Findings:
         Confirmed: the proof is missing; no store need be missing.
 
     What to do:
-        Nothing, if no ledger is to be deleted. Otherwise pass the store of every Pulsar cluster that
-        keeps ledgers here with `--owners`, and name all with `--owners-complete`. If lists lost ledgers,
-        first find out whether the store was restored or wiped.
+        Nothing, if no ledger is to be deleted. Otherwise pass the store of every Pulsar cluster with
+        ledgers here with `--owners`, and name all with `--owners-complete`. If lists lost ledgers, first
+        find out whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -1,5 +1,4 @@
-"""Ledgers with all copies of some entries in one domain, although the server's placement class accepts them.
-"""
+"""Ledgers with all copies of some entries in one domain, which the server's placement class accepts."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -16,7 +15,7 @@ from auditor.model.placement import POLICY_LEVEL
     action=ActionKind.RECOVER,
 )
 def placement_at_risk(tables: Tables) -> DataFrame:
-    """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.
+    """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
         A write quorum of two or more in one rack, zone or region that the server's class does not call

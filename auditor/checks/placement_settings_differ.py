@@ -10,7 +10,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )
 def placement_settings_differ(roster: Roster) -> Findings:
-    """AutoRecovery goes by another placement policy or mapping than those who write.
+    """AutoRecovery has another placement policy or mapping than the brokers.
 
     What it finds:
         Differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy, minimum

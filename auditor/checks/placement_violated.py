@@ -13,10 +13,10 @@ from auditor.model.placement import PlacementSettings, Policy
     do_now="see whether policy and mapping are right for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
-    """An ensemble does not keep to the placement policy.
+    """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class calls FAIL; a note if
+        Ledgers, open ones too, with a segment that the server's placement class calls FAIL. A note if
         only an unwritable bookie is at fault.
 
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
@@ -44,8 +44,7 @@ def placement_violated(tables: Tables) -> DataFrame:
 
     Limits:
         Ack quorums, entries and isolation groups do not count. With mixed depths only a FAIL for every
-        depth counts. A running server may remember bookies that are gone. For regions see
-        `placement-at-risk`.
+        depth counts. For regions see `placement-at-risk`.
     """
     settings = tables.cluster.placement
     if settings is None:

@@ -13,7 +13,7 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def quorum_invalid(tables: Tables) -> DataFrame:
-    """The quorums of a ledger cannot be.
+    """A ledger has impossible quorums.
 
     What it finds:
         A write quorum above the ensemble size, an ack quorum above the write quorum, or a number below 1.

@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.ERROR, rests_on=Basis.METADATA, do_now="see which tool copied the registrations of {bookies}"
 )
 def registration_not_ephemeral(roster: Roster) -> Findings:
-    """A bookie's registration is not ephemeral: nothing says that the bookie is alive.
+    """A bookie's registration is not ephemeral: it does not prove that the bookie is alive.
 
     What it finds:
         Persistent znodes (`ephemeralOwner` 0), etcd keys without a lease, and Oxia records without a
@@ -22,11 +22,11 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         Confirmed: the store says whose each registration is.
 
     What to do:
-        Check that no tool copies trees into this store. Delete the registration; a bookie that is
-        restarted registers anew.
+        Check that no tool copies trees into this store. Delete the registration. A bookie registers anew
+        when you restart it.
 
-        - ZooKeeper: znode `ROOT/available/BOOKIE` (or below `readonly`), for which `stat PATH` shows
-          `ephemeralOwner = 0x0`.
+        - ZooKeeper: znode `ROOT/available/BOOKIE` (or below `readonly`) with `ephemeralOwner = 0x0` in
+          `stat PATH`.
         - Oxia: the record of that path. `oxia client get -v PATH` shows `"ephemeral":false` and a
           `version_id`. `oxia client delete -e VERSION_ID PATH` deletes only that version.
 

@@ -25,15 +25,15 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
     ),
 )
 def replica_mismatch(tables: Tables) -> DataFrame:
-    """Bookies hold different payloads as one and the same entry.
+    """Bookies hold different payloads of the same entry.
 
     What it finds:
-        Sampled entries whose copies differ in length or checksum of the payload, while every copy fits
-        its own digest. The evidence has lengths and CRC-32Cs of a few, never a byte.
+        Sampled entries whose copies differ in length or checksum of the payload, while no copy
+        contradicts its own digest. The evidence has lengths and CRC-32Cs of a few, never a byte.
 
     Why it matters:
-        Readers and replication get the payload of the bookie that answers. Clients caused it that reused
-        a buffer during a send (pulsar #22906).
+        Readers and replication get the payload of the bookie that answers. The known cause is a client
+        that reused a buffer during a send (pulsar #22906).
 
     How sure:
         Confirmed: entries do not change once they are written. Suspect if a directory carries another

@@ -35,13 +35,13 @@ def replication_undecided(tables: Tables) -> DataFrame:
         bookie if its index is older than the ledgers and no journal shows newer entries.
 
     Why it matters:
-        The ledger may be healthy, or may be losing copies.
+        The ledger may be losing copies.
 
     How sure:
         Always unknown: data that cannot be read is neither there nor missing.
 
     What to do:
-        Repair the index (`index-unreadable` or `ledger-not-indexed`), and audit again. If the journal was
+        Repair the index (`index-unreadable`, `ledger-not-indexed`), and audit again. If the journal was
         not read, pass its directories too. With journalWriteData=false, wait for a flush of the index, or
         add `--bookies rpc:` to the disks.
 

@@ -25,15 +25,14 @@ def segment_gap(tables: Tables) -> DataFrame:
         Confirmed: the record says so. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store.
+        Dump the present record, then restore the ledger's metadata from a backup of the store.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE -update`
-          overwrites the record with one that was dumped before. Risk: danger; a wrong ensemble makes
-          entries unfindable, and nothing keeps the old record.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          Ask one bookie after the other.
+          overwrites the record with a dumped one. Risk: danger; a wrong ensemble makes entries
+          unfindable, and nothing keeps the old record.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
         Other segments are checked as usual.

@@ -37,8 +37,8 @@ def source_suspect(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        Age comes from lastMark and journal files. A copy without them looks new, unless `--index-time` is
-        given. A store without times (etcd) dates only collections.
+        A copy without lastMark and journal files looks new, unless `--index-time` is given. A store
+        without times (etcd) dates only collections.
     """
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(

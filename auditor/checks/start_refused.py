@@ -26,12 +26,12 @@ _OF_ABSENT_COOKIES = (Fault.NOT_IN_STORE, Fault.NOT_EMPTY)
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def start_refused(roster: Roster) -> Findings:
-    """A bookie would refuse its next start because of its cookies, or of a journal file that is gone.
+    """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
         Bookies whose next start would end with an exception; a note if the cluster does not know the
-        bookie. The evidence has the cause, also with allowStorageExpansion. Not repeated beside
-        `cookie-missing` and `instance-id-missing`. Causes:
+        bookie. Where `cookie-missing` or `instance-id-missing` says the same, only that is reported.
+        Causes:
 
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
@@ -65,16 +65,16 @@ def start_refused(roster: Roster) -> Findings:
 
     Limits:
         The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
-        sure, its directories. Only the cookie under its own id counts. If no copy has a journal file,
-        none is reported missing. Directories that were not given count only where their content cannot
-        matter. dataIntegrityChecking changes the rules.
+        sure, its directories. Only the cookie under its own id counts. If directories were not given,
+        only refusals that hold whatever they contain are reported. dataIntegrityChecking changes the
+        rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     listed = {row["bookie_id"] for row in roster.clear_bookies}
     for row in roster.starts:
         bookie = bookies.get(row["bookie_id"])
         if row["fault"] in _OF_ABSENT_COOKIES and row["bookie_id"] not in listed:
-            continue  # the store may have its cookie all the same
+            continue  # cookies could not all be listed, so the store may have this one
         if row["error"] is None or bookie is None or _told_elsewhere(row, bookie, roster):
             continue
         grown = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}

@@ -7,7 +7,7 @@ from auditor.tables.parts import filter_part
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="stray_files")
 def stray_file(tables: Tables) -> DataFrame:
-    """A bookie's directories hold files that are none of the bookie's.
+    """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
         Files among the index files whose name or place no index has: their number and the first ten
@@ -20,7 +20,7 @@ def stray_file(tables: Tables) -> DataFrame:
         Confirmed: the paths were listed.
 
     What to do:
-        Look at them. Move files that are not needed elsewhere while the bookie is stopped.
+        Look at them. Stop the bookie before you move any away.
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`

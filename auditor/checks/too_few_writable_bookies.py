@@ -16,7 +16,8 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
 
     What it finds:
         Clusters with fewer writable bookies than the smallest ensemble in use; a warning if only larger
-        ensembles do not fit. Only ledgers that are open or less than a week old count, else all.
+        ensembles do not fit. Ledgers that are open or less than a week old count; if there are none, all
+        do.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next
