@@ -20,8 +20,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     How sure:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
         index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
-        the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the ledger
-        may be in a part of the store that could not be read, or in a misplaced record (`doubt`).
+        the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the store
+        may have it where it could not be read, or in a misplaced record (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
@@ -34,8 +34,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           The bookie's cookie must have the same.
 
     Limits:
-        A ledger whose id the server's listing reads out of a malformed name is a suspect: no collector
-        deletes it.
+        If the server's listing reads the id out of a malformed name, no collector deletes the ledger.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

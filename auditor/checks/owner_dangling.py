@@ -50,8 +50,8 @@ def owner_dangling(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed where owner and ledgers were read at one time, or the owner between two scans that lack
-        the ledger. Suspect if the owner changed, if the listing has gaps that could hold the id, or if
-        owners and ledgers were saved apart (`doubt`).
+        the ledger. Suspect if the owner changed, the listing has gaps that could hold the id, or owners
+        and ledgers were saved apart (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it: its metadata

@@ -51,8 +51,8 @@ def owners_suspect(roster: Roster) -> Findings:
           Shows the owner that the ledger claims.
 
     Limits:
-        Only your declaration tells Pulsar clusters with the same namespaces apart. A ledger that lost its
-        owner counts for a week.
+        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost
+        its owner counts for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

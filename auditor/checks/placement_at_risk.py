@@ -18,10 +18,9 @@ def placement_at_risk(tables: Tables) -> DataFrame:
     """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        A write quorum of two or more in one rack, zone or region that the server's class does not call
-        FAIL. The region class never does, the zone class counts a vanished bookie as a zone, and the
-        minimum of racks may be 1. With reppRegionsToWrite, also an ack quorum in fewer regions than
-        reppMinimumRegionsForDurability.
+        A write quorum of two or more in one rack, zone or region, which the server's class accepts. It
+        never calls regions FAIL, counts a vanished bookie as a zone, and may require only 1 rack. With
+        reppRegionsToWrite, also an ack quorum in fewer regions than reppMinimumRegionsForDurability.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
@@ -30,8 +29,8 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         Confirmed, by this run's mapping. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Check the mapping. Have the ledger replicated elsewhere before that domain needs work; `bkaudit
-        simulate` shows what its failure would cost.
+        Check the mapping. Have the ledger replicated elsewhere before that domain needs work (`bkaudit
+        simulate` shows the cost of its failure).
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -18,8 +18,8 @@ def registered_twice(roster: Roster) -> Findings:
         Bookies with both registrations at every scan of the metadata.
 
     Why it matters:
-        A bookie that turns read-only has both for a moment. If it keeps both, it failed in between, or
-        two processes share its id. Clients still choose it, and it refuses their writes.
+        A change to read-only failed halfway, or two processes share the id. Clients still choose the
+        bookie, and it refuses their writes.
 
     How sure:
         Confirmed where both scans of a running store saw both. Suspect in a saved store: it is of one

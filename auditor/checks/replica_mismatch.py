@@ -32,8 +32,8 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         contradicts its own digest. The evidence has lengths and CRC-32Cs of a few, never a byte.
 
     Why it matters:
-        Readers and replication get the payload of the bookie that answers. The known cause is a client
-        that reused a buffer during a send (pulsar #22906).
+        Readers and replication get the payload of the bookie that answers. A known cause is a client that
+        reused a buffer during a send (pulsar #22906).
 
     How sure:
         Confirmed: entries do not change once they are written. Suspect if a directory carries another

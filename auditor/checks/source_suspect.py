@@ -16,8 +16,8 @@ def source_suspect(roster: Roster) -> Findings:
     What it finds:
         Bookies for which one of these holds:
 
-        - Its files are more than an hour older than the metadata, and its index lacks all later ledgers
-          that the bookie took part in.
+        - Its files are more than an hour older than the metadata, and its index has none of its later
+          ledgers.
         - Its collection was made more than an hour before the metadata was read, or in the future.
         - All bookies' directories carry another cluster's instance id than the store's own cookies.
 

@@ -49,15 +49,13 @@ def start_refused(roster: Roster) -> Findings:
         Suspect if the release decides, or if only this copy has no journal file.
 
     What to do:
-        Remove the cause before you restart the bookie. Never copy VERSION from one directory to another.
+        Remove the cause before a restart. Never copy VERSION from one directory to another.
 
-        - Put a missing journal file back. If it is lost, so are the entries that only it had: have the
-          bookie's ledgers copied, and set it up anew. Do not remove lastMark: the bookie then starts and
-          hides the loss.
-        - `way_out` may name a setting that skips a damaged record and the rest of its file. Have the
-          ledgers checked and copied afterwards.
-        - Before an upgrade to 4.16, write index directories into the cookies, or take them out of the
-          configuration, as `way_out` says.
+        - Put a missing journal file back. If it is lost, have the bookie's ledgers copied and set it up
+          anew. Do not remove lastMark: the bookie then starts and hides the loss.
+        - If you skip a damaged journal with the setting in `way_out`, have the ledgers checked and copied
+          afterwards.
+        - Before an upgrade to 4.16, change cookies or configuration as `way_out` says.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -65,9 +63,8 @@ def start_refused(roster: Roster) -> Findings:
 
     Limits:
         The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
-        sure, its directories. Only the cookie under its own id counts. If directories were not given,
-        only refusals that hold whatever they contain are reported. dataIntegrityChecking changes the
-        rules.
+        sure, its directories. If directories were not given, only refusals that hold whatever they
+        contain are reported. dataIntegrityChecking changes the rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     listed = {row["bookie_id"] for row in roster.clear_bookies}
