@@ -21,7 +21,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
         index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
         the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the store
-        may have it where it could not be read, or in a misplaced record (`doubt`).
+        may have the ledger where it could not be read, or in a misplaced record (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
@@ -34,7 +34,8 @@ def orphan_ledger(tables: Tables) -> DataFrame:
           The bookie's cookie must have the same.
 
     Limits:
-        If the server's listing reads the id out of a malformed name, no collector deletes the ledger.
+        If the server's listing reads the id out of a malformed name, no collector deletes the ledger, and
+        it is only a suspect.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

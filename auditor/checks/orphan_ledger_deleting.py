@@ -17,8 +17,8 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed: the first scan listed it and the second did not. Suspect if the directory carries
-        another bookie's cookie. Suspect if the store may have it where it could not be read, or in a
-        misplaced record (`doubt`).
+        another bookie's cookie. Suspect if the store may have the ledger where it could not be read, or
+        in a misplaced record (`doubt`).
 
     What to do:
         Nothing. If the deletion was a mistake, stop the bookie's collector at once: the data is still

@@ -41,7 +41,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
     What it finds:
         Ledgers that neither scan lists, in a topic's list, a subscription (positions, delayed messages,
         compacted ledger) or a schema. A warning if the ledger's offload is complete: the object store has
-        the data. Nothing if the list calls it deleted too.
+        the data. If the list also calls it deleted, there is no finding.
 
     Why it matters:
         Readers fail at the missing ledger. Without its last ledger a topic does not load. Without its

@@ -42,9 +42,9 @@ def owners_suspect(roster: Roster) -> Findings:
         Confirmed: the proof is missing; no store need be missing.
 
     What to do:
-        Nothing, if no ledger is to be deleted. Otherwise pass the store of every Pulsar cluster with
-        ledgers here with `--owners`, and name all with `--owners-complete`. If lists lost ledgers, first
-        find out whether the store was restored or wiped.
+        Nothing, if no ledger is to be deleted. Otherwise pass `--owners` with the store of every Pulsar
+        cluster that has ledgers here, and `--owners-complete` with all of them. If lists lost ledgers,
+        first find out whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -39,7 +39,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
           and cannot be undone.
 
     Limits:
-        A recovery that runs need not change the metadata.
+        A recovery that still adds entries looks the same: it does not change the metadata.
     """
     age = F.lit(tables.cluster.scan_time) - F.col("mtime")
     hours = (age / 3_600_000).cast("bigint")

@@ -51,8 +51,9 @@ def start_refused(roster: Roster) -> Findings:
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
 
-        - Put a missing journal file back. If it is lost, have the bookie's ledgers copied and set it up
-          anew. Do not remove lastMark: the bookie then starts and hides the loss.
+        - Put a missing journal file back. If it is lost, so are the entries that only it had: have the
+          bookie's ledgers copied, and set it up anew. Do not remove lastMark: the bookie then starts and
+          hides the loss.
         - If you skip a damaged journal with the setting in `way_out`, have the ledgers checked and copied
           afterwards.
         - Before an upgrade to 4.16, change cookies or configuration as `way_out` says.
@@ -63,7 +64,8 @@ def start_refused(roster: Roster) -> Findings:
 
     Limits:
         The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
-        sure, its directories. If directories were not given, only refusals that hold whatever they
+        sure, its directories. Only the cookie under its own id counts. If no copy has a journal file,
+        none is reported missing. If directories were not given, only refusals that hold whatever they
         contain are reported. dataIntegrityChecking changes the rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}

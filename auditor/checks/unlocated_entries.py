@@ -22,10 +22,10 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct per entry log that has entries which the index of its
-        bookie lacks and needs, those with the most lost entries first. The column is null where no log that
-        was read has any, and in runs without ``--entry-logs``. Logs that were not read for their entries, as
-        those of a collection, stand in the table log_entries alone.
+        ``in_entry_logs`` is an array with one struct for each entry log that has entries which the index of
+        its bookie lacks and needs. Logs with the most lost entries come first. The column is null if no log
+        that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
+        those of a collection, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames or "log_entries" in tables.known_empty:
         nothing = F.lit(None)
