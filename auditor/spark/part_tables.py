@@ -96,11 +96,9 @@ class PartTable:
         return PartTable(self.spark, self.schema, (*self.parts, *parts))
 
     def _pickled_parts(self) -> _PickledParts:
-        from pyspark import cloudpickle
-
         readers = list({id(reader): reader for reader, _ in self.parts}.values())
         places = {id(reader): place for place, reader in enumerate(readers)}
-        pickled = tuple((places[id(reader)], cloudpickle.dumps(part)) for reader, part in self.parts)
+        pickled = tuple((places[id(reader)], pickle.dumps(part)) for reader, part in self.parts)
         return _PickledParts(tuple(readers), pickled)
 
     def _tasks(self) -> DataFrame:
