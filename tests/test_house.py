@@ -186,6 +186,17 @@ def test_no_module_imports_itself_by_a_detour() -> None:
     assert circle(graph()) == []
 
 
+def test_no_two_modules_import_each_other_for_type_checkers() -> None:
+    names = {dotted(module): module for module in MODULES}
+    arrows = {}
+    for name, module in names.items():
+        if name != "auditor":
+            found = imported_anywhere(module)
+            targets = {each if each in names else each.rpartition(".")[0] for each in found}
+            arrows[name] = targets & names.keys() - {name, "auditor"}
+    assert circle(arrows) == []
+
+
 def test_no_test_imports_a_proof() -> None:
     """Proofs import the harness of the tests, never the other way round."""
     folders = [ROOT / name for name in ("auditor", "jobs", "benchmarks", "tests")]

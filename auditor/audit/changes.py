@@ -253,9 +253,6 @@ def _day(ms: int) -> date:
     return datetime.fromtimestamp(ms / 1000, UTC).date()
 
 
-OWNERSHIP = "tables/ownership"
-
-
 @dataclass(frozen=True)
 class RunsBefore:
     """The earlier runs of the same cluster that an audit uses."""
@@ -292,7 +289,7 @@ class RunsBefore:
 
     def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
         """Return the newest run scanned by ``scan_time``, ms, that read owners. Chosen once."""
-        return _first_choice(landing, "owners_before", self._newest_with(OWNERSHIP, scan_time))
+        return _first_choice(landing, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
         """Return whether a run ended after ``time``, ms. Its holds are not carried over."""

@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from auditor.audit.bookies import ClusterBookies, bookie_states
+from auditor.audit.bookie_rows import bookie_states
+from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
 from auditor.audit.landing import STEPS, Landing, rows_that_matter
 from auditor.audit.metadata_scan import FirstScan

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from auditor.audit.bookie_rows import bookie_rows, start_rows
 from auditor.audit.bookie_settings import read_resolver_flag
-from auditor.audit.bookies import bookie_rows, start_rows
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes

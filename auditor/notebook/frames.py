@@ -22,10 +22,11 @@ from auditor.model.states import SpaceClass
 from auditor.reports.coverage import count_by_check
 from auditor.reports.ledger import replicas_of, stripes_of
 from auditor.runs.figures import CLASSES, UNKNOWN, days_of
+from auditor.runs.load_ledger import ledger_view
 from auditor.runs.standings import severities_by_day, standings_of
 
 if TYPE_CHECKING:
-    from auditor.notebook.run import Run
+    from auditor.notebook.run_figures import RunFigures
 
 ROWS = 1_000
 """Default number of rows in a frame of findings."""
@@ -45,7 +46,7 @@ class Frames:
         RunError: from any method, if a part of the run is missing or broken; the message names it.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunFigures) -> None:
         self._run = run
 
     def __repr__(self) -> str:
@@ -138,7 +139,7 @@ class Frames:
         1,000. Columns: first_entry. If the ledger has more entries than ``columns``, a column covers the
         entries up to the next column.
         """
-        view = self._run.ledger(ledger_id, scope_id)
+        view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
         return pd.DataFrame(
             [[str(cell) for cell in cells] for cells in stripes.cells],

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from matplotlib.axis import Axis
     from matplotlib.figure import Figure
 
-    from auditor.notebook.run import Run
+    from auditor.notebook.frames import Frames
+    from auditor.notebook.run_figures import RunFigures
 
 STEPS = 90
 """Largest number of bars in a picture over time; more days become weeks, months, years or decades."""
@@ -84,8 +85,9 @@ class Plots:
         RunError: from any method, if a part of the run is missing or broken; the message names it.
     """
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: RunFigures, frames: Frames) -> None:
         self._run = run
+        self._frames = frames
 
     def __repr__(self) -> str:
         names = sorted(name for name in vars(type(self)) if not name.startswith("_"))
@@ -93,7 +95,7 @@ class Plots:
 
     def stripes(self, ledger_id: int, scope_id: int = 0) -> Figure:
         """Draw one ledger with bookies as rows and entries as columns, which shows missing entries."""
-        frame = self._run.frames.stripes(ledger_id, scope_id, COLUMNS)
+        frame = self._frames.stripes(ledger_id, scope_id, COLUMNS)
         title_suffix = f", {len(frame) - ROWS:,} more bookies not drawn" if len(frame) > ROWS else ""
         frame = frame.head(ROWS)
         figure = new_figure(0.3 * len(frame) + 1.6)
@@ -114,7 +116,7 @@ class Plots:
 
     def findings(self) -> Figure:
         """Draw the number of findings of each check, by severity."""
-        frame = self._run.frames.by_id()
+        frame = self._frames.by_id()
         figure = new_figure(0.22 * min(len(frame), BARS) + 1.4)
         axes = figure.add_subplot()
         axes.set_title(_title("Findings by check", len(frame)), loc="left")
@@ -127,7 +129,7 @@ class Plots:
 
     def bookies(self) -> Figure:
         """Draw the replicas that each bookie should hold: whole, lacking entries, or unknown."""
-        frame = self._run.frames.bookies()
+        frame = self._frames.bookies()
         frame = frame[frame["replicas"] > 0]
         whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
         parts = frame.assign(whole=whole).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
@@ -140,7 +142,7 @@ class Plots:
 
     def space(self) -> Figure:
         """Draw the contents of each bookie's entry logs, in GB."""
-        parts = self._run.frames.space()[list(SPACE)] / 1e9
+        parts = self._frames.space()[list(SPACE)] / 1e9
         figure = _by_bookie(parts, SPACE, "Bytes of entry logs by bookie, the fullest first", "GB")
         sums = parts.head(BARS).sum(axis=1).round(3)
         describe(figure, "GB in entry logs, by bookie", sums.items())
@@ -164,17 +166,17 @@ class Plots:
 
     def days(self) -> Figure:
         """Draw the ledgers that are not healthy by the day of their creation."""
-        frame = self._run.frames.ledgers_by_day()[list(CLASSES)]
+        frame = self._frames.ledgers_by_day()[list(CLASSES)]
         frame = frame[frame.sum(axis=1) > 0]
         return _over_time(frame, CLASSES, "Ledgers that are not healthy, by creation")
 
     def since(self) -> Figure:
         """Draw the findings of this run by the day on which a run first saw them."""
-        return _over_time(self._run.frames.by_day(), SEVERITIES, "Findings, by the day first seen")
+        return _over_time(self._frames.by_day(), SEVERITIES, "Findings, by the day first seen")
 
     def history(self) -> Figure:
         """Draw the findings of the newest runs beside this one, by severity."""
-        frame = self._run.frames.history(BARS)
+        frame = self._frames.history(BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
         stack_bars(axes, frame[list(SEVERITIES)], SEVERITIES)
