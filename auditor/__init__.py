@@ -1,4 +1,4 @@
-"""Audit Apache BookKeeper clusters from what they wrote: metadata and bookie indexes. Read only.
+"""Audit Apache BookKeeper clusters from their metadata and bookie indexes. Read only.
 
 The names below are loaded when they are first used: importing this package imports no Spark and starts none.
 

@@ -299,8 +299,8 @@ class CoverageLimitError(AuditorError):
 class DecodeError(AuditorError):
     """Bytes that do not follow their format.
 
-    >>> str(DecodeError("availability", 64, "3 groups promised, 2 present"))
-    'availability: 3 groups promised, 2 present (at byte 64)'
+    >>> str(DecodeError("availability", 64, "3 groups declared, 2 present"))
+    'availability: 3 groups declared, 2 present (at byte 64)'
     """
 
     exit_code = 5

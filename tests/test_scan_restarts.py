@@ -69,7 +69,7 @@ def test_both_scans_begin_anew_at_a_revision_that_is_kept(
         assert again is not None
         assert again.count() == 25
         assert metadata.positions() == [f"revision {first.nodes.revision}", f"revision {server.revision()}"]
-        text = "etcd compacted a revision while it was read: 2 scans began anew"
+        text = "etcd compacted a revision during the scan: 2 scans restarted"
         assert text in [each["text"] for each in metadata.remarks()]
 
 

@@ -111,7 +111,7 @@ def test_where_zookeeper_cannot_tell_all_is_read_again_and_the_report_says_why(
     with first_scan(spark, uri, tmp_path / "gap") as first:
         second = scan_second(first)
         assert None in hold(first, second)
-        why = "the second scan read all ledgers: the first one could not read all of them"
+        why = "the second scan read all ledgers: the first scan could not read all ledgers"
         assert (stood_still(second), second.notes) == (0, (why,))
 
 

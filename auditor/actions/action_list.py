@@ -28,7 +28,7 @@ from auditor.model.ledger_id import LedgerId
 
 COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Holds on a stop that end once the entries have another copy that is served."""
-ALL_WOULD_STOP = "every bookie that takes writes should stop: mend what all have in common, and audit again"
+ALL_WOULD_STOP = "every bookie that takes writes should stop: repair their common fault, and audit again"
 """Reason why no copy is made before a stop: no bookie remains that could take it."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 """Function from bookies that would stop to the sets that alone serve an entry together (see `StopSet`)."""
@@ -236,7 +236,7 @@ def _on_bookies(
             if not refusals and check.id in DANGERS and not isinstance(start, Refused):
                 actions.append(_collect_nothing(check, by_bookie[name], name))
                 continue
-            # Copies for one stop would be made again for the next one, without end.
+            # Copying for one stop would move the data to the next bookie that stops, without end.
             first = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
         if first is None:
             holders = together.last_holders.get(name, (name,))
@@ -304,7 +304,7 @@ def _on_ledgers(
     if isinstance(answer, Refused):
         return [], [_forbidden(check, _ledger_names(group[0], total), answer)]
     if permitted is None:
-        why = "each of them is held (bkaudit explain ledger ID says why)"
+        why = "a hold forbids it on each of them (bkaudit explain ledger ID shows the holds)"
         held = Refused(check.action, (), why=why)
         return [], [_forbidden(check, _ledger_names(group[0], total), held)]
     first = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)

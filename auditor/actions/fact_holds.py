@@ -117,7 +117,7 @@ def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
     for bookie in tables.roster.bookies:
         if bookie["read"] != BookieRead.READ:
             name = bookie["bookie_id"]
-            message = f"{name} was not read completely, and it may have what is missing elsewhere"
+            message = f"{name} was not read completely, and it may have entries that are missing elsewhere"
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False)
 
 
@@ -140,7 +140,7 @@ def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]
             name = bookie["bookie_id"]
             ledgers = plural(unlocated, "ledger")
             message = (
-                f"the entry logs of {name} were not all read (--entry-logs), and they may have {ledgers} "
+                f"entry logs of {name}: not all were read (--entry-logs); they may have {ledgers} "
                 "that an owner names and no index lists"
             )
             yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False, count=unlocated)
@@ -272,7 +272,7 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
     """Yield a hold on the owners as a source, if no owner store was read."""
     if not owners_read:
-        message = "no owner store was read, so that nobody knows which ledgers are in use"
+        message = "no owner store was read, so it is unknown which ledgers are in use"
         kinds = (ActionKind.DELETE_LEDGER,)
         yield _row(
             OWNERS_SOURCE, FactReason.OWNERS_NOT_READ, kinds, message, certain=False, object=HoldObject.SOURCE

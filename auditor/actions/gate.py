@@ -160,7 +160,10 @@ class HoldBook:
         return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind is forbidden, with the first reason: as many rows as ledgers."""
+        """Return the ledgers on which a kind of action is forbidden; ``why`` is the first reason.
+
+        The result is an Arrow table, because it may have as many rows as there are ledgers.
+        """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
         parts = [schema.empty_table()]
@@ -223,7 +226,7 @@ class HoldBook:
 
 _PROOF_OF_DELETION = "ledger-unowned"
 _UNPROVED = (
-    "no audit proved that it is closed and that nobody owns it (ledger-unowned, confirmed): its application "
+    "no audit proved that it is closed and has no owner (ledger-unowned, confirmed): its application "
     "deletes its own ledgers"
 )
 

@@ -227,7 +227,7 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
         raise UsageError(f"{where}: {error}") from error
     baseline = run.report.cluster
     if cluster is not None and not same_cluster(baseline, cluster):
-        raise UsageError(f"{where}: {path} is of the cluster {baseline.name}, and this is {cluster.name}")
+        raise UsageError(f"{where}: {path} is of cluster {baseline.name}; this cluster is {cluster.name}")
     return run
 
 

@@ -91,7 +91,7 @@ class Witness:
         remarks = []
         full = [row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)]
         if full or sum(row["entries"] for row in by_bookie) >= self.reads:
-            text = "--witness-reads is used up: what was not asked for is suspect"
+            text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
         silent = [row for row in by_bookie if row["unknown"]]
         if silent:

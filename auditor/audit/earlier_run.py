@@ -109,7 +109,7 @@ def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
 
 
 _TAKEN_TABLES = ("availability", "ledgers")
-"""The tables that rows are taken from."""
+"""Tables whose rows can be reused."""
 
 _BOOKIES_NAMED = 5
 _FILES_AT_ONCE = 16
@@ -187,10 +187,10 @@ class EarlierRun:
         return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
-        """What may be taken of the ledgers of an etcd that stands at ``history``; None where there is no run.
+        """Return the reusable ledgers of an etcd that now has ``history``. None if there is no run.
 
         Raises:
-            RunError: none may, and why.
+            RunError: none can be reused, and why.
         """
         if not self.usable:
             return None
@@ -204,17 +204,17 @@ class EarlierRun:
 
 
 def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
-    notes = [f"{name} was read anew: {why}" for name, why in sorted(changed.items())[:_BOOKIES_NAMED]]
+    notes = [f"{name} was read again: {why}" for name, why in sorted(changed.items())[:_BOOKIES_NAMED]]
     if (further_count := len(changed) - len(notes)) > 0:
-        notes.append(f"{further_count:,} more bookies were read anew for such reasons")
+        notes.append(f"{further_count:,} more bookies were read again for similar reasons")
     return tuple(notes)
 
 
 def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
-    """What may be taken of a table of ledgers, by what was noted of it, where etcd stands at ``history``.
+    """Return the reusable ledgers of a table, from its noted ``facts``. etcd now has ``history``.
 
     Raises:
-        RunError: none may, and why.
+        RunError: none can be reused, and why.
     """
     try:
         cluster, revision, ahead = facts["history"]
@@ -252,7 +252,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
         return EarlierRun(None)
     path = landing.pin_fact("since", _last(landing.run.path, cluster) if option == LAST else option)
     if path is None:
-        why = "all was read: no complete run of this cluster lies beside this one"
+        why = "all data was read: no complete run of this cluster is beside this one"
         return EarlierRun(None, notes=(why,))
     run = RunDirectory(absolute(path))
     report = RunReader(run.path).report
@@ -308,10 +308,10 @@ def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) 
     if not bookie.index_directories:
         return None  # nothing to read
     if then is None:
-        return "it was not read then"
+        return "that run did not read it"
     facts = bookie_facts(bookie)
     if then["directories"] != facts["directories"]:
-        return "its index directories, or their VERSION, are others now"
+        return "its index directories or their VERSION changed"
     before, after = then["index_time"], facts["index_time"]
     if before is not None and (after is None or after < before):
         return "its index is older than it was: a disk was restored"

@@ -45,14 +45,14 @@ from auditor.tables import Tables
 from auditor.tables.gone_entries import GONE_ENTRIES, entries_in_no_log, gone_entries
 
 BOOKIES_NAMED = 5
-"""So many bookies a note names."""
+"""Largest number of bookies that a note names."""
 
 _WHY = {
     NotChecked.BUDGET: "beyond the budget of bytes (--digest-budget)",
     NotChecked.LOG: "in a log that could not be read there",
-    NotChecked.OTHER: "whose location has something else (entry-log-missing)",
+    NotChecked.OTHER: "with other data at their location (entry-log-missing)",
     NotChecked.METADATA: "of ledgers whose metadata is gone or cannot be read",
-    NotChecked.TYPE: "of ledgers whose metadata says no digest type",
+    NotChecked.TYPE: "of ledgers without a digest type in their metadata",
     NotChecked.DUMMY: "of ledgers without digests",
     NotChecked.NO_PASSWORD: "with HMAC and no password (--credentials)",
     NotChecked.OTHER_PASSWORD: "with HMAC under another password",
@@ -113,8 +113,8 @@ HAVE_LOGS = ("ledger", "unknown")
 class EntryLogScan(NamedTuple):
     """The tables ``entry_logs``, ``locations`` and ``disks``.
 
-    ``whole_entries`` are the sampled ones, not read yet; None without --deep. ``collected`` are the bookies
-    whose indexes are in collections. ``gone_entries`` is the table gone_entries.
+    ``whole_entries`` are the sampled entries, not read yet, or None without --deep. ``collected`` are the
+    bookies whose indexes are in collections. ``gone_entries`` is the table ``gone_entries``.
     """
 
     entry_logs: DataFrame
@@ -244,7 +244,9 @@ class _Directories:
     def with_collected(
         self, on_disk: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """The rows of a table ``on_disk`` and in collections, and which of these have none."""
+        """Return the rows of a table from disk (``on_disk``) and collections, with a row for each one that
+        lacks it.
+        """
         from pyspark.sql.pandas.types import from_arrow_schema
 
         rows = on_disk.select(*schema.names)

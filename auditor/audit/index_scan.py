@@ -276,9 +276,10 @@ def _land_indexes(
         return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, parts))
 
 
-DAMAGED = "its availability is damaged: not all of it can be read"
+DAMAGED = "its table availability is damaged and cannot be read completely"
 UNSEEN = (
-    "tasks find no file of its availability: executors must see a collection under the path that it has here"
+    "tasks found no file of its availability; executors must see the collection at the same path as the "
+    "driver"
 )
 
 

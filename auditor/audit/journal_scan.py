@@ -99,8 +99,8 @@ TABLE = "journal_tails"
 _BOOKIES_NAMED = 3  # bookies that a note names
 
 SEVERAL = "its directories come from more than one source"
-NOT_COLLECTED = "its collection has no journals in it: an older version of this program made it"
-OTHER_MARK = "it was collected from another mark than the greatest of the bookie's directories"
+NOT_COLLECTED = "its collection has no journals: an older version of this program made it"
+OTHER_MARK = "its collection starts at another mark than the newest one of the bookie's directories"
 BROADCAST_BYTES = 32 << 20
 """Largest size on disk at which the table is broadcast to every task of the join, in bytes."""
 

@@ -120,8 +120,8 @@ def _open_locked(path: Path, out: str) -> int:
             if not _lock(descriptor, fcntl.LOCK_EX):
                 raise LockedError(
                     f"--out {out}: another run of this cluster is already running "
-                    f"({_read_holder(descriptor) or path}); wait for it, or end it: its lock ends with it, "
-                    "and its own command given again goes on from the tables that it wrote"
+                    f"({_read_holder(descriptor) or path}). Wait for it, or end it. Its lock ends with "
+                    f"it, and its own command, run again, resumes from its tables"
                 )
             if _is_at(descriptor, path):
                 return descriptor

@@ -82,7 +82,7 @@ def scan_second(first: FirstScan) -> SecondScan:
     except RunError as error:
         if not again.takes:
             raise
-        # What the first scan wrote turned out to be damaged while it was read: this one does without it.
+        # What the first scan wrote turned out to be damaged during the scan: this one does without it.
         again.take_nothing(error)
         landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
     return _with_marks(first, landed.nodes, landed.rows, landed.restarts, again.notes)
@@ -152,7 +152,7 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
     if moves.unknown is not None:
         raise StoreError(moves.unknown)
     if not first.ledgers.where("status = 'gap'").isEmpty():
-        raise StoreError("the first one could not read all of them")
+        raise StoreError("the first scan could not read all ledgers")
     return moves.paths
 
 
@@ -286,10 +286,12 @@ class ClusterMetadata:
         if "LAYOUT" not in first.nodes and not self.source.pulsar_layout:
             remarks.append(remark(RemarkKind.LAYOUT_ASSUMED, self.source.layout_note))
         if not self.source.live:
-            remarks.append(remark(RemarkKind.SAVED, "saved metadata: nothing can be seen to change"))
+            remarks.append(
+                remark(RemarkKind.SAVED, "saved metadata: changes during the audit cannot be seen")
+            )
         if restarts := self.first.restarts + self.second.restarts:
             lost = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
-            text = f"{lost} while it was read: {restarts} scans began anew"
+            text = f"{lost} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE

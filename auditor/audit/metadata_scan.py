@@ -244,6 +244,6 @@ def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
     [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(own).collect()
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
         return None
-    lie = plural(row["lost"], "ledger lies", "ledgers lie")
+    lie = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
     return f"{says}, but {lie} at paths of layout {layout_names}, and {row['own']:,} at its own"

@@ -51,9 +51,7 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
         if _column_of(rows, NAMES) is None:
             rows = spark.read.csv(where)
             if len(rows.columns) < _INVENTORY - 1:
-                raise UsageError(
-                    f"--offload-listing {path}: names and sizes are wanted, and it has one column"
-                )
+                raise UsageError(f"--offload-listing {path}: it has one column; names and sizes are needed")
             first = 1 if len(rows.columns) >= _INVENTORY else 0
             rows = rows.toDF(*(f"_{place}" for place in range(len(rows.columns))))
             rows = rows.withColumnsRenamed({f"_{first}": "name", f"_{first + 1}": "size"})
@@ -62,7 +60,7 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
     name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)
     if name is None:
         raise UsageError(
-            f"--offload-listing {path}: no column is called {', '.join(NAMES)}; there are "
+            f"--offload-listing {path}: no column is named {', '.join(NAMES)}; its columns are "
             f"{', '.join(rows.columns)}"
         )
     number = F.lit(None) if size is None else F.expr(f"try_cast(`{size}` as bigint)")
@@ -83,7 +81,7 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if listing is None:
         return tables
     if rows is None:
-        raise UsageError(f"--offload-listing {listing}: no owner was found, and none named with --owners")
+        raise UsageError(f"--offload-listing {listing}: no owners were found; name their store with --owners")
     grace_ms = round(options.owner_grace * 1000)
     objects = landing.land(
         "offload_objects", lambda: offload_objects(listing_rows(landing.spark, listing), rows, grace_ms)
@@ -98,5 +96,5 @@ def offload_remarks(tables: Tables) -> list[Remark]:
     offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()
     if not offloaded:
         return []
-    text = f"{plural(offloaded, 'offloaded ledger')}: give --offload-listing to look for the objects"
+    text = f"{plural(offloaded, 'offloaded ledger')}: their objects were not checked; pass --offload-listing"
     return [remark(RemarkKind.OFFLOADED, text)]

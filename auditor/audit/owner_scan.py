@@ -119,7 +119,7 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
         if not is_own:
             raise
         source.landing.run.remove("tables/owners")
-        why = f"who refers to the ledgers could not be read from {stores[0].text}: {error}"
+        why = f"owners could not be read from {stores[0].text}: {error}"
         return Owners((), None, True, (*notes, why))
     if not is_own:
         _require_owners(source, stores, rows)
@@ -138,8 +138,8 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: D
         if store.text not in store_names:
             tree = APPLICATIONS[store.application].trees[0]
             raise StoreError(
-                f"--owners {store.text}: nothing of {store.application} is kept there; the chroot above "
-                f"{tree} belongs into the URI"
+                f"--owners {store.text}: no data of {store.application} is there; add the chroot above "
+                f"{tree} to the URI"
             )
 
 
@@ -317,7 +317,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
         for name, words in _OPEN.items()
         if name in counts
     ]
-    text = f"{plural(sum(counts.values()), 'ledger')}: no owner is known, and none is ruled out"
+    text = f"{plural(sum(counts.values()), 'ledger')}: owner unknown, not counted as unowned"
     open_remarks = [remark(RemarkKind.OWNERS, text, *parts)] if parts else []
     return [*unread, remark(RemarkKind.OWNERS, "owners were read", *owners.names), *open_remarks]
 
@@ -331,7 +331,7 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
             if isinstance(store, NeighbourStore) and store.has_beside(application.trees[0]):
                 return (beside(name, source.uri),), notes
         except StoreError as error:
-            notes += (f"whether {name} refers to these ledgers is unknown: {error}",)
+            notes += (f"{name}: unknown whether it owns ledgers here: {error}",)
     return (), notes
 
 

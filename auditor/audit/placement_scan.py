@@ -73,7 +73,8 @@ def chosen_settings(text: str) -> PlacementSettings:
     if word not in [*Policy]:
         if not Path(text).exists():
             raise UsageError(
-                f"--placement {text}: it is {', '.join(Policy)}, or a configuration file such as broker.conf"
+                f"--placement {text}: must be one of {', '.join(Policy)}, or a configuration file such "
+                f"as broker.conf"
             )
         return _settings(read_properties("--placement", text), f"--placement {text}")
     properties: dict[str, str] = {}
@@ -86,7 +87,7 @@ def chosen_settings(text: str) -> PlacementSettings:
         key = name.strip()
         if key not in KEYS:
             raise UsageError(
-                f"--placement {text}: {key!r} is no setting; there are {', '.join(sorted(KEYS))}"
+                f"--placement {text}: {key!r} is no setting; it must be one of {', '.join(sorted(KEYS))}"
             )
         properties[key] = value
     return _settings(properties, f"--placement {text}", Policy(word))
@@ -199,9 +200,7 @@ def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions
 
 def _hidden_mapping(where: str) -> Remark:
     """Return the remark for a store below a chroot without a mapping. ``where`` names the path."""
-    advice = (
-        "brokers that have another root keep theirs there: save that value and give it with --racks FILE.json"
-    )
+    advice = "if the brokers use another root, save its value and pass it with --racks FILE.json"
     return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
 
 

@@ -122,8 +122,9 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
     if row["leaves"] and not _owners_agree(tables):
         parts = plural(row["leaves"], "part")
         yield (
-            f"{parts} of the ledger tree lost more than 20 % of the ledgers, {row['lost']:,} in all, since "
-            f"the run of {format_time(earlier.finished)}, and owners do not show that they were dropped"
+            f"{parts} of the ledger tree lost more than 20 % of the ledgers since the run of "
+            f"{format_time(earlier.finished)}, {row['lost']:,} in all; owners do not show "
+            "that they were dropped"
         )
 
 
@@ -142,7 +143,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
     if instance_id is None:
         yield "it has no instance id"
     elif not carried:
-        yield "no cookie of a bookie's disks was read to compare the instance id with"
+        yield "the instance id was not compared: no cookie on a bookie's disks was read"
     elif carried != {instance_id}:
         yield f"bookies carry instance id {first_names(sorted(carried - {instance_id}), NAMES_SHOWN)}"
 
@@ -179,8 +180,8 @@ def _bookie_scope(
         return SourceScope(name, SourceKind.BOOKIE, claimed, NOTHING, "", None, reason or "not read")
     time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
-        proof = "what its index shows exists"
-        why = reason or "a directory of it lies in another bookie's place"
+        proof = "entries in its index exist"
+        why = reason or "one of its directories is in another bookie's place"
         return SourceScope(name, SourceKind.BOOKIE, claimed, "the ledgers in its index", proof, time, why)
     return SourceScope(
         name, SourceKind.BOOKIE, claimed, claimed, "all its index directories were read", time, None

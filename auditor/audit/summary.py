@@ -233,9 +233,9 @@ def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
     )
     if not resting:
         return []
-    resting_findings = plural(resting, "finding rests", "findings rest")
-    text = f"the dump may be cut: {resting_findings} on what is not in it"
-    return [remark(RemarkKind.END_UNKNOWN, text, "bkaudit dump makes one that does")]
+    resting_findings = plural(resting, "finding depends", "findings depend")
+    text = f"the dump may be cut: {resting_findings} on records that are missing"
+    return [remark(RemarkKind.END_UNKNOWN, text, "make it with bkaudit dump, which marks the end")]
 
 
 def _counts(

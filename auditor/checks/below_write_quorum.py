@@ -8,7 +8,7 @@ from auditor.checks.ledger_queries import ledgers_of_class
     Severity.WARNING,
     rests_on=Basis.COPIES,
     asks="below_write_quorum",
-    do_now="have {ledgers} marked for re-replication",
+    do_now="mark {ledgers} for re-replication",
     action=ActionKind.RECOVER,
 )
 def below_write_quorum(tables: Tables) -> DataFrame:

@@ -162,7 +162,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 def doubts() -> Column:
     """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
-    clause = words("; {doubted} of these ledgers are in doubt: not closed, or changing")
+    clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, clause).otherwise("")
 
 

@@ -6,7 +6,9 @@ from auditor.checks.ledger_queries import ledgers_breaking
 from auditor.model.bookie_id import ACCEPTED, PORTABLE, RESERVED
 
 
-@check(Severity.ERROR, rests_on=Basis.METADATA, asks="odd_ids", do_now="see who made the ids of {bookies}")
+@check(
+    Severity.ERROR, rests_on=Basis.METADATA, asks="odd_ids", do_now="find out who made the ids of {bookies}"
+)
 def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 

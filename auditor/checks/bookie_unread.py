@@ -10,7 +10,7 @@ from auditor.model.states import BookieRead
     Severity.NOTE,
     rests_on=Basis.METADATA,
     urgency=Urgency.UNSEEN,
-    do_now="give the audit all directories of {bookies}",
+    do_now="pass all directories of {bookies} with --bookies",
 )
 def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
@@ -68,9 +68,8 @@ def _none_read(unread: list[Row]) -> Row:
     replicas = sum(row["replicas"] for row in unread)
     return bookie_finding(
         None,
-        f"no bookie was read: {reason}; only metadata was looked at, and what "
-        f"{number_of(len(unread), 'bookie holds', 'bookies hold')} of "
-        f"{number_of(replicas, 'replica', 'replicas')} is unknown",
+        f"no bookie was read: {reason}; {number_of(replicas, 'replica', 'replicas')} on "
+        f"{number_of(len(unread), 'bookie', 'bookies')} were not checked",
         {"read": BookieRead.UNREAD, "reason": reason, "bookies": len(unread), "replicas": replicas},
         confidence=Confidence.UNKNOWN,
         unknown=sorted(row["bookie_id"] for row in unread),

@@ -9,7 +9,7 @@ from auditor.tables.full_disks import suspended
     Severity.WARNING,
     rests_on=Basis.ENTRY_LOGS,
     asks="log_foresight",
-    do_now="see why compaction does not work on {bookies}",
+    do_now="find out why compaction does not work on {bookies}",
     settings=("compaction_intervals",),
 )
 def compaction_stopped(tables: Tables) -> DataFrame:

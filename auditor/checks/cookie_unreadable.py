@@ -17,7 +17,7 @@ from auditor.checks.check import (
 @roster_check(
     Severity.ERROR,
     rests_on=Basis.DISKS,
-    do_now="look at the cookies of {bookies} before anything replaces them",
+    do_now="inspect the cookies of {bookies} before anything replaces them",
     holds=(
         HoldRule(HoldTarget.BOOKIE, (ActionKind.START, ActionKind.REBUILD_INDEX, ActionKind.DELETE_COOKIE)),
     ),

@@ -47,7 +47,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
             yield bookie_finding(
                 name,
-                f"{name} is at {host}:{port}, not where its id says{unused}",
+                f"{name} is at {host}:{port}, not at the address in its id{unused}",
                 {"host": host, "port": port, "mode": row["mode"]},
                 severity=None if roster.cluster.resolves_ids else Severity.WARNING,
             )

@@ -8,7 +8,7 @@ from auditor.checks.ledger_queries import ledgers_breaking
     Severity.ERROR,
     rests_on=Basis.METADATA,
     asks="broken_ledgers",
-    do_now="have the copies of {ledgers} spread again",
+    do_now="spread the copies of {ledgers} again",
     action=ActionKind.RECOVER,
 )
 def ensemble_duplicate(tables: Tables) -> DataFrame:

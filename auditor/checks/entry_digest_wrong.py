@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 from auditor.model.states import DigestState
 
 
-@check(Severity.ERROR, rests_on=Basis.DIGESTS, asks="digests", do_now="look at the disks of {bookies}")
+@check(Severity.ERROR, rests_on=Basis.DIGESTS, asks="digests", do_now="inspect the disks of {bookies}")
 def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that are not what their digests say.
 
@@ -52,8 +52,8 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         message=words(
             "{bookie_id} holds {entries:sampled entry|sampled entries} of {total:ledger|ledgers} that"
             " {which}; for example ledger {sample:,}",
-            which=F.when(F.col("entries") == 1, "is not what its digest says").otherwise(
-                "are not what their digests say"
+            which=F.when(F.col("entries") == 1, "does not match its digest").otherwise(
+                "do not match their digests"
             ),
         ),
         evidence="entries, total AS ledgers, sample, place.first.entry_id AS entry_id, place.first.log_id "

@@ -19,7 +19,7 @@ from auditor.model.states import GoneState, Probe
     Severity.ERROR,
     rests_on=Basis.ENTRY_LOGS,
     asks="misplaced",
-    do_now="look for the missing entry logs of {bookies}",
+    do_now="search for the missing entry logs of {bookies}",
     # A rebuilt index has what the logs at hand have, and forgets the entries of a log that comes back.
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
@@ -63,8 +63,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
     location_words = F.when(
         F.col("point.there_ledger").isNotNull(),
-        words("where entry {point.there_entry} of ledger {point.there_ledger} lies"),
-    ).otherwise("where no entry lies")
+        words("where entry {point.there_entry} of ledger {point.there_ledger} is"),
+    ).otherwise("where no entry is")
     return finding_rows(
         with_attribution(rows, tables),
         bookie_id="bookie_id",
@@ -78,7 +78,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             renamed=F.when(
                 F.col("misnamed") > 0,
                 words(
-                    "; {misnamed} in logs whose file has the decimal digits of the log's id for a name, "
+                    "; {misnamed} in logs with the decimal digits of their id as file name, "
                     "such as {misnamed_log}.log"
                 ),
             ).otherwise(""),

@@ -61,8 +61,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
             | (F.col("unflushed") > 0)
         ),
         message=words(
-            "{bookie_id} has {logs:entry log|entry logs} of which no ledger is left, {bytes} bytes: its next "
-            "collection deletes what they hold{left}{open}",
+            "{bookie_id} has {logs:entry log|entry logs} without any needed ledger, {bytes} bytes: its next "
+            "collection deletes them{left}{open}",
             left=F.when(
                 F.col("overdue") > 0, words("; a collection since an earlier run has left {overdue} of them")
             ).otherwise(""),

@@ -213,7 +213,7 @@ def owner_name() -> Column:
     """A row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
     topic = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
-        F.when(F.col("topic").isNull(), words("what is kept at {path}"))
+        F.when(F.col("topic").isNull(), words("the data at {path}"))
         .when(F.col("kind") == "schema", words("schema {topic}", topic=topic))
         .when(F.col("kind").startswith("log-"), words("log {topic}"))
         .when(F.col("cursor").isNotNull(), words("subscription {cursor} of {topic}", topic=topic))

@@ -54,7 +54,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=suspect_if(~F.col("seen_before") | F.col("doubt").isNotNull()),
         message=words(
-            "ledger {ledger}{length} belongs to nobody: {claim} does not name it{doubt}",
+            "ledger {ledger}{length} has no owner: {claim} does not name it{doubt}",
             length=if_known(length),
             doubt=if_known(words("; not sure: {doubt}")),
         ),

@@ -78,7 +78,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),
-        message="{bookie_id} has {total:ledger|ledgers} in limbo and refuses to read what it has there; "
+        message="{bookie_id} has {total:ledger|ledgers} in limbo and refuses to read their entries; "
         "closed: {closed}",
         evidence="total AS ledgers, closed, sample",
     )

@@ -10,7 +10,7 @@ from auditor.model.repair import waiting_words
     Severity.WARNING,
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.REGISTRATIONS},
-    do_now="see whether the lost-bookie delay is meant to be so long",
+    do_now="check whether the lost-bookie delay is meant to be so long",
     settings=("recovery_delay_hours",),
 )
 def lost_bookie_delay_long(roster: Roster) -> Findings:

@@ -10,7 +10,7 @@ from auditor.model.columns import LEDGER
     rests_on=Basis.METADATA,
     needs={Need.MARKS},
     asks="damaged_marks",
-    do_now="look at the marks that cannot be read",
+    do_now="inspect the marks that cannot be read",
 )
 def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or lies where no worker looks for it.

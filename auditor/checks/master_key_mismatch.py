@@ -9,7 +9,7 @@ from auditor.model.columns import LEDGER
     Severity.WARNING,
     rests_on=Basis.DIGESTS,
     asks="digests",
-    do_now="have {ledgers} read, and copied to another bookie",
+    do_now="read {ledgers}, and copy them to another bookie",
     action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:

@@ -191,8 +191,8 @@ def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if not sight.instance_id:
         yield Need.INSTANCE_ID, Lack("the cluster has no instance id to compare with")
     if not sight.two_scans:
-        why = "one scan of saved metadata stands for both, so nothing can be seen to change"
-        yield Need.TWO_SCANS, Lack(why, "what changed while the bookies were read")
+        why = "saved metadata is scanned once, so changes cannot be seen"
+        yield Need.TWO_SCANS, Lack(why, "changes while the bookies were read")
 
 
 def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
@@ -205,30 +205,30 @@ def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif sight.directories is None:
         yield Need.DISKS, _unsaid("it read the directories of any bookie")
     elif sight.directories == 0:
-        yield Need.DISKS, Lack("bookies were only asked (rpc:), which tells nothing of their disks")
+        yield Need.DISKS, Lack("bookies were only asked (rpc:), which shows nothing of their disks")
     elif sight.witness is False:
         why = "--witness no" if sight.live else "saved metadata"
-        yield Need.WITNESS, Lack(f"{why}: no bookie was asked what its index lacks")
+        yield Need.WITNESS, Lack(f"{why}: no bookie was asked for entries that its index lacks")
     if sight.witness is None:
-        yield Need.WITNESS, _unsaid("bookies could be asked what their indexes lack")
+        yield Need.WITNESS, _unsaid("bookies could be asked for entries that their indexes lack")
 
 
 def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """Yield needs that an option of the run leaves out."""
     if not sight.entry_logs:
-        yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs reads them")
+        yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs adds them")
     elif not sight.deep:
-        yield Need.DIGESTS, Lack("no entry was read in full: --deep does")
+        yield Need.DIGESTS, Lack("no entry was read completely: --deep reads a sample")
     if sight.placement is None:
-        yield Need.LOCATIONS, _unsaid("it looked at placement")
+        yield Need.LOCATIONS, _unsaid("it checked placement")
     elif not sight.placement:
-        why = "placement was not looked at: no racks lie beside BookKeeper's root, and --racks gives none"
+        why = "placement was not checked: no racks are beside BookKeeper's root, and --racks gives none"
         yield Need.LOCATIONS, Lack(why)
     if not sight.owners:
-        why = "nobody's owners were read: none lie beside BookKeeper's root, and --owners names none"
+        why = "owners were not read: none are beside BookKeeper's root, and --owners names none"
         yield Need.OWNERS, Lack(why)
     elif not sight.offload_listing:
-        yield Need.OBJECTS, Lack("the bucket of offloaded ledgers was not looked at: --offload-listing does")
+        yield Need.OBJECTS, Lack("objects of offloaded ledgers were not checked: --offload-listing adds them")
 
 
 def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
@@ -236,17 +236,17 @@ def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if sight.unread and (sight.read or sight.directories):
         unread_count = len(sight.unread)
         where = f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
-        lack = Lack("what is not in a readable index is neither there nor missing", where)
+        lack = Lack("entries outside readable indexes are unknown", where)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:
-        lack = Lack("not all of the metadata could be read", "what the gaps hide")
+        lack = Lack("not all of the metadata could be read", "records in the gaps")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
-        why = "a part of the ledger tree could not be read, or lies in the wrong place"
-        lack = Lack(why, "ids that it could stand for")
+        why = "a part of the ledger tree could not be read, or is in the wrong place"
+        lack = Lack(why, "ids that it may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack
     if sight.undecided:
-        lack = Lack("not everything could be decided: see the coverage", "what is not decided")
+        lack = Lack("not everything could be checked: see the coverage", "unchecked copies")
         yield Need.COPIES, lack
         yield Need.DISKS, lack

@@ -9,7 +9,7 @@ from auditor.model.repair import waiting_words
     Severity.WARNING,
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.ALL_MARKS, Need.REGISTRATIONS},
-    do_now="see whether AutoRecovery runs anywhere",
+    do_now="check whether AutoRecovery runs anywhere",
 )
 def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.

@@ -11,7 +11,7 @@ from auditor.model.amounts import plural
     rests_on=Basis.METADATA,
     needs={Need.MARKS, Need.ALL_MARKS},
     asks="marks",
-    do_now="see whether replication workers run, and what their logs say",
+    do_now="check whether replication workers run, and what their logs say",
     settings=("stuck_hours",),
 )
 def no_replication_workers(tables: Tables) -> DataFrame:

@@ -19,7 +19,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     Severity.ERROR,
     rests_on=Basis.OBJECTS,
     asks="offload_objects",
-    do_now="look for the objects of {ledgers} in older versions of the bucket",
+    do_now="search for the objects of {ledgers} in older versions of the bucket",
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:

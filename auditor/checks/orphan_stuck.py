@@ -10,7 +10,7 @@ from auditor.model.states import GcPass, GcReason
     Severity.WARNING,
     rests_on=Basis.DISKS,
     asks="gc_foresight",
-    do_now="see why garbage collection has stopped on {bookies}",
+    do_now="find out why garbage collection has stopped on {bookies}",
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:

@@ -10,7 +10,7 @@ from auditor.model.placement import PlacementSettings, Policy
     Severity.WARNING,
     rests_on=Basis.PLACEMENT,
     needs={Need.LOCATIONS, Need.ALL_BOOKIES},
-    do_now="see whether policy and mapping are right for {ledgers}",
+    do_now="check whether policy and mapping are right for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.

@@ -11,7 +11,7 @@ from auditor.model.states import DECODED
     rests_on=Basis.METADATA,
     needs={Need.TIMES},
     asks="recovering_ledgers",
-    do_now="see which bookies of the last ensembles of {ledgers} are down",
+    do_now="find out which bookies of the last ensembles of {ledgers} are down",
     settings=("stuck_hours",),
 )
 def recovery_stuck(tables: Tables) -> DataFrame:

@@ -5,7 +5,9 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 
 @roster_check(
-    Severity.ERROR, rests_on=Basis.METADATA, do_now="see which tool copied the registrations of {bookies}"
+    Severity.ERROR,
+    rests_on=Basis.METADATA,
+    do_now="find out which tool copied the registrations of {bookies}",
 )
 def registration_not_ephemeral(roster: Roster) -> Findings:
     """A bookie's registration is not ephemeral: it does not prove that the bookie is alive.

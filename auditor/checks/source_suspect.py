@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Confidence, Findings, Roster, Severity, 
     Severity.WARNING,
     rests_on=Basis.DISKS,
     urgency=Urgency.UNSEEN,
-    do_now="give the audit the directories of {bookies} as they are now",
+    do_now="audit the present directories of {bookies}",
 )
 def source_suspect(roster: Roster) -> Findings:
     """The data of a bookie is of another time, or of another cluster, than the metadata.
@@ -43,7 +43,8 @@ def source_suspect(roster: Roster) -> Findings:
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(
             bookie_id,
-            f"{bookie_id}: {reason}; what it lacks is unknown, and no finding that rests on it is confirmed",
+            f"{bookie_id}: {reason}; entries that it lacks are unknown, and no finding that depends on it "
+            "is confirmed",
             {"reason": reason},
             confidence=Confidence.SUSPECT,
             unknown=[bookie_id],

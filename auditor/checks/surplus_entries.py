@@ -30,4 +30,4 @@ def surplus_entries(tables: Tables) -> DataFrame:
     Limits:
         The bytes are an estimate by average entry length, without open ledgers.
     """
-    return entries_besides(tables, "surplus", "that lie past the end or are striped elsewhere")
+    return entries_besides(tables, "surplus", "that are beyond the last entry or not in this bookie's stripe")

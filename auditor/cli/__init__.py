@@ -47,28 +47,28 @@ PACKAGES = {
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
     "doctor": "Say whether everything is there that an audit needs.",
-    "audit": "Compare metadata and bookies' indexes, and say what is wrong.",
-    "watch": "Audit again and again, with a line and metrics for each round.",
+    "audit": "Compare metadata and bookies' indexes, and report faults.",
+    "watch": "Audit repeatedly, with a line and metrics for each round.",
     "scan": "Read metadata into tables, and nothing else.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "dump": "Save a running store's metadata in a file, to be audited elsewhere.",
-    "status": "Say in one line, at once, how the newest run ended.",
+    "status": "Print one line on the result of the newest run.",
     "report": "Show the report of a finished run again.",
-    "diff": "Say what is new, worse, better or fixed between two runs.",
-    "compare": "Say whether one metadata store has all that another has.",
-    "history": "List the runs of a directory, and what changed from each to the next.",
-    "decommission": "Say whether bookies may go, what keeps them, and what it takes.",
+    "diff": "List what is new, worse, better or fixed between two runs.",
+    "compare": "Check whether one metadata store has everything that another has.",
+    "history": "List the runs of a directory, and the changes between them.",
+    "decommission": "Say whether bookies can be decommissioned, and what has to be copied.",
     "plan": "Plan the repair of what a run found; nothing is ever applied.",
-    "space": "Say what fills the bookies' disks, and what frees most.",
-    "simulate": "Say what the failure of bookies, racks or regions would cost.",
-    "prune": "Take old runs of a directory away; without --yes only say which.",
+    "space": "Show what fills the bookies' disks, and which steps free most.",
+    "simulate": "Show the losses if bookies, racks or regions failed.",
+    "prune": "Remove old runs of a directory; without --yes only list them.",
     "explain": "Explain a run, one of its ledgers, bookies or topics, or a check.",
     "ledger": "Show or list ledgers' metadata.",
     "conf": "Show the examples, schemas, jobs and documents that come with the program.",
-    "decode": "Decode a file of any format this program knows, to JSON.",
+    "decode": "Decode a file of a known format to JSON.",
     "encode": "Encode entry ids as bookies list them (BP-34).",
-    "help": "Show what the program or a command does and takes, or the manual page.",
-    "version": "Say which version of the program this is.",
+    "help": "Show the help of the program or of a command, or the manual page.",
+    "version": "Print the version of the program.",
 }
 
 
@@ -147,7 +147,7 @@ class LazyGroup(click.Group):
             click.echo(f"bkaudit: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt as interruption:
-            go_on = f"; to go on: {interruption.command}" if isinstance(interruption, Interruption) else ""
+            go_on = f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
             click.echo(f"bkaudit: interrupted{go_on}", err=True)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -169,14 +169,14 @@ class LazyGroup(click.Group):
 
     def _bug(self, ctx: click.Context) -> NoReturn:
         traceback.print_exc()
-        click.echo("bkaudit: this is a bug of the program; nothing was decided", err=True)
+        click.echo("bkaudit: internal error, which is a bug; the command has no result", err=True)
         ctx.exit(BUG)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="bookkeeper-auditor", prog_name="bkaudit")
 def main() -> None:
-    """Audit Apache BookKeeper clusters from what they wrote. It only reads."""
+    """Audit Apache BookKeeper clusters from their metadata and disks. It only reads."""
 
 
 main.epilog = epilog("")

@@ -56,9 +56,9 @@ def collect(
     bookies = defaults(None, bookies, cluster, conf).bookies
     for name in ("parts_per_core", "master", "driver_memory"):
         if flags[name] is not None and session is None and not in_spark:
-            raise UsageError(f"--{name.replace('_', '-')}: it means nothing without --spark")
+            raise UsageError(f"--{name.replace('_', '-')}: only valid with --spark")
     if not bookies:
-        raise UsageError(f"--bookies: say where bookies are; --cluster NAME and {BOOKIES} do too")
+        raise UsageError(f"--bookies: missing. Pass it or --cluster NAME, or set {BOOKIES}")
     from auditor.collect.collect import check_target
     from auditor.collect.collect import collect as collect_directories
 

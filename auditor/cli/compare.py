@@ -13,15 +13,15 @@ from auditor.cli.terminal import terminal_width
 from auditor.cli.verbosity import say, verbosity_options
 from auditor.spark.types import SparkSession
 
-_HELP = f"""Say whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
+_HELP = f"""Check whether the metadata store COPY has all that SOURCE has: ledgers, cookies, layout, owners.
 
-Versions and times count for nothing, bytes do. jsonl gives every difference, one a line. SOURCE and COPY are
+Versions and times are not compared, bytes are. jsonl gives every difference, one a line. SOURCE and COPY are
 metadata URIs, in one of these forms:
 
 {URI_FORMS}
 
-Exit codes: 0 the same, and everything was compared; 1 differences; 2 wrong usage; 3 none that is sure, but
-not all of it could be read, or something changed meanwhile; 4 a store could not be read."""
+Exit codes: 0 the same, and everything was compared; 1 differences; 2 wrong usage; 3 no certain difference,
+but not everything could be read, or something changed meanwhile; 4 a store could not be read."""
 
 
 @click.command(help=_HELP)
@@ -31,13 +31,13 @@ not all of it could be read, or something changed meanwhile; 4 a store could not
     "--owners",
     metavar="URI URI",
     nargs=2,
-    help="Where the owners of each are, such as pulsar:zk://HOST:2181.  [default: beside BookKeeper's roots]",
+    help="Owners of each store, such as pulsar:zk://HOST:2181.  [default: those beside BookKeeper's root]",
 )
 @click.option(
     "--out",
     metavar="DIR",
     shell_complete=completion.paths,
-    help="A directory to make, which keeps what was read, and every difference, as Parquet.  [default: none]",
+    help="A new directory for the tables that were read and every difference, as Parquet.  [default: none]",
 )
 @format_option("text", "json", "jsonl")
 @verbosity_options

@@ -66,7 +66,7 @@ def _list() -> None:
 def _file(name: str | None) -> Path:
     files = project_files()
     if name is None:
-        raise UsageError(f"name one of {', '.join(files)}")
+        raise UsageError(f"NAME: missing. It must be one of {', '.join(files)}")
     if name not in files:
-        raise UsageError(f"{name!r} is not one of {', '.join(files)}")
+        raise UsageError(f"{name!r}: no such file. It must be one of {', '.join(files)}")
     return files[name]

@@ -76,22 +76,25 @@ KINDS = {
 
 # Whole words: what a shell is to be given cannot be folded at a hyphen.
 _KINDS = textwrap.fill(", ".join(KINDS), 74, break_on_hyphens=False)
-_HELP = f"""Decode FILE, which is of KIND, to JSON; - reads standard input.
+_HELP = f"""Decode FILE of KIND to JSON; - reads standard input.
 
 \b
 Kinds:
 {textwrap.indent(_KINDS, "  ")}
 
-Exit code 5, and the byte where it goes wrong, for bytes that do not follow their format. What follows its
-format and breaks a rule is printed all the same, and exits with 5 too. No password or key is ever shown."""
+Bytes that do not follow their format give exit code 5 and the offset of the first wrong byte. A value that
+follows its format but breaks a rule is printed, also with exit code 5. No password or key is ever shown."""
 
 
 @click.command(help=_HELP)
 @click.argument("kind", metavar="KIND", type=click.Choice(list(KINDS)))
 @click.argument("file", type=click.File("rb"))
-@click.option("--java", is_flag=True, help="availability: accept and answer what the server's class does.")
 @click.option(
-    "--bookie-id", help="service-info: the id it was registered under, which stands in for no data."
+    "--java", is_flag=True, help="availability: decode as the server's class does, with its errors."
+)
+@click.option(
+    "--bookie-id",
+    help="service-info: the bookie id of the registration, which is used if the file has no data.",
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
@@ -99,7 +102,7 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
     decoder = KINDS[kind]
     for name, value in settings.items():
         if value and name not in decoder.settings:
-            raise UsageError(f"--{name.replace('_', '-')}: it means nothing for {kind}")
+            raise UsageError(f"--{name.replace('_', '-')}: not valid for {kind}")
     try:
         source = file if decoder.by_parts else _whole(kind, file)
         value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
@@ -123,7 +126,7 @@ def input_name(file: BinaryIO) -> str:
 def _whole(kind: str, file: BinaryIO) -> bytes:
     data = file.read(LIMIT + 1)
     if len(data) > LIMIT:
-        raise DecodeError(kind, LIMIT, f"more than {LIMIT} bytes: take an audit for files of this size")
+        raise DecodeError(kind, LIMIT, f"larger than {LIMIT} bytes. An audit reads files of this size")
     return data
 
 

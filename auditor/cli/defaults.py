@@ -77,7 +77,7 @@ def sources(
     """
     inputs = defaults(metadata, bookies, cluster, conf)
     if not inputs.metadata:
-        raise UsageError(f"--metadata: say where the metadata is; --cluster NAME and {METADATA} do too")
+        raise UsageError(f"--metadata: missing. Pass it or --cluster NAME, or set {METADATA}")
     return inputs
 
 
@@ -88,16 +88,18 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
         UsageError: there is no file, it has no such cluster, or a key or value is invalid.
     """
     if conf is None:
-        raise UsageError(f"--cluster {name}: --conf or {CONF} names the file that has it")
+        raise UsageError(
+            f"--cluster {name}: no file of clusters is given. Pass it with --conf, or set {CONF}"
+        )
     clusters = read_toml(conf).get(CLUSTERS, {})
     if not isinstance(clusters, dict) or not isinstance(clusters.get(name), dict):
         names = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
-        raise UsageError(f"{conf}: there is no [{CLUSTERS}.{name}]; there are {names}")
+        raise UsageError(f"{conf}: no table [{CLUSTERS}.{name}]. Clusters in the file: {names}")
     values = dict(clusters[name])
     where = f"{conf}: {CLUSTERS}.{name}"
     for key, value in values.items():
         if key not in _KEYS:
-            raise UsageError(f"{where}: {key}: no such key; there are {', '.join(_KEYS)}")
+            raise UsageError(f"{where}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
         texts = value if key == "bookies" and isinstance(value, list) else [value]
         if not all(isinstance(text, str) and text for text in texts):
             raise UsageError(f"{where}: {key}: {value!r} is not a string")

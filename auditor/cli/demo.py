@@ -12,7 +12,7 @@ from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
 NOT_AS_KNOWN = 1
-AHEAD = "its time is set 25 hours ahead: the sample was just written, and some faults show after a day"
+AHEAD = "its time is set 25 hours ahead, because the sample is new and some faults show after a day"
 
 
 @click.command()
@@ -46,4 +46,4 @@ def demo(
             click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)
     if not shown.as_known:
         raise click.exceptions.Exit(NOT_AS_KNOWN)
-    say("the sample's known findings were found, all of them and no others")
+    say("the audit found exactly the known findings of the sample")

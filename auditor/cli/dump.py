@@ -24,7 +24,9 @@ from auditor.model.report import CLEAN, NOT_COVERED
 @cluster_option
 @click.option("--without-secrets", is_flag=True, help="Leave out the passwords that ledger metadata holds.")
 @click.option(
-    "--without-owners", is_flag=True, help="Leave out what lies beside BookKeeper's root: Pulsar's topics."
+    "--without-owners",
+    is_flag=True,
+    help="Leave out owners beside BookKeeper's root: Pulsar's topics.",
 )
 @quietness_options
 @option_flags(*STORE_OPTIONS)
@@ -47,7 +49,7 @@ def dump(
     what of the store could not be read; 4 the store cannot be read.
     """
     if len(names) > 2:
-        raise UsageError(f"{names[2]}: one URI and one file are enough")
+        raise UsageError(f"{names[2]}: too many arguments. Pass one URI and one FILE")
     uri, file = names if len(names) == 2 else (None, names[0])
     inputs = sources(uri, (), cluster, conf)
     from auditor.sources.metadata.dump.save import SaveRequest, new_file, save

@@ -47,7 +47,9 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
     if out in (None, "-"):
         if sys.stdout.isatty():
-            raise UsageError("standard output is a terminal: the value is binary; name a file with --out")
+            raise UsageError(
+                "standard output: it is a terminal, and the value is binary. Name a file with --out"
+            )
         sys.stdout.buffer.write(value)
         return
     write_whole(out, lambda target: target.write(value))
@@ -86,5 +88,7 @@ def _run(word: str, where: str) -> tuple[int, int]:
         raise UsageError(f"{where}: {word[:40]!r} is neither an entry id nor a range such as 0-9")
     first, last = int(match[1]), int(match[2] or match[1])
     if not first <= last <= _MAX_ENTRY:
-        raise UsageError(f"{where}: {word!r}: a range ascends, and the largest entry id is {_MAX_ENTRY}")
+        raise UsageError(
+            f"{where}: {word!r}: invalid range. It must ascend, and the largest entry id is {_MAX_ENTRY}"
+        )
     return first, last

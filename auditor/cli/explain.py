@@ -29,7 +29,7 @@ def explain() -> None:
 @click.option(
     "--availability",
     type=click.File("rb"),
-    help="With --bookie: a BP-34 value that says what it holds, instead of the run.",
+    help="With --bookie: a BP-34 value of the entries that it holds, instead of the run's.",
 )
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
@@ -43,7 +43,7 @@ def ledger(
         show_text(_replica(ledger_id, run, bookie, availability))
         return
     if availability is not None:
-        raise UsageError("--availability: say with --bookie which bookie holds these entries")
+        raise UsageError("--availability: needs --bookie, the bookie that holds these entries")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
@@ -65,7 +65,7 @@ def ledger(
         shown = drawing.render(view, not ascii and takes_unicode(), width=text_width())
     lines = advice_lines(findings, text_width(), opened.report.cluster.instance_id, kinds, opened)
     holds = ledger_hold_lines(opened, ledger_id.id, ledger_id.scope, text_width())
-    parts = [[shown], holds, lines or ["nothing was found about it"]]
+    parts = [[shown], holds, lines or ["no finding concerns this ledger"]]
     show_text("\n\n".join("\n".join(part) for part in parts if part))
 
 
@@ -94,7 +94,7 @@ def bookie(id: str | None, run: str) -> None:
 
     opened = open_run(run)
     if id is None:
-        raise UsageError(f"name a bookie: {run} has {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
+        raise UsageError(f"ID: missing. Bookies of {run}: {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
     show_text(telling.render(bookie_view(opened, id), text_width(), opened))
 
 

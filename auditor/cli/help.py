@@ -19,13 +19,15 @@ def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -
 
 @click.command()
 @click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_commands)
-@click.option("--man", "roff", is_flag=True, help="The whole manual page, as man -l - reads it.")
+@click.option(
+    "--man", "roff", is_flag=True, help="Print the whole manual page in the form that man -l - reads."
+)
 @click.pass_context
 def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
     """Show the help of the program or of COMMAND; with --man, the manual page of the whole program."""
     if roff:
         if words:
-            raise UsageError("help --man: the page is of the whole program; leave COMMAND out")
+            raise UsageError("help --man: prints the manual page of the whole program. Leave COMMAND out")
         from auditor.cli.man_page import man_page
 
         click.echo(man_page(), nl=False)

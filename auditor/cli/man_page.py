@@ -24,11 +24,11 @@ EXIT_CODES = {
 }
 
 VARIABLES = {
-    "BKAUDIT_METADATA": "What --metadata says where it is left out.",
-    "BKAUDIT_BOOKIES": "What --bookies says where it is left out.",
+    "BKAUDIT_METADATA": "Default of --metadata.",
+    "BKAUDIT_BOOKIES": "Default of --bookies.",
     "BKAUDIT_RUNS": "The directory of runs, in place of ./runs.",
-    "BKAUDIT_CONF": "What --conf says where it is left out.",
-    "BKAUDIT_CREDENTIALS": "What --credentials says where it is left out.",
+    "BKAUDIT_CONF": "Default of --conf.",
+    "BKAUDIT_CREDENTIALS": "Default of --credentials.",
     "NO_COLOR": "Switches colour off.",
     "PAGER": "The program that shows long pages at a terminal, in place of less(1).",
 }
@@ -41,13 +41,13 @@ def man_page() -> str:
         '.\\" Written by python -m auditor.cli.man_page.',
         '.TH BKAUDIT 1 "" "bookkeeper-auditor" "User Commands"',
         ".SH NAME",
-        f"bkaudit {_SEPARATOR} audit Apache BookKeeper clusters from what they wrote",
+        f"bkaudit {_SEPARATOR} audit Apache BookKeeper clusters from their metadata and disks",
         ".SH SYNOPSIS",
         *_usage(main, context),
         ".SH DESCRIPTION",
         *_paragraphs(main.help or ""),
         ".PP",
-        *_text("bkaudit help COMMAND prints what a command takes."),
+        *_text("bkaudit help COMMAND prints the arguments of a command."),
         ".SH COMMANDS",
     ]
     for name in COMMANDS:

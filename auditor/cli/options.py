@@ -33,7 +33,7 @@ METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
 
 BOOKIES_HELP = (
     "Where bookies' indexes are: a directory with one subdirectory per bookie, an inventory file, "
-    "collected tables (a directory or a glob of them), or rpc: to ask the bookies. May be repeated."
+    "collected tables (a directory or a glob), or rpc: to ask the bookies. May be repeated."
 )
 
 
@@ -237,7 +237,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="What to print.",
+        help="Form of the output.",
     )
 
 
@@ -307,7 +307,7 @@ def ledger_of(
         return named_ledger(ledger_id, ledger_scope_id, ledger_qualified_name)
     if not _DECIMAL.fullmatch(id):
         if (ledger_id, ledger_scope_id, ledger_qualified_name) != (None, None, None):
-            raise UsageError(f"{id}: it has scope and id in it; leave the options out")
+            raise UsageError(f"{id}: contains scope and id. Leave the options out")
         return LedgerId.parse(id)
     if ledger_id not in (None, int(id)):
         raise UsageError(f"--ledger-id {ledger_id}: the argument says ledger {id}")
@@ -320,12 +320,10 @@ def named_ledger(
     """Return the ledger that the options name."""
     if ledger_qualified_name is not None:
         if ledger_id is not None or ledger_scope_id is not None:
-            raise UsageError(
-                "--ledger-qualified-name: it has scope and id in it; leave the other options out"
-            )
+            raise UsageError("--ledger-qualified-name: contains scope and id. Leave the other options out")
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
-        raise UsageError("name a ledger: ID, --ledger-id, or --ledger-qualified-name")
+        raise UsageError("no ledger is named. Pass ID, --ledger-id or --ledger-qualified-name")
     if ledger_id not in _LONG:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))

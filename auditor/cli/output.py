@@ -99,7 +99,7 @@ def _parts(run: Any, choice: TextChoice, terminal: bool) -> Iterator[str]:
             yield first
             yield from parts
         elif not choice.selection.everything:
-            say("no finding is of this choice")
+            say("no finding matches the selection")
         if not choice.shows_suppressed and (hidden := text.suppressed_note(run.report)):
             yield f"{hidden}\n"
         elif not terminal:
@@ -155,7 +155,9 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
     for text in forms or ("text",):
         name, separator, file = text.partition("=")
         if name not in FORMS:
-            raise UsageError(f"--format {text}: there are {', '.join(FORMS)}; FORM=FILE writes a file")
+            raise UsageError(
+                f"--format {text}: no such form. Forms: {', '.join(FORMS)}; FORM=FILE writes a file"
+            )
         form = FORMS[name]
         if separator:
             _writable(text, file, Path(run).absolute())
@@ -175,11 +177,11 @@ def _writable(option: str, file: str, run: Path) -> None:
     if not file or path.is_dir():
         raise UsageError(f"--format {option}: name a file after '='")
     if path == run / REPORT:
-        raise UsageError(f"--format {option}: the run keeps its own report there")
+        raise UsageError(f"--format {option}: the run's own report is there. Name another file")
     if path.parent == run and not run.exists():
         return  # the audit makes it
     if not path.parent.is_dir():
-        raise UsageError(f"--format {option}: there is no directory {path.parent}")
+        raise UsageError(f"--format {option}: no such directory: {path.parent}")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise UsageError(f"--format {option}: the directory {path.parent} cannot be written")
 

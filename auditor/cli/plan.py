@@ -43,7 +43,7 @@ def plan() -> None:
     "--out",
     metavar="PLAN.toml",
     shell_complete=completion.paths,
-    help="The plan to write; long lists of ledgers go beside it. Without it the plan is only shown.",
+    help="File for the plan; long lists of ledgers go to files beside it. Without it the plan is only shown.",
 )
 @format_option("text", "markdown", "json")
 def make(run: str, out: str | None, form: str) -> None:
@@ -59,17 +59,17 @@ def make(run: str, out: str | None, form: str) -> None:
     from auditor.runs.reader import RunReader
 
     if out is not None and Path(out).exists():
-        raise UsageError(f"--out {out}: is there already; name another file")
+        raise UsageError(f"--out {out}: already exists. Name another file")
     repair_plan = make_plan(RunReader(run))
     if out is not None:
         for file in write_plan(repair_plan, out):
             say(f"wrote {file}")
     _show(repair_plan, form)
     if out is None:
-        say("nothing was written: --out PLAN.toml makes a file of it, to be reviewed and checked")
+        say("no file was written: --out PLAN.toml writes the plan to a file")
     else:
         newer = "" if _is_running(repair_plan.metadata_uri) else " --run NEWER"
-        say(f"before a step is typed: bkaudit plan check {shlex.quote(out)}{newer}")
+        say(f"before each step, run: bkaudit plan check {shlex.quote(out)}{newer}")
 
 
 @plan.command()
@@ -123,7 +123,7 @@ def check(
 
     repair_plan = read_plan(file)
     if run is not None and metadata is not None:
-        raise UsageError("--run and --metadata: give one of them")
+        raise UsageError("--run and --metadata: only one of them can be given")
     if run is not None:
         with opened_run(run, "bookies", "cluster", "cookies", "ledgers", "verdicts"):
             store_facts = ask_run(run, ledgers_in(repair_plan), repair_plan.scan_time)
@@ -131,7 +131,8 @@ def check(
         uri = defaults(metadata, (), cluster, conf).metadata
         if not uri and not _is_running(repair_plan.metadata_uri):
             raise UsageError(
-                f"{repair_plan.metadata_uri} was saved: --run NEWER or --metadata URI says what is so now"
+                f"{repair_plan.metadata_uri}: a saved store has no current state. "
+                "Pass --run NEWER or --metadata URI"
             )
         uri = uri or repair_plan.metadata_uri
         options = store_options(options_from_flags(conf, {"credentials": credentials}))

@@ -33,7 +33,7 @@ _COUNT = click.IntRange(0)
     type=click.Path(exists=True, dir_okay=False),
     help="Keep the runs that baselines of this file name, and of the one in --conf's file. May be repeated.",
 )
-@click.option("--yes", is_flag=True, help="Take away what may go; without it nothing is done.")
+@click.option("--yes", is_flag=True, help="Remove the runs; without it they are only listed.")
 def prune(
     runs: str | None,
     cluster: str | None,
@@ -59,26 +59,28 @@ def prune(
     runs = runs or runs_directory(cluster, conf)
     keep = Keep(keep_last, keep_daily, keep_weekly, keep_monthly)
     if keep == Keep():
-        raise UsageError("say what to keep: --keep-last, --keep-daily, --keep-weekly or --keep-monthly")
+        raise UsageError(
+            "no retention rule is given. Pass --keep-last, --keep-daily, --keep-weekly or --keep-monthly"
+        )
     if "://" not in runs:
         check_runs_directory(Path(runs))
     run_history = history(runs)
     run_history.require_runs()
     for reason in run_history.unreadable:
-        click.echo(f"bkaudit: left alone: {reason}", err=True)
+        click.echo(f"bkaudit: kept: {reason}", err=True)
     choices = decisions(run_history.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs))
     freed = 0
     for decision in choices:
         run = decision.run
         why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        _print(f"{'keep' if why else 'take away':<9}  {format_time(run.finished)}  {run.name}{why}")
+        _print(f"{'keep' if why else 'remove':<9}  {format_time(run.finished)}  {run.name}{why}")
         if not why:
             freed += run_bytes(run.path)
             if yes:
                 remove_run(run.path)
     locks = 0 if "://" in runs else _idle_locks(Path(runs), yes)
     removed = sum(not decision.reasons for decision in choices)
-    done = "taken away" if yes else "would go; nothing was done without --yes"
+    done = "removed" if yes else "would be removed. Pass --yes to remove them"
     _print(f"{plural(removed, 'run')} of {len(choices):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
 
 

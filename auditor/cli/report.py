@@ -30,10 +30,12 @@ CHANGES = ("new", "worse", "better", "same")
 @chosen_run("bookies", "verdicts")
 @outputs_option
 @click.option(
-    "--since-last", is_flag=True, help="A message: what is new, worse and fixed since the last complete run."
+    "--since-last", is_flag=True, help="A message: new, worse and fixed findings since the last complete run."
 )
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
-@click.option("--leaks", is_flag=True, help="List the ledgers that belong to nobody, in the order to look.")
+@click.option(
+    "--leaks", is_flag=True, help="List the ledgers without an owner, in the order in which to look at them."
+)
 @click.option(
     "--accept",
     metavar="FINGERPRINT",
@@ -46,18 +48,23 @@ CHANGES = ("new", "worse", "better", "same")
     shell_complete=completion.checks,
     multiple=True,
     metavar="ID",
-    help="Only of this check; * and ? may stand in it.",
+    help="Only of this check; * and ? are wildcards.",
 )
 @click.option(
     "--bookie",
     shell_complete=completion.bookies,
     multiple=True,
     metavar="ID",
-    help="Only what names this bookie; * and ? too.",
+    help="Only findings that name this bookie; * and ? are wildcards.",
 )
 @click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
-@click.option("--topic", multiple=True, metavar="NAME", help="Only this topic's ledgers; * and ? too.")
-@click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings that changed so.")
+@click.option(
+    "--topic",
+    multiple=True,
+    metavar="NAME",
+    help="Only findings on this topic's ledgers; * and ? are wildcards.",
+)
+@click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings with this change.")
 @flat_option
 @click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
 def report(
@@ -85,10 +92,10 @@ def report(
     """
     forms = forms or (MESSAGES[:1] if since_last else ())
     if since_last and not {form.partition("=")[0] for form in forms} <= {*MESSAGES}:
-        raise UsageError(f"--since-last: it is a message, in --format {' or '.join(MESSAGES)}")
+        raise UsageError(f"--since-last: requires --format {' or '.join(MESSAGES)}")
     if by is not None:
         if forms:
-            raise UsageError("--by: it is a table of its own; leave --format out")
+            raise UsageError("--by: prints a table of its own. Leave --format out")
         from auditor.reports import owners
         from auditor.runs.owners import OwnerTotals
         from auditor.runs.reader import RunReader
@@ -129,7 +136,7 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
     form = forms[0] if forms else "text"
     if len(forms) > 1 or form not in LISTINGS:
-        raise UsageError(f"--leaks: one --format of {', '.join(LISTINGS)}, to standard output")
+        raise UsageError(f"--leaks: requires one --format of {', '.join(LISTINGS)}, to standard output")
     opened = RunReader(run)
     leaks = Leaks(opened)
     listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
@@ -165,7 +172,7 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     for output in report_outputs:
         if output.form not in LISTING:
             raise UsageError(
-                f"--format {output.form}: it is of the whole run; choose findings for {', '.join(LISTING)}"
+                f"--format {output.form}: shows the whole run. A selection needs {', '.join(LISTING)}"
             )
     if selection.checks:
         from auditor.checks import BY_ID
@@ -183,14 +190,14 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     type=click.Choice(SPACE_BY),
     default="bookie",
     show_default=True,
-    help="Whose bytes are added up; application: as custom metadata names it.",
+    help="Unit of the sums; application: as custom metadata names it.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="So many ledgers or applications are named, the largest; the others are one line.",
+    help="Number of ledgers or applications to list, the largest first; the others are one line.",
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:

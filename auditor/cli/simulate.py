@@ -24,7 +24,7 @@ _LEVELS = [str(level) for level in Level]
     type=(click.Choice(_LEVELS), str),
     multiple=True,
     metavar="LEVEL NAME[,NAME...]",
-    help="What fails: bookie, rack, zone or region, and its name. All that is given fails at once.",
+    help="Bookie, rack, zone or region that fails, and its name. All given ones fail at once.",
 )
 @click.option(
     "--any",
@@ -38,7 +38,7 @@ _LEVELS = [str(level) for level in Level]
     "mapping",
     metavar="FILE",
     shell_complete=completion.paths,
-    help="Where bookies stand, in place of what the run was made with: as for `bkaudit audit`.",
+    help="Locations of bookies, instead of those of the run; the form is that of `bkaudit audit`.",
 )
 @click.option(
     "--mttf-days",
@@ -52,12 +52,12 @@ _LEVELS = [str(level) for level in Level]
     type=click.FloatRange(0, min_open=True),
     default=24.0,
     show_default=True,
-    help="Mean time until its copies are made again, for the same.",
+    help="Mean time until its copies exist again, for the mean time to data loss.",
 )
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics", "namespaces", "failures")),
-    help="csv, jsonl, parquet: what is listed completely; by default the ledgers of a failure, else all "
+    help="csv, jsonl, parquet: the table to print; by default the ledgers of a failure, else all "
     "single failures.",
 )
 @format_option("text", "json", *TABLE_FORMS)
@@ -82,7 +82,7 @@ def simulate(
     from auditor.simulate.tables import simulation_table
 
     if lose and worst_failure:
-        raise UsageError("--lose and --any: give one of them")
+        raise UsageError("--lose and --any: only one of them can be given")
     _check_table(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
@@ -110,9 +110,9 @@ def simulate(
 def _check_table(table: str | None, form: str) -> None:
     """Raise UsageError if a table is asked for in another form, or bytes would go to a terminal."""
     if table is not None and form not in TABLE_FORMS:
-        raise UsageError(f"--table {table}: --format {form} is no table; choose {', '.join(TABLE_FORMS)}")
+        raise UsageError(f"--table {table}: --format {form} is not a table. Use {', '.join(TABLE_FORMS)}")
     if form == "parquet" and sys.stdout.isatty():
-        raise UsageError("--format parquet: it is not for a terminal; redirect standard output to a file")
+        raise UsageError("--format parquet: the output is binary. Redirect standard output to a file")
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:

@@ -67,7 +67,7 @@ _log_level = click.option(
     type=click.Choice(LEVELS),
     expose_value=False,
     callback=_set_level,
-    help="What Python's libraries log on standard error.  [default: warning]",
+    help="Level of the log of Python's libraries on standard error.  [default: warning]",
 )
 _verbose = _verbosity_flag("-v", "--verbose", Verbosity.VERBOSE, "Name each table as it is made.")
 _quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on standard error but errors.")

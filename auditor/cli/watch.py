@@ -52,14 +52,14 @@ _SECONDS = ScaledNumber(
     default="1h",
     show_default=True,
     metavar="TIME",
-    help="From the begin of a round to the next one's, such as 15m. One that takes longer leaves beats out.",
+    help="Time from the start of a round to the next start, such as 15m. A longer round skips starts.",
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
 @click.option(
     "--keep",
     type=click.IntRange(1),
     metavar="N",
-    help="Take all but the newest N runs away after each round, as bkaudit prune --keep-last N does.",
+    help="Remove all but the newest N runs after each round, as bkaudit prune --keep-last N does.",
 )
 @click.option(
     "--listen", metavar="HOST:PORT", help="Serve the metrics of the newest round at http://HOST:PORT/metrics."
@@ -134,7 +134,7 @@ def _rounds(
     try:
         yield from audit_rounds(audit, place, interval, stop, spark, shown_progress)
     except Stop:
-        say("stopped; the same command goes on with this round, if it comes soon (--resume-within)")
+        say("stopped; the same command resumes this round within the time of --resume-within")
 
 
 _LONG_LIVED = {
@@ -184,7 +184,7 @@ def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], Non
     page = MetricsPage(cluster)
     with metrics_server(listen, page) if listen is not None else nullcontext() as port:
         if port is not None:
-            say(f"metrics are served at port {port}")
+            say(f"metrics: served at port {port}")
             yield lambda done: page.update(done, open_run(done.run) if done.report is not None else None)
         else:
             yield lambda _: None

@@ -260,7 +260,7 @@ def collect(
     progress.stage("directories")
     places = find_places(directories)
     if not any(directory.has_current for place in places for directory in place.directories):
-        raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ lies there")
+        raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ found")
     collection_id = uuid.uuid4().hex
     pieces = pieces_of(collection_id, places)
     tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
@@ -297,9 +297,9 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
     sources = split_sources(bookies)
     if sources.rpc or sources.collections:
         source = "rpc:" if sources.rpc else sources.collections[0]
-        raise UsageError(f"--bookies {source}: collect reads bookies' own directories")
+        raise UsageError(f"--bookies {source}: collect reads only bookies' own directories")
     if target.files.get_file_info(target.base).type != fs.FileType.NotFound:
-        raise UsageError(f"--out {target.path}: is there already; name a new directory")
+        raise UsageError(f"--out {target.path}: already exists; name a new directory")
     return target, sources.directories
 
 
@@ -360,7 +360,7 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
     for name, states in NOT_READ.items():
         condition = dataset.field("state").isin(states)
         if name == "entry_logs":
-            # What a compaction did not finish need not be an entry log yet.
+            # The file of an unfinished compaction may not be an entry log yet.
             condition &= dataset.field("kind").is_null() | (dataset.field("kind") == LogFileKind.LOG)
         for row in _rows_where(target, tables[name], ["path", "reason"], condition):
             yield f"{row['path']}: {row['reason']}"

@@ -39,7 +39,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     gave it out, or the ledger is of an application that never chooses an id. Runs one query.
     """
     given_out = ids_drawn(source.nodes, source.layout)
-    # Of a running copy after its ledgers: a ledger that is created meanwhile has an id that was given out.
+    # Read a running copy's generator after its ledgers: a ledger created meanwhile has an id below it.
     ledgers = copy.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     ledgers = ledgers.unionByName(
         source.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
@@ -47,7 +47,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     nodes = copy.store.cluster() if copy.live else copy.nodes
     next_ids = ids_drawn(nodes, copy.layout)
     if not next_ids:
-        return GeneratorDifference(note="copy: its id generator does not tell which id is next: not compared")
+        return GeneratorDifference(note="copy: id generator not compared; it does not show its next id")
     is_drawn = application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS)
     in_use = F.coalesce(is_drawn, F.lit(False))
     if given_out:
@@ -58,7 +58,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     if row is None or row["highest"] is None:
         return GeneratorDifference()
     ledger_id, next_id = row["highest"]
-    fields = [f"the copy gives out ledger {next_id} next, and ledger {ledger_id} is in use"]
+    fields = [f"the copy's next id is {next_id}, but ledger {ledger_id} is in use"]
     store_item, change = str(StoreItem.ID_GENERATOR), str(CopyState.DIFFERENT)
     return GeneratorDifference((store_item, change, None, None, _PATH, fields, None, None, None))
 

@@ -37,8 +37,8 @@ STORE_DIFFERENCES = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("path", pa.string(), "where it is kept; owners: below the chroot"),
-    ("fields", pa.list_(pa.string()), "what differs of a ledger's metadata, name: source / copy"),
-    ("why", pa.string(), "undecided: what was not read, or changed"),
+    ("fields", pa.list_(pa.string()), "differing fields of a ledger's metadata, name: source / copy"),
+    ("why", pa.string(), "undecided: the data that was not read, or that changed"),
     ("source_version", pa.int64(), "its version in the source; null: it is not there"),
     ("copy_version", pa.int64(), "its version in the copy; null: it is not there"),
 )
@@ -79,7 +79,7 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
         source_cut: reason why any ledger may be missing in the source; None without one.
         copy_cut: the same for the copy.
     """
-    # Joined on digests alone; all else is joined to the few that differ.
+    # Compare digests first. The other columns are joined only to the few rows that differ.
     rows = _unequal(ledgers, _LEDGER, _LISTED)
     for side, cut, name in (
         (ledgers.source, source_cut, "source_doubt"),
@@ -103,7 +103,7 @@ def owner_differences(values: Sides) -> DataFrame:
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
         below = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
-        # The bound of the broadcast; with more gaps than this every absence is in doubt, below.
+        # The limit bounds the broadcast. With more gaps, every absence is in doubt (see `many`).
         hidden = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
         hidden = hidden.groupBy("path").agg(F.min(F.concat("gap", F.lit(": "), "damage")).alias(name))
         many = gaps.groupBy().agg(
@@ -133,7 +133,7 @@ def settle_differences(
         if again is not None:
             later = again.where(listed).select(*keys, F.col("version").alias(f"later_{name}"))
             rows = rows.join(later, [*keys], "left")
-            # Null-safe: what was made or went between the looks moved as well.
+            # Null-safe: a row that was created or deleted between the looks has moved too.
             moved = moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
     rows = rows.withColumn("why", F.coalesce("why", F.when(moved, MOVED)))
     change = F.when(F.col("why").isNotNull(), CopyState.UNDECIDED).otherwise(F.col("change"))
@@ -170,7 +170,7 @@ def _fields() -> Column:
 
     def differ(name: str, text: Column, *, entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
-        if entries:  # maps cannot be compared
+        if entries:  # Spark cannot compare maps
             source_column, copy_column = (
                 F.sort_array(F.map_entries(side)) for side in (source_column, copy_column)
             )
@@ -189,7 +189,7 @@ def _fields() -> Column:
             differ("segments", F.lit("segments")),
         )
     )
-    byte_difference = F.array(F.lit("bytes: the password, or another spelling of the same metadata"))
+    byte_difference = F.array(F.lit("bytes: another password, or the same metadata in another encoding"))
     return F.when(F.size(differences) > 0, differences).otherwise(byte_difference)
 
 
@@ -269,7 +269,7 @@ class StoreSide:
         from pyspark.sql.pandas.types import from_arrow_schema
 
         if uri is not None:
-            with suppress(NoRootError):  # an application that was never there is one without a value
+            with suppress(NoRootError):  # an application that was never used has no values
                 return source_rows(self.landing.spark, OwnerValueSource(self._options({"owners": uri.text})))
         return self.landing.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 

@@ -108,7 +108,7 @@ def _find_owners(
         if None in has_owners:
             blind = sides[has_owners.index(None)]
             return None, (
-                f"owners were not compared: the {blind.name} does not tell where {name} keeps its own; "
+                f"owners were not compared: the {blind.name} cannot show where {name} keeps them; "
                 "name both with --owners",
             )
         source, copy = (
@@ -215,7 +215,7 @@ class _OpenPair:
         return name != "LAYOUT" or kinds[0] == kinds[1]
 
     def _tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
-        # No version: it is not there. Cookies and what is one each have none, and are counted here.
+        # A null version means that the row is absent. Cookies and single nodes have none: see `_totals`.
         counts = {
             (row["item"], row["change"]): row
             for row in differences.groupBy("item", "change")
@@ -262,7 +262,7 @@ class _OpenPair:
         """Yield the number of paths of either store that belong to no ledger and cannot be compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
-                yield f"{side.name}: {count:,} paths among its ledgers stand for no ledger: not compared"
+                yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
 
 
 def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
@@ -270,7 +270,7 @@ def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
     for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
         yield f"{name}: {row['path']}: {row['damage']}"
     if (count := unread.count()) > _GAPS_SHOWN:
-        yield f"{name}: {count:,} places of its {what} could not be read"
+        yield f"{name}: {count:,} places of its {what} could not be read in total"
 
 
 def item_of(name: str) -> StoreItem:
@@ -302,7 +302,7 @@ def _directory(out: str | None) -> Iterator[RunDirectory]:
         return
     run = RunDirectory(absolute(out))
     if run.exists("tables"):
-        raise RunUsageError(f"--out {out}: has tables already; name another directory")
+        raise RunUsageError(f"--out {out}: already has tables; name another directory")
     yield run
 
 

@@ -273,11 +273,11 @@ def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCoun
     """Yield the unknown facts of the whole run."""
     facts = run.report.run
     if unplaced:
-        yield DoubtCount("registered bookies whose location nobody said, which the policy goes by", unplaced)
+        yield DoubtCount("registered bookies without a known location, which the policy needs", unplaced)
     if undecided:
-        yield DoubtCount("ledgers whose metadata does not say who holds what", undecided)
+        yield DoubtCount("ledgers whose metadata does not show the holders of entries", undecided)
     if facts.in_doubt:
-        yield DoubtCount("ledger ids that may be there unseen", int(facts.in_doubt["ids"] or 0))
+        yield DoubtCount("ledger ids that may exist unseen", int(facts.in_doubt["ids"] or 0))
     if facts.gaps:
         yield DoubtCount("parts of the metadata that were not read", len(facts.gaps))
     listed = facts.bookies_listed

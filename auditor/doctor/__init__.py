@@ -68,29 +68,30 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
         yield f"{spot.sentence}; checks: {first_names(spot.ids, IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
-            "whether a missing entry is younger than the index: on a running etcd it is only suspected, "
+            "the age of missing entries: a running etcd keeps no times; they stay suspect, "
             "unless the index is newer than the scan or the bookie itself was asked"
         )
     if bookies is None:
         return
     if metadata is not None:
         yield (
-            "bookies that only ledgers name: they are known once all metadata was scanned, and are unread "
-            "where no source covers them"
+            "bookies that only ledgers name: they are known once all metadata was scanned, and are "
+            "unread if no source covers them"
         )
     if bookies.disks:
         yield (
-            "entries that are in no index yet, where the journal cannot be read from its mark on: what "
-            "is missing of a ledger that changed after the mark is only suspected"
+            "entries that are in no index yet, where the journal cannot be read from its mark on: "
+            "missing entries of a ledger that changed after the mark are only suspected"
         )
     if ROCKSDB in bookies.storages:
         yield (
-            "what a running bookie on DbLedgerStorage flushes while it is read: a copy of its database shows "
+            "entries that a running bookie on DbLedgerStorage flushes during the read: a copy of its "
+            "database shows "
             "one time"
         )
     if bookies.rpc:
         yield ("through rpc:, bookies on DbLedgerStorage: they do not answer, and are unread")
-    yield "whether the bytes of an entry are good: an index says where it is, not what it says"
+    yield "damaged entries: an index has the location of an entry, not its content"
 
 
 def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
@@ -119,8 +120,8 @@ def _without_bookies(is_named: bool) -> Line:
     """Return the line for missing bookies. Such an audit decides nothing about copies."""
     if not is_named:
         return _not_named("bookies", "coverage", "--bookies PATH")
-    text = "no --bookies PATH was given: such an audit looks at the metadata only"
-    return BOOKIES.not_asked("coverage", text, "say where the indexes are", NOT_COVERED)
+    text = "no --bookies PATH was given: such an audit checks only metadata"
+    return BOOKIES.not_asked("coverage", text, "pass the places of the indexes with --bookies", NOT_COVERED)
 
 
 def _not_named(topic: str, name: str, option: str) -> Line:

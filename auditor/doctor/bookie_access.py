@@ -63,9 +63,9 @@ def access_lines(
     code = NOT_COVERED if rpc else CLEAN
     if problems or not used:
         consequence = (
-            "what is on the others is unknown"
+            "copies on the others are unknown"
             if rpc
-            else "what seems to be missing on the others cannot be confirmed by asking them"
+            else "missing entries on the others cannot be confirmed by asking them"
         )
         yield BOOKIES.warn("access", f"{text}; {consequence}", None, code)
     else:
@@ -82,7 +82,7 @@ def _manner(access: BookieAccess) -> str:
     if access.tls is None:
         return f"in clear{login}: witness reads get entries unencrypted, unless [bookies.tls] is given"
     if not access.tls.verify:
-        return f"over TLS that takes any bookie for the right one{login}"
+        return f"over TLS without verifying the bookie{login}"
     return f"over TLS{login}"
 
 

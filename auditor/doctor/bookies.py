@@ -97,9 +97,9 @@ def journal_lines(
     torn = sorted(reasons.keys() - set(stopped))
     whole = len(looks) - len(reasons)
     if looks:
-        text = f"of {whole:,} of {plural(len(looks), 'bookie')} there is all that follows the last mark"
+        text = f"journals of {whole:,} of {plural(len(looks), 'bookie')} are complete from the last mark on"
         if stopped:
-            text += f"; {len(stopped):,} went down cleanly, and all is in the index"
+            text += f"; {len(stopped):,} stopped cleanly, with all entries in the index"
         yield Line("bookies", "journals", State.OK if not torn else State.WARN, text, _way_out(torn))
     details = [f"{name}: {reasons[name]}" for name in torn[:JOURNALS_NAMED]]
     for words in details + and_more(len(torn) - JOURNALS_NAMED):
@@ -110,7 +110,7 @@ def journal_lines(
         yield BOOKIES.ok(
             "journals",
             f"{plural(old_files, 'journal file')} below the marks, {old_size}, "
-            "which prove nothing and are not read",
+            "are not read: they prove nothing",
         )
 
 
@@ -118,8 +118,8 @@ def _way_out(torn: list[str]) -> str | None:
     if not torn:
         return None
     return (
-        "name the journal directories of these bookies too: without them, what is missing of ledgers that "
-        "changed after the last mark is only suspected"
+        "pass the journal directories of these bookies too: without them, missing entries of ledgers "
+        "that changed after the last mark are only suspected"
     )
 
 
@@ -194,7 +194,7 @@ def _lines(
         yield _scratch(on_disk)
     may_witness = metadata is not None and metadata.store.live and options.witness == "yes"
     if kinds.rpc and nodes is None:
-        yield BOOKIES.not_asked("rpc:", "who is registered is not known without the metadata")
+        yield BOOKIES.not_asked("rpc:", "registered bookies are unknown without the metadata")
     elif kinds.rpc or may_witness:
         yield from access_lines(registered, kinds.rpc, options)
 
@@ -323,9 +323,8 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     if unknown:
         return BOOKIES.warn(
             "index time",
-            f"{plural(len(unknown), 'bookie')}, {unknown[0]} the first: no lastMark, or no file time that is "
-            "not later than now and not older than what it dates, says how new the index is; what is missing "
-            "there is only suspected",
+            f"{plural(len(unknown), 'bookie')}, {unknown[0]} the first: the index time is unknown, "
+            f"without a lastMark or a plausible file time; missing entries there are only suspected",
             "copy the disks with their file times, the journals too; or give --index-time",
         )
     dates = [date for date in times.values() if date is not None]
@@ -340,8 +339,8 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     if behind > STALE_S:
         return BOOKIES.warn(
             "index time",
-            f"{text}, {duration(behind)} before the metadata: what is missing of ledgers that changed since "
-            "is only suspected",
+            f"{text}, {duration(behind)} before the metadata: missing entries of ledgers that changed "
+            f"since are only suspected",
             "read newer copies of the disks; or give --index-time, if copying them lost their times",
         )
     assert metadata is not None

@@ -100,7 +100,7 @@ def _python(master: str) -> Line:
         return HERE.warn("Python", f"{text}; executors may have it", way_out)
     if outcome.returncode:
         reason = (outcome.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return HERE.warn("Python", f"{text}, which does not do here: {reason}", way_out)
+        return HERE.warn("Python", f"{text}, which does not work here: {reason}", way_out)
     worker_version = outcome.stdout.strip()
     if worker_version != ".".join(map(str, sys.version_info[:2])):
         return HERE.fail(
@@ -132,7 +132,7 @@ def _session(options: AuditOptions) -> Line:
         return HERE.fail(
             "session",
             f"Spark on {options.master} does not work: {first}",
-            "the lines that Spark wrote above say more; --master chooses another one",
+            "see the lines of Spark above; --master chooses another one",
             UNREACHABLE,
         )
     worker = row["python"] if row else "none"
@@ -155,7 +155,7 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 def _files() -> Line:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = "any number" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-    text = f"{most} may be open where a program asks for it, as Java does; {soft:,} otherwise"
+    text = f"hard limit {most}, for programs that raise their limit, as Java does; soft limit {soft:,}"
     if resource.RLIM_INFINITY != hard < FILES:
         return HERE.warn("open files", text, f"raise the hard limit to {FILES:,} or more")
     return HERE.ok("open files", text)
@@ -177,15 +177,15 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         text = f"{run.path} holds a finished run, which is never written over"
         yield OUT.fail("place", text, "name a new directory", USAGE)
     elif begun:
-        text = f"{run.path} holds an unfinished run; the same command goes on from its tables"
+        text = f"{run.path} holds an unfinished run; the same command resumes it"
         yield OUT.ok("place", text)
     else:
         yield OUT.ok("place", f"{run.path} is free")
     if "://" in run.path:
-        text = "whether it can be written is not known: trying would write"
+        text = "not tested whether it can be written: the test would write"
         yield OUT.not_asked("rights", text)
-        text = "overlapping runs are not kept apart on another file system"
-        yield OUT.warn("lock", text, "let the scheduler do it: Forbid, or max_active_runs=1")
+        text = "no lock keeps overlapping runs apart on this file system"
+        yield OUT.warn("lock", text, "let the scheduler keep them apart: Forbid, or max_active_runs=1")
         return
     if links := [path for path in (Path(run.path), *Path(run.path).parents) if _leads_nowhere(path)]:
         text = f"{links[0]} is a symbolic link that leads nowhere"

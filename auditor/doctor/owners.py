@@ -49,8 +49,8 @@ def _access(store: OwnersUri, options: AuditOptions) -> Line:
     except (StoreError, OSError) as error:
         return OWNERS.fail("access", f"{store.text}: {error}", None, UNREACHABLE)
     if not is_there:
-        way_out = f"the chroot above {tree} belongs into the URI"
-        return OWNERS.fail("access", f"{store.text}: nothing of {store.application}", way_out, UNREACHABLE)
+        way_out = f"add the chroot above {tree} to the URI"
+        return OWNERS.fail("access", f"{store.text}: no data of {store.application}", way_out, UNREACHABLE)
     return OWNERS.ok("access", f"{store.text}: {tree} can be read")
 
 

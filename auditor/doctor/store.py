@@ -90,11 +90,12 @@ def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line
         yield STORE.warn(
             "rights",
             f"{plural(len(nodes.gaps), 'place')} cannot be read, the first: {path}: {reason}",
-            "let this user read all below the root: what cannot be read is unknown, and no run is complete",
+            "let this user read everything below the root: unread metadata is unknown, and no run is "
+            "complete",
             NOT_COVERED,
         )
     if nodes.cut is not None:
-        way_out = "bkaudit dump makes one with a last line, which is known to be whole"
+        way_out = "make it with bkaudit dump: its last line shows that it is whole"
         yield STORE.warn("end", nodes.cut, way_out, NOT_COVERED)
     for note in nodes.notes:
         yield STORE.ok("note", note)
@@ -137,7 +138,7 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
     if tls is not None and not tls.verify:
         return STORE.warn(
             "credentials",
-            f"{path}: {methods}, and any server is taken for the right one",
+            f"{path}: {methods}, and the server is not verified",
             "name the authority (ca) and leave verify out",
         )
     return STORE.ok("credentials", f"{path}: {methods}")
@@ -199,7 +200,7 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
             return STORE.warn("clock", text, way_out)
         return STORE.ok("clock", text)
     if not store.keeps_times:
-        return STORE.not_asked("clock", "etcd tells no time; ages count from this machine's clock")
+        return STORE.not_asked("clock", "etcd keeps no times; ages count from this machine's clock")
     ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - current_ms
     if ahead > SKEW_MS:
         return STORE.warn(
@@ -228,11 +229,11 @@ def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
         scan = duration(SCANS * ledgers / options.rate_limit)
         text += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
     yield STORE.ok("ledgers", text)
-    bounds = f"{options.in_flight} requests of {options.batch} reads unanswered on each connection"
+    bounds = f"up to {options.in_flight} unanswered requests of {options.batch} reads on each connection"
     if options.rate_limit:
         rate = f"{options.rate_limit:,.0f} reads per second over all tasks"
         yield STORE.ok("rates", f"{rate}, {bounds}")
     else:
         yield STORE.warn(
-            "rates", f"as many reads as it gives, {bounds}", "give --rate-limit for a store in service"
+            "rates", f"no limit of reads per second, {bounds}", "give --rate-limit for a store in service"
         )

@@ -23,7 +23,7 @@ from auditor.tables import Roster, Tables
 
 FINDINGS = schema_of(
     ("id", pa.string(), "the check that found it"),
-    ("urgency", pa.string(), "what cannot wait: destroys-data, lost, near-loss ... or rest"),
+    ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
     ("scope_id", pa.int64(), "BP-35 scope; null where no ledger is meant"),

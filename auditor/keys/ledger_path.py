@@ -58,9 +58,9 @@ class _Digits:
         self._most = most
 
     def to_path(self, ledger_id: int) -> str:
-        if ledger_id > self._most:  # of a longer id the server silently drops the tail
+        if ledger_id > self._most:  # the server silently drops the last digits of a longer id
             raise UsageError(
-                f"ledger id {ledger_id} is beyond the legacy hierarchical layout, which ends at {self._most}"
+                f"ledger id {ledger_id} exceeds the largest of the legacy hierarchical layout, {self._most}"
             )
         digits = f"{ledger_id:0{self._width}d}"
         starts = [0, *self._ends]
@@ -166,7 +166,7 @@ def scope_span(rel: str) -> ScopeSpan:
     scope = LedgerId.parse(digits[:_SCOPE_DIGITS] + "0" * 16).scope
     if len(digits) == _SCOPE_DIGITS:
         return ScopeSpan(scope, -(2**63), 2**63 - 1)
-    # The first step of an id has its sign, so the ids below it are neighbours as signed numbers too.
+    # The first step of an id contains its sign bit, so the ids below it are adjacent as signed numbers too.
     ends = (LedgerId.parse(digits.ljust(2 * _SCOPE_DIGITS, digit)).id for digit in "0f")
     return ScopeSpan(scope, *ends)
 

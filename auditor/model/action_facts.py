@@ -15,14 +15,14 @@ class Action(TypedDict):
     ``bkaudit explain`` takes it.
     """
 
-    kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: it changes nothing")]
-    text: Annotated[str, about("what to do, with its objects")]
+    kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
+    text: Annotated[str, about("the instruction, with its objects")]
     checks: Annotated[list[CheckId], about("the checks whose findings ask for it")]
     urgency: UrgencyWord
     severity: Annotated[SeverityWord, about("the worst of these findings")]
     count: Annotated[Count, about("these findings")]
     unsure: Annotated[Count, about("of count, those that are not confirmed")]
-    bookies: Annotated[list[str], about("all bookies that it is done to; none if it is done to ledgers")]
+    bookies: Annotated[list[str], about("all bookies that the action is on; empty if it is on ledgers")]
     bookie_id: str | None
     scope_id: str | None
     ledger_id: str | None
@@ -32,9 +32,9 @@ class ForbiddenAction(TypedDict):
     """An instruction that findings ask for and holds forbid, with the reason."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
-    objects: Annotated[str, about("the bookies or ledgers, of many the first two")]
+    objects: Annotated[str, about("the bookies or ledgers, at most the first two")]
     why: Annotated[str, about("the holds that forbid it")]
-    way_out: Annotated[str, about("what a later run has to see first")]
+    way_out: Annotated[str, about("the condition that a later run must see first")]
     checks: list[CheckId]
 
 
@@ -47,6 +47,6 @@ class HoldFacts(TypedDict):
     """
 
     total: Count
-    urgent: Annotated[Count, about("of the two highest urgencies, and not accepted")]
-    carried: Annotated[Count, about("found by an earlier run, and not lifted")]
+    urgent: Annotated[Count, about("unaccepted holds of the two highest urgencies")]
+    carried: Annotated[Count, about("holds of an earlier run that are not lifted")]
     earlier_run: Annotated[str | None, about("the run whose holds were carried on; null: none was found")]

@@ -158,17 +158,17 @@ class Contents:
 
     @property
     def objection(self) -> str | None:
-        """Why the two are rather two bookies; None where nothing says so.
+        """Return why these are rather two bookies, or None if nothing speaks against one bookie.
 
         >>> Contents(due=40, whole=True).objection
-        'none of the 40 ledgers that are not of both is on its disks'
+        'its disks hold none of the 40 ledgers that do not name both'
         >>> Contents(due=40, shared=30, together=30).objection
         '30 of 40 ledgers name both in one ensemble'
         """
         unshared = self.due - self.shared
         if self.whole and unshared and not self.held:
-            return f"none of the {unshared} ledgers that are not of both is on its disks"
-        # A client writes to bookies that are there: both were, at one time.
+            return f"its disks hold none of the {unshared} ledgers that do not name both"
+        # A client only writes to running bookies, so both ran at one time.
         if 2 * self.together > self.due:
             return f"{self.together} of {self.due} ledgers name both in one ensemble"
         return None
@@ -195,10 +195,10 @@ class ContentComparison:
                 yield absent, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
 
     def objection(self, first: str, second: str) -> str | None:
-        """Why two ids, in any order, are rather two bookies; None where nothing says so.
+        """Return why two ids, in any order, are rather two bookies; None if nothing says so.
 
         >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
-        'none of the 40 ledgers that are not of both is on its disks'
+        'its disks hold none of the 40 ledgers that do not name both'
         """
         for absent, live in ((first, second), (second, first)):
             if absent in self.due:
@@ -243,7 +243,7 @@ def _same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
     for (host, port), same in _ids_at(addresses).items():
         first, *duplicates = sorted(same)
         for duplicate in duplicates:
-            yield first, duplicate, Rule.SAME_ADDRESS, f"both say {host}:{port}"
+            yield first, duplicate, Rule.SAME_ADDRESS, f"both ids are {host}:{port}"
 
 
 def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
@@ -261,7 +261,7 @@ def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPor
     }
     says = _ids_at(addresses)
     for (host, port), same in _ids_at(answering).items():
-        # More than two at one address share a proxy, or a configuration that was copied to all of them.
+        # More than two ids at one address share a proxy, or a copied configuration.
         if len(same) == 2:
             yield same[0], same[1], Rule.SAME_ENDPOINT, f"both are registered at {host}:{port}"
         elif len(same) == 1:
@@ -279,7 +279,7 @@ def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPor
             continue
         own = [addresses[id][0]] if id in addresses else []
         hosts = {same_name(host) for host in (*own, *facts.hosts) if not anyones(host)}
-        # Were there more, it would be no telling which is whose.
+        # With more hosts it is not clear which name belongs to which IP.
         if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
             ip, name = sorted(hosts, key=is_ip, reverse=True)
             ips[name].add(ip)

@@ -98,7 +98,7 @@ class Nowhere(StrEnum):
 
     NOT_REGISTERED = "not-registered"
     NO_RPC_ENDPOINT = "no-rpc-endpoint"
-    NO_ADDRESS = "no-address"  # the id would have to be host:port, and is not
+    NO_ADDRESS = "no-address"  # the id is not host:port
     UNREADABLE = "unreadable"
 
 
@@ -153,7 +153,7 @@ def resolve(
     if bookie_id.endswith(":0"):
         return _by_id(bookie_id, "and it stands for a host")
     if registered is not None:
-        reason = f"what {bookie_id} registered cannot be read: {registered.damage}"
+        reason = f"the registration of {bookie_id} cannot be read: {registered.damage}"
         return UnresolvedBookie(Nowhere.UNREADABLE, reason)
     return UnresolvedBookie(Nowhere.NOT_REGISTERED, f"{bookie_id} is not registered")
 

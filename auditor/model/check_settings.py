@@ -28,7 +28,7 @@ class CarefulSide(StrEnum):
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
     HIGHER = "higher"
-    DEFAULT = "default"  # neither side is sure to find as many
+    DEFAULT = "default"  # any other value may find fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,14 @@ class ChecksChosen(TypedDict):
     """Checks that did not run, and the constants of all checks (docs/checks.md)."""
 
     not_run: Annotated[
-        list[CheckId], about("checks that were left out: nothing is known of what they look at")
+        list[CheckId], about("checks that were left out: nothing is known about their subjects")
     ]
     unheld: Annotated[
         list[CheckId],
-        about("not_run, and checks with a less careful constant: what their holds could forbid is refused"),
+        about(
+            "not_run, and checks with a less careful constant: actions that their holds could forbid "
+            "are refused"
+        ),
     ]
     constants: list[CheckConstant]
 
@@ -312,7 +315,7 @@ def suggestion(name: str, names: Collection[str]) -> str:
 
 
 def _check_value(name: str, constant: Constant, value: Any) -> None:
-    # True is an int to Python, and not a number to the author of a file.
+    # Python counts True as an int; in a file it is not a number.
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{name}: {value!r} is not a whole number")
     if value < constant.low:

@@ -100,14 +100,14 @@ class CollectorSettings:
 
     @property
     def said_by(self) -> str:
-        """Where they are from, as a sentence.
+        """Origin of the settings, as a sentence.
 
         >>> CollectorSettings().said_by
-        'give --bookie-conf: deletions are forecast by server defaults'
+        'garbage collection forecast uses server defaults; pass --bookie-conf'
         """
         if self.source is None:
-            return "give --bookie-conf: deletions are forecast by server defaults"
-        return f"deletions are forecast by {self.source}"
+            return "garbage collection forecast uses server defaults; pass --bookie-conf"
+        return f"garbage collection forecast uses {self.source}"
 
     @property
     def reads_past_header(self) -> bool:

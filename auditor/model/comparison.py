@@ -47,11 +47,11 @@ class StoreDifference:
 
     item: StoreItem
     change: CopyState
-    path: Annotated[str, about("where it is kept; of owners below the chroot")]
+    path: Annotated[str, about("its place in the store; for owners below the chroot")]
     scope_id: DecimalId = None
     ledger_id: DecimalId = None
-    fields: Annotated[tuple[str, ...], about("what differs of a ledger, name: source / copy")] = ()
-    why: Annotated[str | None, about("what leaves it undecided")] = None
+    fields: Annotated[tuple[str, ...], about("differing parts of a ledger, as name: source / copy")] = ()
+    why: Annotated[str | None, about("the reason for undecided")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
 ChangeWord = Annotated[
     str,
     Facet("enum", CHANGED),
-    about("unseen: neither found nor ruled out, as what it rests on was not read"),
+    about("unseen: neither found nor ruled out, because the data that it rests on was not read"),
 ]
 
 

@@ -113,7 +113,7 @@ class Lift(StoredWord):
 
 _LIFTS = {
     Lift.FINDING_GONE: "an audit looks for {reasons} again and does not find it",
-    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and it is no longer so",
+    Lift.FACT_GONE: "an audit reads everything that {reasons} depends on, and the reason is gone",
     Lift.DATA_ELSEWHERE: "an audit reads all directories of the bookie, and every ledger on them has all its "
     "copies elsewhere",
 }

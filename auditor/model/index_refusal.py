@@ -35,8 +35,8 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
         "and into the store's cookie; the index is there, so do not take indexDirectories out"
     )
     reason = (
-        f"{', '.join(paths)}: index directories that its cookies do not name, as BookKeeper before 4.16 "
-        "writes them; from 4.16 on a bookie with such a configuration refuses to start"
+        f"{', '.join(paths)}: index directories that its cookies do not name; BookKeeper before 4.16 "
+        "writes such cookies, and from 4.16 on the bookie refuses to start"
     )
     return Refusal(
         INVALID_COOKIE, Fault.INDEX_NOT_IN_COOKIE, reason, tuple(paths), certain=False, way_out=way_out
@@ -44,18 +44,18 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
 
 
 def unequal_index_count(expected: Cookie, in_rocksdb: bool) -> Refusal | None:
-    """The refusal of DbLedgerStorage to keep ledgers in more or fewer directories than their index.
+    """Return the refusal of DbLedgerStorage if the numbers of ledger and index directories differ, or None.
 
-    Since 4.16.0 (``DbLedgerStorage.initialize``).
+    The server checks this since 4.16.0 (``DbLedgerStorage.initialize``).
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l0", "/l1"), ("/i0",))
     >>> print(unequal_index_count(cookie, True).reason)
-    2 ledger directories and 1 index directories: DbLedgerStorage needs as many of each
+    2 ledger directories and 1 index directories: DbLedgerStorage needs equal numbers
     """
     if not in_rocksdb or expected.index_dirs is None or len(expected.index_dirs) == len(expected.ledger_dirs):
         return None
     reason = (
         f"{len(expected.ledger_dirs)} ledger directories and {len(expected.index_dirs)} index directories: "
-        "DbLedgerStorage needs as many of each"
+        "DbLedgerStorage needs equal numbers"
     )
     return Refusal(IO_EXCEPTION, Fault.INDEX_COUNT, reason, expected.index_dirs)

@@ -90,11 +90,11 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
         return kind(**_read_fields(value, kind, f"{where}." if where else "", sparse))
     if kind is int and isinstance(value, datetime):
         if value.tzinfo is None:
-            raise ValueError(f"{where}: a time without its zone, such as Z")
+            raise ValueError(f"{where}: the time has no zone, such as Z")
         return (value - EPOCH) // timedelta(milliseconds=1)
     if isinstance(kind, type) and issubclass(kind, StrEnum):
         if value not in [*kind]:
-            raise ValueError(f"{where}: {value!r:.60} is none of {', '.join(kind)}")
+            raise ValueError(f"{where}: {value!r:.60} is not one of {', '.join(kind)}")
         return kind(value)
     if kind is not Any:
         _require(value, kind, where)
@@ -121,7 +121,7 @@ _NAMES = {int: "a number", str: "a text", bool: "true or false", list: "a list",
 
 
 def _require(value: Any, kind: type, where: str) -> None:
-    # True is an int to Python, and no number to JSON.
+    # Python counts True as an int; JSON does not.
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise ValueError(f"{where} is not {_NAMES.get(kind, kind.__name__)}: {value!r:.40}")
 
@@ -131,7 +131,7 @@ def _hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=include_extras)
     if not is_dataclass(kind):
         return hints
-    # An InitVar is an argument of the constructor, and no part of the value.
+    # An InitVar is an argument of the constructor, not a field.
     return {field.name: hints[field.name] for field in fields(kind)}
 
 

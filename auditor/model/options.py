@@ -54,7 +54,8 @@ class AuditOptions:
     suppressions: Annotated[
         str | None,
         Option(
-            "A file of findings to live with, each with a reason and a last day: not for the exit code.",
+            "A file of accepted findings, each with a reason and a last day; they do not change the "
+            "exit code.",
             value="FILE",
         ),
     ] = None
@@ -101,7 +102,7 @@ class AuditOptions:
     index_time: Annotated[
         Moment | None,
         Option(
-            "How new the indexes are, instead of what each bookie's journal and lastMark say.",
+            "The time of the indexes, instead of the time that each bookie's journal and lastMark show.",
             0,
             value="TIME",
         ),
@@ -109,7 +110,7 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or last: the newest beside this. What has not "
+            "An earlier run of this cluster, or last: the newest beside this run. Data that has not "
             "changed since is taken from it instead of being read; the findings are the same.",
             value="RUN",
         ),
@@ -117,8 +118,8 @@ class AuditOptions:
     resume_within: Annotated[
         float,
         Option(
-            "Seconds: what an unfinished run has read of a running store is resumed from no later than this; "
-            "older tables are read again.",
+            "Seconds: the largest age of tables of a running store that an unfinished run is resumed "
+            "from; older tables are read again.",
             0,
             1e9,
         ),
@@ -126,9 +127,9 @@ class AuditOptions:
     owners: Annotated[
         Texts,
         Option(
-            "A store of owners, which refer to ledgers, as pulsar:URI. May be repeated: all stores are "
-            "joined. none: the lookup of owners is skipped. Without it the metadata's own store is looked "
-            "at, beside BookKeeper's root.",
+            "A store of owners, which refer to ledgers, as pulsar:URI. May be repeated: all stores "
+            "are joined. none: no owners are read. Without it owners are read from the metadata's own"
+            " store, beside BookKeeper's root.",
             value="URI",
         ),
     ] = ()
@@ -144,9 +145,9 @@ class AuditOptions:
     owner_grace: Annotated[
         float,
         Option(
-            "Seconds: a ledger that is younger is never said to belong to nobody, for its owner may be about "
-            "to name it; and two runs must be so far apart to agree on one. Below a rollover (4 hours) no "
-            "ledger is confirmed to be unowned.",
+            "Seconds: a younger ledger is never reported as unowned, because its owner may be about "
+            "to name it. Two runs must be at least this far apart to agree on an unowned ledger. "
+            "Below a rollover (4 hours) no ledger is confirmed to be unowned.",
             0,
             1e9,
         ),
@@ -154,8 +155,8 @@ class AuditOptions:
     offload_listing: Annotated[
         str | None,
         Option(
-            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and sizes. "
-            "Without it nothing is said of its objects (docs/owners.md).",
+            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and "
+            "sizes. Without it the objects are not checked (docs/owners.md).",
             value="FILE",
         ),
     ] = None
@@ -172,7 +173,7 @@ class AuditOptions:
     credentials: Annotated[
         str | None,
         Option(
-            "A file of users, passwords and certificates for a live store; only its path goes anywhere.",
+            "A file of users, passwords and certificates for a live store; only its path is recorded.",
             value="FILE",
         ),
     ] = None
@@ -185,53 +186,61 @@ class AuditOptions:
     witness: Annotated[
         YesNo,
         Option(
-            "Whether registered bookies of a live store are asked, by plain reads, for entries that seem "
-            "to be missing."
+            "Whether registered bookies of a live store are asked, by plain reads, for entries that "
+            "seem missing."
         ),
     ] = "yes"
     witness_reads: Annotated[
         int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
     ] = 10_000
     entry_logs: Annotated[
-        bool, Option("Entry logs are read too: every byte of bookies' disks is attributed to a ledger.")
+        bool, Option("Read entry logs too, and attribute every byte of bookies' disks to a ledger.")
     ] = False
     deep: Annotated[
         bool,
         Option(
-            "With entry_logs: every ledgers map is held to all entries of its log, and sampled entries are "
-            "read completely, held to their digests and to their other copies."
+            "With entry_logs: compare every ledgers map with all entries of its log. Read sampled "
+            "entries completely, and compare them with their digests and their other copies."
         ),
     ] = False
     digest_entries: Annotated[
         int, Option("With deep: the first entries of every ledger that are read completely.", 0, 10**9)
     ] = 3
     digest_percent: Annotated[
-        float, Option("With deep: of a hundred other entries so many, the same on every bookie.", 0, 100)
+        float,
+        Option(
+            "With deep: the percentage of the other entries that is read completely, the same ones on"
+            " every bookie.",
+            0,
+            100,
+        ),
     ] = 0.1
     digest_budget: Annotated[
-        int, Option("With deep: MB of entries that are read completely of one bookie.", 1, 10**9)
+        int, Option("With deep: the most MB of entries that are read completely from one bookie.", 1, 10**9)
     ] = 1_000
     bookie_conf: Annotated[
         str | None,
         Option(
-            "A bookie's configuration file (bk_server.conf): its directories and id, for its next start; and "
-            "the thresholds and switches of garbage collection, else the server's defaults.",
+            "A bookie's configuration file (bk_server.conf). It sets the directories and id of the next "
+            "start, and the thresholds and switches of garbage collection. Without it the "
+            "server's defaults hold.",
             value="FILE",
         ),
     ] = None
     racks: Annotated[
         str | None,
         Option(
-            "Where bookies stand: a file of two columns, bookie (or host) and location; or TOML, or Pulsar's "
-            "JSON, by its name. Without it Pulsar's /bookies beside BookKeeper's root is looked for.",
+            "Locations of bookies: a file of two columns, bookie (or host) and location; or TOML, or "
+            "Pulsar's JSON, by its name. Without it Pulsar's /bookies beside BookKeeper's root is "
+            "read.",
             value="FILE",
         ),
     ] = None
     rack_script: Annotated[
         str | None,
         Option(
-            "A topology script as networkTopologyScriptFileName names: asked for the addresses of registered "
-            "bookies, on this machine.",
+            "A topology script, as in networkTopologyScriptFileName. It runs on this machine, with "
+            "the addresses of registered bookies.",
             value="FILE",
         ),
     ] = None
@@ -244,7 +253,7 @@ class AuditOptions:
         ),
     ] = None
     threads: Annotated[
-        int, Option("Threads of one task that read index files; 4 to 8 where they are cold.", 1, 64)
+        int, Option("Threads of one task that read index files; 4 to 8 if the files are not cached.", 1, 64)
     ] = 1
     parts_per_core: Annotated[
         int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
@@ -266,7 +275,7 @@ class AuditOptions:
         for name, (kind, option) in option_types().items():
             object.__setattr__(self, name, check_value(name, kind, option, getattr(self, name)))
         if self.deep and not self.entry_logs:
-            raise UsageError("deep: it is a look into entry logs, so entry_logs must be true too")
+            raise UsageError("deep: it reads entry logs, so entry_logs must be true too")
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any], where: str | Path) -> AuditOptions:

@@ -50,7 +50,7 @@ _UNFIT = {
     "that its age is not known; set the clocks and audit again",
     RunUnfit.NO_EARLIER_RUN: "no earlier run of this cluster with all checks was found, so that holds of "
     "earlier runs are not known; audit again beside this run",
-    RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and an index made of them lacks what they lack; "
+    RunUnfit.LOGS_NOT_READ: "the entry logs were not read, and a new index would lack their lost entries; "
     "audit again with --entry-logs",
     RunUnfit.CHECKS_NOT_RUN: "checks that could forbid it were left out or are less careful than by default; "
     "audit again with all checks",

@@ -328,8 +328,8 @@ class PlacementFacts(TypedDict):
 
     policy: Annotated[str, Facet("enum", (*Policy,))]
     settings: Annotated[dict[str, Any], about("of its server class, by name")]
-    policy_origin: Annotated[str, about("what chose the policy")]
-    mapping_origin: Annotated[str | None, about("what says where bookies stand")]
+    policy_origin: Annotated[str, about("source of the policy")]
+    mapping_origin: Annotated[str | None, about("source of the locations of bookies")]
     located: Annotated[Count, about("bookies with a location")]
     unlocated: Annotated[Count, about("bookies without one")]
     own_groups: Annotated[Count, about("ledgers with a placement policy of their own (Pulsar)")]

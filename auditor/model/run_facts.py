@@ -154,7 +154,7 @@ class Step(TypedDict):
     severity: Annotated[SeverityWord, about("the worst of these findings")]
     count: Count
     unsure: Annotated[Count, about("of count, those that are not confirmed")]
-    action: Annotated[str | None, about("what to do, in a few words; null: nothing presses")]
+    action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
     bookie_id: str | None
     scope_id: str | None
     ledger_id: str | None
@@ -185,9 +185,9 @@ class FindingCause(TypedDict):
     number: Annotated[int, Facet("minimum", 1)]
     kind: Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$")]
     bookies: list[str]
-    sentence: Annotated[str, about("what it is, with its objects")]
+    sentence: Annotated[str, about("a sentence about the cause, with its objects")]
     count: Annotated[Count, about("findings that it explains")]
-    findings: Annotated[list[CauseCount], about("what follows from it, in the order of reports")]
+    findings: Annotated[list[CauseCount], about("findings that follow from it, in the order of reports")]
     evidence: Annotated[list[CauseEvidence], about("findings that prove it")]
 
 
@@ -216,7 +216,7 @@ class Changes(TypedDict):
     worse: Count
     better: Count
     same: Count
-    unseen: Annotated[Count, about("neither found nor ruled out: what they rest on was not read")]
+    unseen: Annotated[Count, about("neither found nor ruled out: the data that they rest on was not read")]
 
 
 class Suppression(TypedDict):
@@ -259,7 +259,7 @@ class Reuse(TypedDict):
     run: Annotated[str, about("the name of its directory")]
     indexes: ReuseCount
     ledgers: ReuseCount
-    notes: Annotated[list[str], about("why some things were read all the same")]
+    notes: Annotated[list[str], about("reasons why some data was read again")]
 
 
 class InDoubt(TypedDict):
@@ -278,7 +278,9 @@ class BookiesListed(TypedDict):
     ``unclear`` are the bookies whose own cookie or registration could not be read.
     """
 
-    hidden: Annotated[str | None, about("a place where any bookie's could be, and why")]
+    hidden: Annotated[
+        str | None, about("an unread place that could have any bookie's, and why it was not read")
+    ]
     unclear: Annotated[list[str], about("bookies")]
 
 
@@ -309,19 +311,19 @@ class RunFacts:
     ]
     operations: dict[str, Count]
     gaps: list[str]
-    in_doubt: Annotated[InDoubt | None, about("ids that may be there unseen; null: none")]
-    resumed: Annotated[int | None, about("of the oldest table that an interrupted run had left")]
+    in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: none")]
+    resumed: Annotated[int | None, about("time of the oldest table that an interrupted run had left, ms")]
     remarks: list[Remark]
     tally: list[Tally]
     impact: Annotated[list[Impact], about("by severity, of findings about ledgers")]
     changes: Annotated[Changes | None, about("null: there is no earlier run to compare with")]
     suppressions: Annotated[list[Suppression], about("of the suppressions file, in order")]
-    accepted: Annotated[AcceptedGaps, about("what is not decided for reasons that suppressions name")]
-    reused: Annotated[Reuse | None, about("what was taken from an earlier run (--since); null: all was read")]
+    accepted: Annotated[AcceptedGaps, about("undecided parts whose reasons suppressions name")]
+    reused: Annotated[Reuse | None, about("data taken from an earlier run (--since); null: all was read")]
     keeps_marks: Annotated[bool | None, about("whether the metadata store keeps under-replication marks")] = (
         None
     )
-    keeps_times: Annotated[bool | None, about("whether it keeps when something was made and changed")] = None
+    keeps_times: Annotated[bool | None, about("whether the store keeps times of creation and change")] = None
     marks_listed: Annotated[bool | None, about("whether all its marks could be listed")] = None
     bookies_listed: Annotated[
         BookiesListed | None, about("cookies and registrations that could not be read")
@@ -331,31 +333,33 @@ class RunFacts:
     ] = None
     witness_asked: Annotated[bool | None, about("whether bookies could be asked for entries")] = None
     blind: Annotated[
-        list[CheckId] | None, about("checks that saw nothing at all: that they found nothing means nothing")
+        list[CheckId] | None, about("checks without any input: that they found nothing means nothing")
     ] = None
     placement: Annotated[
         PlacementFacts | None, about("policy and locations; null: no mapping was found and no policy chosen")
     ] = None
     steps: Annotated[
         list[Step] | None,
-        about("what to do, in order: the first with an action is what to do now; null: not known"),
+        about("instructions in order: the first with an action is to be done now; null: not known"),
     ] = None
     causes: Annotated[
-        list[FindingCause] | None, about("what one thing explains, the most urgent first; null: not known")
+        list[FindingCause] | None,
+        about("causes that explain several findings, the most urgent first; null: not known"),
     ] = None
     holds: Annotated[
         HoldFacts | None, about("how many holds there are; null: an earlier version made the run")
     ] = None
     actions: Annotated[
         list[Action] | None,
-        about("the ordered list of actions: the first is what to do first; null: not known"),
+        about("actions in the order in which to take them; null: not known"),
     ] = None
     forbidden: Annotated[
         list[ForbiddenAction] | None,
-        about("what findings ask for and holds forbid; null: not known"),
+        about("instructions that findings ask for and holds forbid; null: not known"),
     ] = None
     repair: Annotated[
-        RepairFacts | None, about("who repairs ledgers, what waits, what can be read; null: not known")
+        RepairFacts | None,
+        about("state of AutoRecovery, waiting ledgers, and readable ledgers; null: not known"),
     ] = None
     checks: Annotated[
         ChecksChosen | None, about("the choice of checks and their constants; null: all ran, with defaults")

@@ -46,7 +46,7 @@ class TailState(StoredWord):
     """Kind of a row of the table journal_tails."""
 
     OK = "ok"  # the entries of one ledger
-    GAP = "gap"  # something of what follows the mark is not known
+    GAP = "gap"  # some entries after the mark are not known
     GONE = (
         "gone"  # the file that the mark names is not there: nothing is known, and the bookie does not start
     )
@@ -75,7 +75,7 @@ class TimeBasis(StoredWord):
 
 
 _TIME_BASES = {
-    TimeBasis.OPTION: "--index-time says so",
+    TimeBasis.OPTION: "the value of --index-time",
     TimeBasis.JOURNAL_READ: "when its journal was read, while it ran",
     TimeBasis.LAST_WRITE: "the file time of its journal or lastMark, the later one",
     TimeBasis.CLEAN_STOP: "the file time of the lastMark that it wrote when it stopped",
@@ -91,13 +91,13 @@ class IndexState(StoredWord):
     OK = "ok"
     CUT = "cut"  # ends inside a page: what it shows is there, the rest is unknown
     UNREADABLE = "unreadable"
-    LIMBO = "limbo"  # the bookie itself does not know yet what it should have, and serves nothing of it
+    LIMBO = "limbo"  # the bookie does not know its entries yet, and serves none of them
     NOT_INDEXED = (
         "not-indexed"  # locations without an entry in the ledger index: the bookie does not serve it
     )
     MISPLACED = "misplaced"  # a file outside its place: the bookie does not look there
-    WRONG_DIRECTORY = "wrong-directory"  # the same of a ledger in RocksDB, in another of the directories
-    ABSENT = "absent"  # of a replica only: the index has no row of it
+    WRONG_DIRECTORY = "wrong-directory"  # a ledger in the RocksDB index of another directory
+    ABSENT = "absent"  # only for replicas: the index has no row
     STRAY = "stray"  # a file that is not one of the bookie's
     GAP = "gap"  # a place that could not be listed
     DAMAGED = "damaged"  # a part of the index that belongs to no one ledger
@@ -158,8 +158,8 @@ LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
 class CollectorScan(StoredWord):
     """Result of a collector's scan of a damaged entry log: column ``collector_scan`` of entry_logs."""
 
-    COUNTS = "counts"  # it counts records, and does not see others
-    MAY_FAIL = "may-fail"  # the same, unless it fails for want of memory
+    COUNTS = "counts"  # it counts the readable records, and misses the others
+    MAY_FAIL = "may-fail"  # as counts, unless memory runs out
     FAILS = "fails"  # the log is left alone
 
 
@@ -258,7 +258,7 @@ class GcAction(StoredWord):
 class FullDisk(StoredWord):
     """Effect of a full disk on a bookie's compaction: column ``full_disk`` of the table log_foresight."""
 
-    FULL = "full"  # none runs
+    FULL = "full"  # no compaction runs
     ALMOST_FULL = "almost-full"  # minor compaction runs, major does not
     FORCED = "forced"  # isForceGCAllowWhenNoSpace: collection and compaction run at once
 
@@ -368,7 +368,7 @@ class Change(StoredWord):
     BETTER = "better"
     SAME = "same"
     FIXED = "fixed"
-    UNSEEN = "unseen"  # neither found nor ruled out, as it was not looked at
+    UNSEEN = "unseen"  # neither found nor ruled out, because it was not checked
 
 
 FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)

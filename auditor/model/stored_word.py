@@ -9,10 +9,10 @@ from auditor.errors import UnknownWordError
 
 
 class StoredWord(StrEnum):
-    """An enumeration whose members are words in tables of a run.
+    """An enumeration whose members are words in tables of a run; a call refuses any other word.
 
     Raises:
-        UnknownWordError: on a call with a word that is no member.
+        UnknownWordError: a word that is no member.
 
     >>> class Colour(StoredWord):
     ...     RED = "red"
@@ -20,9 +20,9 @@ class StoredWord(StrEnum):
     <Colour.RED: 'red'>
     >>> Colour("blue")
     Traceback (most recent call last):
-    auditor.errors.UnknownWordError: 'blue' is none of: red
+    auditor.errors.UnknownWordError: 'blue' is not one of: red
     """
 
     @classmethod
     def _missing_(cls, value: object) -> NoReturn:
-        raise UnknownWordError(f"{value!r} is none of: {', '.join(cls)}")
+        raise UnknownWordError(f"{value!r} is not one of: {', '.join(cls)}")

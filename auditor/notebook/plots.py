@@ -235,7 +235,7 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
     axes = figure.add_subplot()
     stack_bars(axes, drawn, colours)
     name_times(axes, drawn.index)
-    title_suffix = f"; {undated:,} of an unknown day" if undated else ""
+    title_suffix = f"; {undated:,} with an unknown day" if undated else ""
     axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{title_suffix}", loc="left")
     _legend(figure, colours)
     describe(figure, axes.get_title(loc="left"), _by_time(drawn))
@@ -271,7 +271,7 @@ def new_figure(height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise UsageError(
-            "plots need matplotlib, which is not installed. Run: pip install matplotlib"
+            "matplotlib: not installed, and plots need it. Run: pip install matplotlib"
         ) from error
 
     class InlineFigure(Figure):

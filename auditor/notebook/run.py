@@ -73,7 +73,7 @@ class Run(RunFigures):
         from auditor.reports.forms import FORMS
 
         if form not in FORMS:
-            raise UsageError(f"{form}: there is no such form; there are {', '.join(FORMS)}")
+            raise UsageError(f"{form}: no such form. Forms: {', '.join(FORMS)}")
         write_whole(str(file), partial(FORMS[form].write, self))
 
     def tables(self, spark: SparkSession) -> Mapping[str, DataFrame]:

@@ -31,7 +31,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
             "potential_class": ("v.potential_class", "the class if all unknown copies were gone"),
             "confidence": ("v.confidence", "confirmed, suspect or unknown"),
             "state": ("l.state", "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
-            "created": (_TIME.format(_CREATED), "when it was made; null where nothing says"),
+            "created": (_TIME.format(_CREATED), "time of its creation; null: not known"),
             "changed": (_TIME.format("l.mtime"), "when its metadata last changed; null on etcd"),
             "ensemble_size": ("l.ensemble_size", "bookies in each ensemble"),
             "write_quorum": ("l.write_quorum", "copies asked for"),

@@ -99,7 +99,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
     run = RunReader(path)
     facts = run.report.run
     if facts.scan_time < since:
-        raise RunUsageError(f"{path}: this run is older than the one that the plan was made of")
+        raise RunUsageError(f"{path}: this run is older than the run of the plan")
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
     listed = facts.bookies_listed
     is_listed = listed is not None and listed["hidden"] is None
@@ -255,7 +255,9 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
         UsageError: it is another cluster.
     """
     if None not in (plan.instance_id, now.instance_id) and plan.instance_id != now.instance_id:
-        raise UsageError(f"{now.asked}: instance {now.instance_id}, and the plan is for {plan.instance_id}")
+        raise UsageError(
+            f"{now.asked}: cluster instance {now.instance_id}; the plan is for {plan.instance_id}"
+        )
     time = now.time if clock is None else max(clock, now.time)
     if now.run is not None:
         now.run.holds.now = now.time if clock is None else clock
@@ -281,7 +283,7 @@ def _check_step(step: PlanStep, cluster: Answers, time: int, of_future: bool) ->
     why: list[str] = []
     if done and len(states) < step.ledger_count and each_ends:
         state = StepState.UNKNOWN
-        why.append(f"the {len(states):,} that are listed are done, of {step.ledger_count:,}: plan again")
+        why.append(f"the {len(states):,} listed ledgers of {step.ledger_count:,} are done: plan again")
     elif done:
         state = StepState.DONE
     else:
@@ -302,7 +304,7 @@ def _open_state(
 ) -> tuple[StepState, list[str]]:
     """Return the state of a step that is not done, and why it is not still true."""
     answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
-    broken = [f"not so: {condition_text(key)}" for key, answer in answers.items() if answer is False]
+    broken = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
     unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
     broken += [f"holds forbid it: {sentence}" for sentence in permission.forbidden]
     unknown += [f"not permitted: {sentence}" for sentence in permission.unknown]
@@ -315,11 +317,11 @@ def _open_state(
         facts = {condition.fact for condition in step.requires}
         for fact, audit in _SAY_IT.items():
             if fact in facts:
-                unknown.append(f"a store does not say it, {audit} does: plan check --run")
+                unknown.append(f"a store does not show it, {audit} does: plan check --run")
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
         broken.append("AutoRecovery should have done it by now")
     elif time > step.expires:
-        unknown.append("its time is over: plan again")
+        unknown.append("it has expired: plan again")
     if broken:
         return StepState.CHANGED, broken
     return (StepState.UNKNOWN, unknown) if unknown else (StepState.TRUE, [])

@@ -79,7 +79,8 @@ def _copy_first(
         and situation.bookies[bookie]["foreign_instance"]
     ):
         way = (
-            "find the disks of this cluster's bookie first, then stop it: with these it does not start again"
+            "find the disks of this cluster's bookie first, then stop it: with these disks it does not "
+            "start again"
         )
         return replace(refused, way_out=way)
     if not refused.holds or not {*refused.holds} <= {*COPY_FIRST}:
@@ -88,8 +89,8 @@ def _copy_first(
         return replace(refused, way_out=ALL_WOULD_STOP)
     situation.copy_before_stop[bookie] = groups
     way = (
-        "copy first, then stop: this plan has the steps that copy the ledgers that depend on it, or says why "
-        "there are none. Audit again after them, and plan then"
+        "copy first, then stop: this plan has the steps that copy the ledgers that depend on it, or "
+        "says why not. Audit again after them, and plan then"
     )
     return replace(refused, way_out=way)
 
@@ -104,22 +105,22 @@ def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, group
         settings.add(KEEP_FOREIGN)
     runs = situation.bookies[bookie]["registered"] is not None
     typed = [procedures.stop_bookie(allowed, bookie, "ends its collector")] if runs else []
-    effect = f"nothing that is needed is deleted on {bookie}"
+    effect = f"no needed data is deleted on {bookie}"
     if settings:
         typed.append(procedures.set_settings(allowed, bookie, sorted(settings)))
-        effect += "; an audit sees the setting with --bookie-conf FILE, and else finds this again"
+        effect += "; audit with --bookie-conf FILE then, or the audit finds this again"
     start = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
     if settings and not lasting and isinstance(start, Allowed):
         typed.append(procedures.start_bookie(start, bookie))
     elif settings and not lasting:
-        effect += "; it stays stopped until such an audit finds none of it"
+        effect += "; it stays stopped until such an audit no longer finds this"
     else:
-        effect += "; it stays stopped until the metadata, or its index, is right again"
-    undo = "take the settings out, and restart it" if settings else "start it"
+        effect += "; it stays stopped until the metadata, or its index, is repaired"
+    undo = "remove the settings, and restart it" if settings else "start it"
     return make_step(
         allowed, about, groups.named(), typed, urgency=groups.urgency,
         bookie_id=bookie, effect=effect, risk=f"load; {_STOPPED}",
-        undo=f"once an audit finds none of it: {undo}",
+        undo=f"once an audit no longer finds this: {undo}",
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip
@@ -128,7 +129,7 @@ def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, group
 def make_cookies(situation: Situation) -> Steps:
     """Yield new cookies for registered bookies without a cookie in the store."""
     for bookie, groups in situation.by_bookie("cookie-missing").items():
-        about = f"make the cookie of {bookie} again: without it it cannot restart"
+        about = f"make the cookie of {bookie} again: the bookie cannot restart without it"
         row = situation.bookies[bookie]
         versions = _directories(situation, bookie)
         instance = situation.run.report.cluster.instance_id
@@ -179,8 +180,8 @@ def _cookie_step(
     return make_step(
         allowed, about, findings, procedure.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the store has its cookie, and the bookie can restart",
-        risk="writes; a wrong cookie keeps the bookie from starting", undo="put a right cookie in its place",
-        needs=[f"the file has what a VERSION of {bookie} has"],
+        risk="writes; a wrong cookie keeps the bookie from starting", undo="replace it with a correct cookie",
+        needs=[f"the file has the content of a VERSION file of {bookie}"],
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes")],
         done_when=[Condition(Fact.COOKIE, bookie, "yes")],
@@ -209,7 +210,7 @@ def retire_bookies(situation: Situation) -> Steps:
         if not groups.sure or row["named"] or row["marked"]:
             yield refuse_unsure(ActionKind.DELETE_COOKIE, about, "audit again", groups)
         elif copies:
-            way = "audit with its disks (--bookies), and have these ledgers mended first"
+            way = "audit with its disks (--bookies), and have these ledgers repaired first"
             yield refuse(
                 ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, about, copies, way, groups.named()
             )
@@ -220,7 +221,7 @@ def retire_bookies(situation: Situation) -> Steps:
     for bookie, groups in situation.by_bookie("bookie-down").items():
         about = f"delete the cookie of {bookie}, which is not registered"
         why = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
-        way = f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} says what its removal takes"
+        way = f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} shows the work of its removal"
         yield refuse(ActionKind.DELETE_COOKIE, RefusalReason.NAMED, about, why, way, groups.named())
 
 
@@ -234,9 +235,9 @@ def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups
     blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
     return make_step(
         allowed, about, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
-        bookie_id=bookie, effect="no auditor takes it for a lost bookie, and its id can be given again",
+        bookie_id=bookie, effect="the auditor no longer counts it as lost, and its id can be used again",
         risk="writes; the bookie cannot start again without a new cookie",
-        undo=f"what cookie_get printed between its lines ---, as {blanks['FILE']}, makes it again",
+        undo=f"cookie_create with the output of cookie_get between its lines ---, as {blanks['FILE']}",
         needs=[f"{bookie} will not return"],
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[
@@ -254,7 +255,7 @@ def _last_copies(situation: Situation, bookie: str) -> str:
     if situation.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
         what = plural(lost, "ledger lacks entries or metadata", "ledgers lack entries or metadata")
-        return f"{what}, and its disks, which may have them, were not read completely" if lost else ""
+        return f"{what}; its disks may have them and were not read completely" if lost else ""
     rows = situation.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)
@@ -266,14 +267,14 @@ def _last_copies(situation: Situation, bookie: str) -> str:
 
 def refuse_unsure(kind: ActionKind, about: str, way: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step that rests on a suspected finding alone."""
-    why = "what asks for it is suspected only, not confirmed"
+    why = "its finding is only suspected, not confirmed"
     return refuse(kind, RefusalReason.UNSURE, about, why, way, groups.named())
 
 
 def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a stop of a bookie that serves more than its disk has."""
-    why = "it serves entries that its disk lacks (index-incomplete): they are gone when it stops"
-    way = "have these ledgers copied while it still runs: bkaudit explain check index-incomplete"
+    why = "it serves entries that its disk lacks (index-incomplete): they are lost when it stops"
+    way = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
 
 

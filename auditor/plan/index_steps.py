@@ -23,7 +23,7 @@ from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
 _FENCED = "all its ledgers come back fenced and without a master key"
-_LONG = "it takes long, and what no entry log holds stays lost"
+_LONG = "it takes long, and entries in no entry log stay lost"
 _REBUILD_NEEDS: tuple[str, ...] = ("a copy of its index directories", "commands are typed on its own host")
 _BOTH_DATABASES = "ledgers and locations"
 
@@ -160,7 +160,7 @@ def _rebuild(
         situation.stops.add(bookie)
     return make_step(
         allowed, about, groups.named(), typed, urgency=groups.urgency,
-        bookie_id=bookie, effect="the bookie lists and serves what its entry logs hold",
+        bookie_id=bookie, effect="the bookie lists and serves the entries of its entry logs",
         risk=f"danger; {_FENCED if what in ('ledgers', _BOTH_DATABASES) else _LONG}",
         undo=undo, needs=needs,
         ledgers=listed_of(situation.run, ledgers), ledger_count=groups.count if by_ledger else 0,

@@ -61,10 +61,10 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         yield from _restore(situation, about, sure, bookies)
     yield from _refusals(
         ActionKind.RESTORE_METADATA, about,
-        (unsure, RefusalReason.UNSURE, "that the store lacks them is suspected only",
+        (unsure, RefusalReason.UNSURE, "it is only suspected that the store lacks them",
          "audit again, owners and bookies with it"),
-        (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has an entry of them",
-         "read the other bookies; else they are lost"),
+        (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has entries of them",
+         "read the other bookies; otherwise they are lost"),
     )  # fmt: skip
 
 
@@ -99,10 +99,10 @@ def _restore(
         groups.named(), procedures.RESTORE_METADATA.filled(allowed, blanks), urgency=groups.urgency,
         effect=f"the store lists the ledger again, and its entries stay on {where}",
         risk="writes; the record may be older than the ledger's last ensemble change, so audit afterwards",
-        undo="put a right record in its place",
+        undo="replace it with a correct record",
         needs=[
-            f"{blanks['FILE']}: what ledgermetadata -dumptofile wrote before the ledger went, or writes "
-            "on a ZooKeeper that was started from a backup of the store",
+            f"{blanks['FILE']}: the output of ledgermetadata -dumptofile from before the ledger was deleted, "
+            "or from a ZooKeeper started from a backup",
             f"no collection on {where} before that: each passes every gcWaitTime (10 minutes unless set)",
         ],
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
@@ -133,7 +133,7 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
         (unproved, RefusalReason.UNSURE, "not every owner was read: another application may use them",
          "read every store of owners (--owners), declare them (--owners-complete), and plan then"),
-        (unsure, RefusalReason.UNSURE, "no two runs a rollover apart saw no owner: a broker may name it yet",
+        (unsure, RefusalReason.UNSURE, "no two runs a rollover apart confirm it: a broker may still name it",
          "audit again, later by --owner-grace and by 4 hours, and plan then"),
         (written, RefusalReason.LIVE_WRITER, "they are not closed: a writer may have them open",
          "close them first, by their application"),
@@ -156,13 +156,13 @@ def _delete(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | 
     yield make_step(
         allowed, about.format(plural(count, "ledger")), groups.named(),
         procedures.DELETE_LEDGER.filled(allowed, blanks), urgency=groups.urgency,
-        effect="bookies free what they hold of them at their next collection and compaction",
+        effect="bookies free their entries at the next collection and compaction",
         bytes=sum(rows[id].bytes for id in ids),
-        risk="danger; once bookies have collected a ledger nothing brings it back",
+        risk="danger; once bookies have collected a ledger it cannot be restored",
         undo="its dump puts the metadata back, until the first bookie has collected the ledger",
         needs=[
-            "whoever owns the topics says that they were deleted on purpose, and plans no restore of them",
-            "plan check right before, and one ledger after the other: the command asks about each",
+            "the owner of the topics confirms that they were deleted on purpose, and plans no restore",
+            "run plan check right before, and delete ledgers one by one: the command asks about each",
         ],
         ledgers=[rows[id].planned() for id in ids], ledger_count=count,
         expires=situation.facts.scan_time + EXPIRY_MS,

@@ -56,7 +56,7 @@ _HAS_ALL_COPIED = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 _NEEDS_A_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
-    Cause.NO_COVERAGE: "mend what keeps the bookie from starting, and let the writer close them",
+    Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writer close them",
 }
 """Causes that a start of the bookies ends, with what to do while a hold forbids the start."""
 
@@ -77,7 +77,7 @@ def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
     causes = {blocker.cause for blocker in situation.queue.blockers}
     lost = sorted({*groups, *forgotten})
     plan_findings = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
-    about = f"have the ledgers of {first_names(lost, _NAMES_SHOWN)} copied"
+    about = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
         what = CAUSES[Cause.REPLICATION_OFF][0]
         way = "find out who switched it off and why"
@@ -89,7 +89,7 @@ def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
     elif causes:
         yield from _recover_all(situation, lost, plan_findings, causes, _urgency(groups, forgotten))
     elif situation.queue.doubts:
-        what = "marks of under-replication were not read: what AutoRecovery does is not known"
+        what = "marks of under-replication were not read: the state of AutoRecovery is unknown"
         yield refuse(
             ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", plan_findings
         )
@@ -99,7 +99,7 @@ def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
         for bookie, group in forgotten.items():
             if not group.sure:
                 why, way = WAYS[RefusalReason.UNSURE]
-                about = f"have the ledgers of {bookie} marked"
+                about = f"mark the ledgers of {bookie}"
                 yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, about, why, way, group.named())
         marked = situation.marks_of([bookie for bookie in lost if bookie not in forgotten])
         for bookie, (count, ledgers) in marked.items():
@@ -171,7 +171,7 @@ def _mark_again(situation: Situation, forgotten: Mapping[str, FindingGroups]) ->
     ids = [row.ledger_id for row in rows]
     count = sum(forgotten[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     names = first_names(bookies, _NAMES_SHOWN)
-    about = f"have {{}} of {names} marked, which the auditor forgot"
+    about = f"mark {{}} of {names}, which the auditor forgot"
     allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, bookies, ids)
     yield from refused
     if allowed is None or refused:
@@ -218,7 +218,7 @@ def _recover_all(
         yield from _copy_the_others(situation, lost, findings, urgency, held_ids, stuck)
         return
     rows = list(ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck))
-    about = f"copy what {names} should have to other bookies, without AutoRecovery"
+    about = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
     allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, ids)
     yield from refused
@@ -231,11 +231,11 @@ def _recover_all(
         effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
         bytes=trial.work.copied_bytes,
         risk="danger; without -rate it copies unthrottled; it takes no lock, and closes ledgers in recovery",
-        undo="none is needed: no entry is deleted that has no other copy",
+        undo="none is needed: only entries with another copy are deleted",
         needs=[
             f"{names} will not be back with its disks{_else_start(situation, lost)}",
             *(
-                f"rather, where you can: {_way_out(situation, lost, cause)}"
+                f"preferably: {_way_out(situation, lost, cause)}"
                 for cause in sorted(causes)
                 if cause in _WAYS_OUT
             ),
@@ -262,7 +262,7 @@ def _refused_everywhere(situation: Situation) -> Refused | None:
 def _else_start(situation: Situation, lost: Sequence[str]) -> str:
     """Return the alternative to copying, to follow the condition that bookies will not be back."""
     if (refused := _refused_start(situation, lost)) is None:
-        return ": else start it, and copy nothing"
+        return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refused.sentence}"
 
 

@@ -31,11 +31,11 @@ class StepPermission:
 
 
 _NEVER_ASKED = (
-    "an earlier version made this plan without asking what holds forbid, and a store does not say it: "
-    "plan check --run, or plan again"
+    "an earlier version made this plan without checking holds, and a store does not show them: plan "
+    "check --run, or plan again"
 )
 OF_FUTURE = (
-    "the plan, or what was asked, is newer than the current time: set the clocks, audit and plan again"
+    "the plan, or its new run or store, is newer than the current time: set the clocks, audit and plan again"
 )
 """Message if a clock was wrong. No step is permitted then, because the plan would not expire in time."""
 

@@ -88,9 +88,9 @@ def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
     value = {
         name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
     }
-    yield "# A plan of repair: review it, and let bkaudit plan check ask again before each step."
-    yield "# Nothing of it was done, and nothing does it but you."
-    yield _comment(f"Of {plan.run}, as of {format_time(plan.scan_time)}")
+    yield "# A repair plan: review it, and run bkaudit plan check before each step."
+    yield "# No step was done. Only you do them: bkaudit changes nothing."
+    yield _comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
     yield _toml(value)
     for step in plan.steps:
         yield _comment(f"{step.number}. {step.kind}: {step.about}")

@@ -39,8 +39,8 @@ Steps = Iterator[PlanStep | RefusedStep]
 _AT_ONCE = 100_000
 _NAMES_SHOWN = 5
 _WORKERS = (
-    "workers copy them one after the other, and each mark goes. On a bookie that is there they look at the "
-    "first and last entry of a segment only: audit again"
+    "workers copy them one by one and delete the marks. On a registered bookie they check only the "
+    "first and last entry of a segment: audit again"
 )
 WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
 
@@ -81,9 +81,9 @@ def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]])
     """Return the refusal for ledgers whose last copies are on bookies that no segment names."""
     names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMES_SHOWN)
     first = min(outside)
-    why = f"every bookie of their segments lacks entries, and {names}, of none of these, has the last copy"
+    why = f"every bookie of their segments lacks entries, and the last copy is on {names}, outside of them"
     way = (
-        f"keep {names}, its disks and cookie, and let it collect nothing; put back metadata that names it "
+        f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
         f"(bkaudit explain ledger {first}), audit, and plan then"
     )
     about = f"copy {plural(len(outside), 'ledger')} with too few copies"
@@ -111,20 +111,20 @@ def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> St
 WAYS = {
     RefusalReason.NO_COPY: (
         "an entry has no copy that could be read",
-        "read or start the bookies that should have it, or see who else has it (bkaudit explain ledger ID)",
+        "read or start the bookies that should have it, or find other holders (bkaudit explain ledger ID)",
     ),
     RefusalReason.LOCKED: (
         "a replication worker holds it, and recover takes no lock",
         "wait for the worker, and audit again",
     ),
-    RefusalReason.UNSURE: ("the finding is suspected only", "audit again with --since last"),
+    RefusalReason.UNSURE: ("the finding is only suspected", "audit again with --since last"),
     RefusalReason.DISKS_EXCHANGED: (
         "a bookie that should have the entries has the disks of another, or its own in each other's places",
-        "put the disks back, which this plan has a step for, and audit again: nothing may have to be copied",
+        "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
     ),
     RefusalReason.NOT_BY_SHELL: (
-        "no released shell takes a ledger of another scope than 0, or with an id below 0",
-        "wait for a shell that does",
+        "no released shell accepts a ledger with a scope other than 0 or an id below 0",
+        "wait for a shell that accepts it",
     ),
 }
 
@@ -199,7 +199,7 @@ def wait_step(
         allowed, about.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
         urgency=_urgency(situation, groups.urgency, waiting), fewest_copies=groups.fewest_copies(waiting),
         bookie_id=bookie, effect=_WORKERS,
-        risk="none; recover beside a worker makes copies twice, as it takes no lock", undo="nothing is done",
+        risk="none; recover takes no lock: beside a worker it copies twice", undo="nothing is done",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in waiting], ledger_count=count,
         expires=situation.facts.scan_time + HOUR_MS,
         requires=[*WORKING, Condition(Fact.MARKED, "", "yes")],
@@ -261,7 +261,7 @@ def fault_of(
             "its record has neither digest type nor password, and recover then opens it with those of the "
             "shell's configuration",
             "have its application read it and write it to a new ledger; or set digestType and passwd in the "
-            "shell's configuration to those that the application opens it with, for this ledger alone",
+            "shell's configuration to those of the application, for this ledger alone",
         )
     ensembles = [ensemble for ensemble in row.ensembles if bookie in ensemble]
     if not all(situation.writable - {*ensemble} for ensemble in ensembles):
@@ -314,10 +314,10 @@ def copy_each(
         procedures.COPY_LEDGER.filled(allowed, blanks),
         urgency=_urgency(situation, urgency, may_copy),
         fewest_copies=groups.fewest_copies(may_copy) if groups else None,
-        bookie_id=bookie, effect=f"another bookie has what {bookie} should have, and the metadata names it",
+        bookie_id=bookie, effect=f"another bookie has the copies of {bookie}, and the metadata names it",
         bytes=sum(row.bytes for row in permitted),
-        risk=f"load; copies are made, the metadata is rewritten, and {bookie} collects what it had",
-        undo="none is needed: no entry is deleted that has no other copy",
+        risk=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
+        undo="none is needed: only entries with another copy are deleted",
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.VERSION, "", "as listed"), *unlocked],
         done_when=[Condition(Fact.NAMES, bookie, "no")],

@@ -79,7 +79,7 @@ def _put_back(
     if holders := situation.stops.last_holders(*running):
         return refuse_last_of_set(situation, ActionKind.STOP, about, groups, running, holders)
     situation.stops.add(*running)
-    typed = [procedures.stop_bookie(allowed, name, "lets go of its disks") for name in running]
+    typed = [procedures.stop_bookie(allowed, name, "releases its disks") for name in running]
     return make_step(
         allowed, about, groups.named(), [*typed, procedures.exchange_disks(allowed, running, [*places])],
         urgency=groups.urgency,
@@ -126,7 +126,7 @@ def _start(
     situation: Situation, bookie: str, ledgers: list[int], groups: FindingGroups
 ) -> PlanStep | RefusedStep:
     count = plural(len(ledgers), "ledger")
-    about = f"start {bookie}: no registered bookie has all entries of {count} of it"
+    about = f"start {bookie}: registered bookies lack entries of {count} on it"
     allowed = permit_or_refuse(situation.run, ActionKind.START, about, groups.named(), bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed

@@ -23,8 +23,8 @@ from auditor.reports.plain_text import fold_text
 
 _LABEL = 12
 _TAILS: dict[str, str] = {
-    TailRead.READ: "complete: what they have counts as held",
-    TailRead.STOPPED: "not needed: it went down cleanly, with all in its index",
+    TailRead.READ: "complete: their entries count as held",
+    TailRead.STOPPED: "not needed: the bookie shut down cleanly, and its index is complete",
     TailRead.UNREAD: "incomplete",
 }
 _STORAGE = {
@@ -114,7 +114,7 @@ def _reading(bookie: BookieView, width: int) -> list[str]:
     if bookie.reason is not None:
         lines += _line("", bookie.reason, width)
     if bookie.suspect:
-        lines += _line("", "a directory lies in another's place, or carries another's id", width)
+        lines += _line("", "a directory has the place or the id of another bookie", width)
     if bookie.storage is not None:
         lines += _line("storage", _STORAGE.get(bookie.storage, bookie.storage), width)
     lines += _line("index time", _time(bookie.index_time), width)
@@ -125,7 +125,7 @@ def _reading(bookie: BookieView, width: int) -> list[str]:
 
 def _ledgers(bookie: BookieView, width: int) -> list[str]:
     lines = _line("ledgers", f"{bookie.ledgers:,} name it; {bookie.depending:,} depend on it", width)
-    lines += _line("", f"entries of {bookie.replicas:,} judged there", width)
+    lines += _line("", f"{bookie.replicas:,} checked on this bookie", width)
     if bookie.held is None:
         lines += _line("held", "unknown" if bookie.read != BookieRead.READ else "none", width)
     else:
@@ -156,11 +156,11 @@ def _directory(bookie_id: str, directory: DirectoryView, width: int) -> list[str
     if directory.index_time is not None:
         lines += _fold(f"last mark not older than {_time(directory.index_time)}", "    ", width)
     if directory.place != bookie_id:
-        lines += _fold(f"lies in the place of {directory.place or 'nobody'}", "    ", width)
+        lines += _fold(f"in the place of {directory.place or 'no bookie'}", "    ", width)
     if directory.owner != bookie_id:
-        lines += _fold(f"counted for {directory.owner or 'nobody'}", "    ", width)
+        lines += _fold(f"counted for {directory.owner or 'no bookie'}", "    ", width)
     if directory.contents:
-        lines += _fold(f"of {directory.ledgers:,} ledgers here", "    ", width)
+        lines += _fold(f"ledgers in this directory: {directory.ledgers:,}", "    ", width)
         for content in directory.contents:
             lines += _fold(
                 f"{content.bookie_id}: {content.named:,} name it, {content.exact:,} match entry for entry",

@@ -36,10 +36,10 @@ The others have their risk:
 _CUSTOM_IDS = """\
 
 A page ends with the constants of its check and their bounds. The table `constants` of the `--check-settings`
-file changes them ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). If `--checks` or
-`--skip-checks` leaves a check out, the report says so, the exit code is 3 at best, and actions that its
-findings could forbid are refused. They are also refused with a constant that finds fewer dangers than its
-default.
+file changes them ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). `--checks` and
+`--skip-checks` leave checks out. The report then says so, and the exit code is 3 at best. Actions that
+findings of such a check could forbid are refused. They are also refused with a constant that finds fewer
+dangers than its default.
 
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.

@@ -166,9 +166,7 @@ def verdict_clauses(report: Report) -> list[str]:
         clauses.append(f"{plural(left_out, 'check was', 'checks were')} not run")
     if not report.complete:
         accepted = report.complete_but_accepted
-        clauses.append(
-            "what could not be checked is accepted" if accepted else "not everything could be checked"
-        )
+        clauses.append("everything unchecked is accepted" if accepted else "not everything could be checked")
     if holds := unaccepted_holds(report):
         of_holds = plural(holds, "hold", "holds")
         verb = "is" if holds == 1 else "are"
@@ -211,7 +209,7 @@ def accepted_gaps(report: Report) -> str | None:
         *([f"not read: {first_names(accepted['bookies'], _NAMES_SHOWN)}"] if accepted["bookies"] else []),
         f"{plural(accepted['ledgers'], 'ledger')} and {plural(accepted['replicas'], 'replica')} not checked",
     ]
-    return f"as known, by suppressions: {'; '.join(parts)}"
+    return f"by suppressions: {'; '.join(parts)}"
 
 
 def changed_constants(report: Report) -> list[str]:
@@ -243,10 +241,11 @@ def reuse_sentence(reuse: Reuse) -> str:
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
-    '29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday'
+    '29,700 of 30,000 indexes and 0 of 10,000 ledgers, unchanged since monday'
     """
     indexes, ledgers = reuse["indexes"], reuse["ledgers"]
     return (
         f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
-        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers as in {reuse['run']}"
+        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers, "
+        f"unchanged since {reuse['run']}"
     )

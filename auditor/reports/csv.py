@@ -21,14 +21,14 @@ from auditor.reports.plain_text import printable
 
 COLUMNS = {
     "id": "the check's id",
-    "urgency": "what cannot wait: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
+    "urgency": "urgency: destroys-data, lost, near-loss, below-ack-quorum, unseen or rest",
     "severity": "critical, error, warning or note",
     "confidence": "confirmed, suspect or unknown",
     "scope_id": "the ledger's scope; empty where no ledger is meant",
     "ledger_id": "the ledger; empty where none is meant",
     "ledger_qualified_name": "scope and ledger in 32 hexadecimal digits; empty where no ledger is meant",
     "bookie_id": "the bookie; empty where none is meant",
-    "message": "what is wrong, in a sentence",
+    "message": "the fault, as a sentence",
     "entries": "which entries have no copy left or are below a quorum, as ranges; long lists are cut",
     "positions": "the same as positions of the topic, where the ledger's owner is known",
     "missing_entries": "copies of entries missing, of all bookies together",
@@ -37,7 +37,7 @@ COLUMNS = {
     "change": "new, same, worse or better than in the run before; empty where that is not known",
     "first_seen": "since when it has been found in every run, ISO 8601; empty where that is not known",
     "suppressed": "the reason of the suppression that names it; empty where none does",
-    "evidence": "JSON: what the finding rests on",
+    "evidence": "JSON: facts that the finding depends on",
     "fingerprint": "the finding's name in every run",
     "cause": "the number of the cause in report.json that explains it; empty where none does",
 }

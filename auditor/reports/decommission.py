@@ -29,7 +29,7 @@ ANSWERS = {
 CAUSES = {
     Cause.HELD: (
         "holds of the run forbid it",
-        "do what lifts each of them, and audit again",
+        "lift each of them as written, and audit again",
     ),
     Cause.LAST_SERVED: (
         "entries whose other copies are on bookies that are down",
@@ -40,8 +40,8 @@ CAUSES = {
         "make it read-only, and audit again once these ledgers are closed or written elsewhere",
     ),
     Cause.DOUBT: (
-        "holds of the run forbid it, all of them by doubt alone",
-        "audit again with what they lack, such as the directories of bookies that were not read",
+        "unconfirmed holds of the run forbid it",
+        "audit again with the missing sources, such as the directories of unread bookies",
     ),
     Cause.NO_HOLDS: (
         "an earlier version of the program made this run, without holds",
@@ -69,23 +69,23 @@ CAUSES = {
         "delete the ledger",
     ),
     Cause.UNREADABLE: (
-        "an entry that every bookie that stays lacks keeps its whole segment where it is",
+        "an entry that no remaining bookie has keeps its whole segment in place",
         "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or give it up",
     ),
     Cause.NO_SPARE: (
-        "fewer writable bookies outside the ensemble than go of it",
+        "fewer writable bookies outside the ensemble than members that leave it",
         "add a bookie, or let a read-only one write again",
     ),
     Cause.NO_ADMISSIBLE: (
-        "there are spares, and the placement policy takes none of them",
+        "the placement policy rejects every spare bookie",
         "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
     ),
     Cause.NO_COVERAGE: (
-        "not closed, and recovery would get no answer from an ack quorum of its last ensemble",
+        "not closed, and too few members of the last ensemble would answer recovery",
         "let its writer close it, or read it to its end, while the bookie runs",
     ),
     Cause.ABSENT: (
-        "they would move if bookies that are not registered were back",
+        "they can move only after unregistered bookies are back",
         "start these bookies again first",
     ),
     Cause.REPLICATION_OFF: (
@@ -208,7 +208,7 @@ def _one_by_one(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield "they may go together"
     elif rehearsal.order:
         yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
-        yield from fold_text("let the others be read-only meanwhile, or they are copied to", width)
+        yield from fold_text("make the others read-only meanwhile, or ledgers are copied to them", width)
     else:
         words = (f"{trial.bookies[0]} alone: {ANSWERS[trial.answer]}" for trial in rehearsal.alone)
         yield from fold_text("; ".join(words), width)
@@ -250,14 +250,18 @@ def _copies(work: Work) -> str:
     words = f"striping needs {work.needed:,}, the server makes {work.copied:,} ({size(work.copied_bytes)}"
     words += f", and {work.unsized:,} of unknown size)" if work.unsized else ")"
     if work.copied > work.needed:
-        words += ": where E > Qw it copies what lies between, too, to each bookie that comes in"
+        words += ": if E > Qw, it also copies the entries in between to each new bookie"
     return words
 
 
 def _time(rehearsal: Rehearsal) -> str:
     workers = plural(rehearsal.workers, "worker")
     if rehearsal.seconds is None:
-        return f"--rate says how fast one of {workers} copies" if rehearsal.workers else "no worker stays"
+        return (
+            f"unknown: pass --rate, the copy rate of one of {workers}"
+            if rehearsal.workers
+            else "no worker stays"
+        )
     return (
         f"about {duration(rehearsal.seconds)} with {workers}; then up to 5 min until the command looks again"
     )
@@ -295,7 +299,9 @@ def _remains(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if rehearsal.mapping_origin:
         words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits it"
         yield from labelled("named by", words, width)
-    words = "disks; copies of failed tries on bookies that no ensemble names; readers with open ledgers"
+    words = (
+        "its disks; copies from failed attempts on bookies that no ensemble names; readers with open ledgers"
+    )
     yield from labelled("remain", words, width)
 
 
@@ -303,7 +309,7 @@ def _basis(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     policy = f"policy {rehearsal.policy}" + (
         f" ({rehearsal.policy_origin})"
         if rehearsal.policy_origin
-        else ", which nobody gave: any spare will do"
+        else ", because none was given: any spare is accepted"
     )
     words = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy}; "
     words += plural(rehearsal.spares, "spare")
@@ -313,10 +319,12 @@ def _basis(rehearsal: Rehearsal, width: int) -> Iterator[str]:
 def _commands(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     commands = rehearsal.commands
     if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN) or not commands:
-        yield from fold_text("no command yet: see to what stands above, audit, and ask again", width)
+        yield from fold_text(
+            "no command yet: solve the problems above, audit, and run this command again", width
+        )
         return
     if rehearsal.answer is Answer.AFTER:
-        yield "once what stands above is done:"
+        yield "after the steps above:"
     live = [registration.bookie_id for registration in rehearsal.registered if registration.mode is not None]
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"

@@ -136,9 +136,9 @@ def _last(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
     counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
     ends = {
-        0: "An audit can look at everything that was asked about.",
+        0: "An audit can read every source that was checked.",
         2: "An audit would be refused as wrong usage.",
-        3: "An audit can be done, and would be incomplete.",
+        3: "An audit can run, but would be incomplete.",
         4: "An audit would end without a result.",
     }
     return _wrap(f"{counts_text}. {ends[diagnosis.exit_code]}", width, "", "")

@@ -239,7 +239,7 @@ def _seen(report: Report, columns: int) -> Iterator[_Part]:
         doubt = _rows(doubtful_ids_line(run.in_doubt), columns)
         yield _Part("unknown", doubt, _Place.NOT_READ, _Place.NOT_READ)
     if run.gaps:
-        gaps = f"{plural(len(run.gaps), 'place', 'places')}, as {run.gaps[0]}"
+        gaps = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
         yield _Part("not read", _rows(gaps, columns), _Place.NOT_READ)
 
 

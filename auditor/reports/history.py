@@ -109,7 +109,7 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
     ledgers, _, bookies = extents(report)
     suppressed = sum(tally["suppressed"] for tally in facts.tally)
     parts = [
-        counts or ("nothing but what is suppressed" if suppressed else "no finding"),
+        counts or ("only suppressed findings" if suppressed else "no finding"),
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
         *_unavailable(facts),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
@@ -130,7 +130,7 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
 def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
     """Return the age of the data if it is more than an hour older than the end of the run; else nothing."""
     if data_time is not None and data_time - now_ms > MAX_CLOCK_AHEAD_MS:
-        return [f"its data is of the future ({format_time(data_time)}): a clock was wrong"]
+        return [f"its data has a future time ({format_time(data_time)}): a clock is wrong"]
     if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
         return []
     return [
@@ -147,5 +147,5 @@ def _unavailable(facts: RunFacts) -> list[str]:
 def _status_changes(report: Report) -> str:
     changes = report.run.changes
     if changes is None:
-        return "no run before it"
+        return "no earlier run"
     return f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"

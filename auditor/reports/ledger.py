@@ -309,10 +309,10 @@ def replica_words(
     view, words = replica.view, []
     if len(replica.lacking):
         # The writer of a ledger that is not closed may still be sending them.
-        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "lacks, as yet,"
+        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
         words.append(f"{lacks if view.known else 'unknown:'} {cut(_entries(replica.lacking), 240)}")
     if len(replica.extra):
-        words.append(f"holds, not expected there: {cut(_entries(replica.extra), 240)}")
+        words.append(f"holds unexpected entries: {cut(_entries(replica.extra), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
         words.append(f"{owner}is {view.state}{f': {cut(view.reason, 120)}' if view.reason else ''}")
     elif len(replica.expected) and view.state == IndexState.ABSENT:
@@ -350,7 +350,7 @@ _SAYS = {
     WitnessAnswer.SERVED: "serves",
     WitnessAnswer.NO_SUCH_ENTRY: "does not have",
     WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; asked for",
-    WitnessAnswer.REFUSED: "takes no reads from this client; asked for",
+    WitnessAnswer.REFUSED: "refuses reads of this client; asked for",
     WitnessAnswer.UNKNOWN: "did not say whether it has",
 }
 

@@ -85,7 +85,7 @@ def _head(report: Report) -> str:
         )
     if expired := [suppression for suppression in report.run.suppressions if suppression["expired"]]:
         have = "suppression has" if len(expired) == 1 else "suppressions have"
-        lines.append(f"{len(expired):,} {have} expired, as: {escape_markdown(expired[0]['reason'])}")
+        lines.append(f"{len(expired):,} {have} expired, such as: {escape_markdown(expired[0]['reason'])}")
     lines += [f"Remark: {escape_markdown(sentence_of(remark))}" for remark in report.run.remarks[:SHOWN]]
     return "\n\n".join(lines)
 
@@ -114,7 +114,7 @@ def _coverage(report: Report) -> str:
     if run.in_doubt:
         rows.append(("unknown", escape_markdown(doubtful_ids_line(run.in_doubt))))
     if run.gaps:
-        rows.append(("not read", f"{len(run.gaps):,} places, as {escape_markdown(run.gaps[0])}"))
+        rows.append(("not read", f"{len(run.gaps):,} places, such as {escape_markdown(run.gaps[0])}"))
     return "\n".join(["| checked | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
@@ -138,7 +138,7 @@ def _counts(report: Report) -> list[str]:
         parts.append("\n".join(["| severity | ledgers | bytes |", "| --- | ---: | ---: |", *rows]))
     return [
         *parts,
-        "What to do: `bkaudit explain check CHECK`. All findings: `bkaudit report RUN --format csv`.",
+        "Causes and actions: `bkaudit explain check CHECK`. All findings: `bkaudit report RUN --format csv`.",
     ]
 
 

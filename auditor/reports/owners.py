@@ -222,9 +222,9 @@ LISTINGS: dict[str, Listing] = {
 
 def _sentence(totals: LeakTotals) -> str:
     if not totals.ledgers:
-        return "No ledger is known to belong to nobody."
+        return "No leaked ledger is known."
     return (
-        f"{plural(totals.ledgers, 'ledger belongs', 'ledgers belong')} to nobody: {size(totals.bytes)} in "
+        f"{plural(totals.ledgers, 'ledger has', 'ledgers have')} no owner: {size(totals.bytes)} in "
         f"{totals.entries:,} entries, one copy of each; {totals.confirmed:,} confirmed, "
         f"{size(totals.confirmed_bytes)}."
     )
@@ -238,7 +238,9 @@ def _cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
         "not known" if leak.bytes is None else size(leak.bytes),
         "not known" if leak.entries is None else f"{leak.entries:,}",
         printable(leak.owner),
-        printable("; ".join(part for part in (leak.why, leak.doubt and f"in doubt: {leak.doubt}") if part)),
+        printable(
+            "; ".join(part for part in (leak.why, leak.doubt and f"unconfirmed: {leak.doubt}") if part)
+        ),
     )
 
 

@@ -140,7 +140,7 @@ def _headline(plan: RepairPlan, now_ms: int | None) -> str:
         )
     do = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
     words = f"{plural(do, 'step')} to do, {len(plan.steps) - do} to wait, {len(plan.refused)} refused"
-    return words if plan.complete else f"{words}; the run did not see everything, which may need more"
+    return words if plan.complete else f"{words}; the run was incomplete, so that more steps may be needed"
 
 
 def _step(step: PlanStep, width: int) -> Iterator[str]:
@@ -152,7 +152,7 @@ def _step(step: PlanStep, width: int) -> Iterator[str]:
     if names := _ledgers(step):
         yield from _label("ID" if _takes_each(step) else "ledgers", names, width)
     for need in step.needs:
-        yield from _label("see to", need, width)
+        yield from _label("check", need, width)
     yield from _label("if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width)
     yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width)
     yield from _label("risk", step.risk, width)
@@ -239,7 +239,7 @@ def _markdown(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
         if names := _ledgers(step):
             yield f"    - {'ID: ' if _takes_each(step) else 'ledgers: '}{names}"
         for label, words in (
-            *(("see to", need) for need in step.needs),
+            *(("check first", need) for need in step.needs),
             ("if", "; ".join(map(condition_text, step.requires))),
             ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
             ("look again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires)),

@@ -77,16 +77,17 @@ def _verdict(run: RunView, width: int) -> list[str]:
 
 
 _CODES = {
-    0: "no finding at or above that, and everything was checked, or is accepted",
-    1: "a finding at or above that, or data is lost or about to be deleted; accepted findings do not count",
-    3: "no confirmed finding at or above that, but an unconfirmed one, or not everything was checked",
-    5: "so many ledger records cannot be decoded that nothing else counts",
+    0: "no finding at or above that level, and everything was checked or is accepted",
+    1: "a finding at or above that level, or data is lost or about to be deleted; accepted findings do not "
+    "count",
+    3: "no confirmed finding at or above that level, but an unconfirmed one, or unchecked objects",
+    5: "too many ledger records cannot be decoded for a verdict",
 }
 
 
 _UNACCEPTED_HOLD = (
-    "no confirmed finding at or above that, but a hold on data that is lost or about to be deleted is not "
-    "accepted (tables/holds)"
+    "no confirmed finding at or above that level; a hold on data that is lost or about to be deleted is "
+    "not accepted (tables/holds)"
 )
 
 
@@ -126,15 +127,13 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
     if (time := oldest_as_of(run.sources)) is not None:
         proved = sum(source.is_proved for source in run.sources)
-        text = (
-            f"{proved:,} of {len(run.sources):,} prove all that they claim; oldest data {format_time(time)}"
-        )
+        text = f"{proved:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
         lines += labelled("  sources", text, width)
     repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
     if repair is not None:
         lines += labelled("  repair", repair, width)
     operations = [f"{count:,} {name}" for name, count in sorted(facts.operations.items())]
-    lines += labelled("  reads", ", ".join(operations) or "nothing was asked of a live store", width)
+    lines += labelled("  reads", ", ".join(operations) or "no live store was read", width)
     if facts.reused:
         lines += labelled("  reused", reuse_sentence(facts.reused), width)
         for note in facts.reused["notes"]:
@@ -156,7 +155,7 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
     for source in run.sources:
         # Bookies that were not read stand above.
         if source.reason is not None and source.kind != SourceKind.BOOKIE:
-            text = f"{source.source}: proved for {source.scope_proved} only: {source.reason}"
+            text = f"{source.source}: complete only for {source.scope_proved}: {source.reason}"
             lines += fold_text(text, width, "  ", "    ")
     for gap in run.report.run.gaps:
         lines += fold_text(gap, width, "  ", "    ", lines=2)

@@ -87,7 +87,7 @@ def comparison_schema() -> dict[str, Any]:
         "copy": store,
         "verdict": {"enum": ["same", "different", "incomplete"]},
         "tallies": {**_list(tally), "description": "complete"},
-        "gaps": {**_list(_TEXT), "description": "what was not read"},
+        "gaps": {**_list(_TEXT), "description": "reasons why some data was not read"},
         "notes": _list(_TEXT),
         "samples": _list({"$ref": "#/$defs/difference"}),
     }

@@ -39,9 +39,9 @@ _NAMES = 3
 _NAME_LENGTH = 60
 
 _LEGEND = (
-    "lost: ledgers that lose an entry, as indexes hold them today; bytes: of these entries; promised: "
-    "ledgers that lose one if every copy were there; <Qa, <Qw: ledgers below ack quorum, below write quorum; "
-    "open: ledgers that recovery could not close. 3-5: between these, as what is unknown decides."
+    "lost: ledgers that lose an entry, by the indexes of today; bytes: of these entries; all copies: "
+    "ledgers that lose one even with all copies present; <Qa, <Qw: ledgers below ack quorum, below write "
+    "quorum; open: ledgers that recovery could not close. 3-5: between these, because of unknown copies."
 )
 
 
@@ -134,9 +134,9 @@ def _known(simulation: Simulation) -> Iterator[PagePart]:
     yield LabelledText("ledgers", f"{doubts.ledgers:,}, {doubts.not_closed:,} of them not closed")
     unknown = []
     if doubts.undecided:
-        unknown.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are in no number")
+        unknown.append(f"{plural(doubts.undecided, 'ledger')} that cannot be judged are not counted")
     if doubts.gaps:
-        unknown.append(f"{plural(doubts.gaps, 'place')} of the metadata, at least, could not be read")
+        unknown.append(f"at least {plural(doubts.gaps, 'place')} of the metadata could not be read")
     if doubts.in_doubt:
         unknown.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
@@ -146,7 +146,7 @@ def _known(simulation: Simulation) -> Iterator[PagePart]:
             f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names(doubts.unplaced)}"
         )
     if not doubts.registered:
-        unknown.append("no bookie is registered: which of them answer, and whether writes go on")
+        unknown.append("which bookies answer, and whether writes go on: no bookie is registered")
     if doubts.not_closed:
         unknown.append("entries and bytes at the end of ledgers that are not closed")
     for number, sentence in enumerate(unknown):
@@ -159,7 +159,7 @@ def _near(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
     for level in levels:
         if level.near.perhaps:
             ledgers = plural(level.near.perhaps, "more ledger")
-            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: what is unknown decides")
+            yield LabelledText("", f"{ledgers} may be one {level.level} from loss: unknown copies decide")
         yield from _distances(level)
 
 
@@ -168,13 +168,13 @@ def _distances(level: LevelLoss) -> Iterator[PagePart]:
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost := level.distance.get(0):
-        words.append(f"{plural(lost, 'ledger has', 'ledgers have')} lost one before")
+        words.append(f"{plural(lost, 'ledger has', 'ledgers have')} lost one already")
     if words:
         yield LabelledText("", "; ".join(words))
 
 
 def _singles(level: LevelLoss, command: str) -> Iterator[PagePart]:
-    head = (f"{level.level} lost", "lost", "bytes", "promised", "<Qa", "<Qw", "open")
+    head = (f"{level.level} lost", "lost", "bytes", "all copies", "<Qa", "<Qw", "open")
     costly = [failure for failure in level.singles if failure.today.possible != Outcome()]
     yield NameTable(head, [_single_row(failure) for failure in costly[:ROWS]])
     yield from _more(len(costly) - ROWS, f"more {level.level}", f"{command} --format csv")
@@ -225,7 +225,7 @@ def _sets(level: LevelLoss) -> Iterator[PagePart]:
         )
         for failed_set in level.sets
     ]
-    yield NameTable(("together", "entries", "bytes", "promised"), rows)
+    yield NameTable(("together", "entries", "bytes", "all copies"), rows)
 
 
 def _failure(failure: Failure) -> Iterator[PagePart]:
@@ -236,8 +236,8 @@ def _failure(failure: Failure) -> Iterator[PagePart]:
         ("below ack quorum", lambda outcome: outcome.below_ack),
         ("below write quorum", lambda outcome: outcome.below_write),
     ):
-        yield LabelledText(label, f"{_amounts(failure.today, amount_of)}, as indexes hold them")
-        yield LabelledText("", f"{_amounts(failure.promise, amount_of)}, as promised")
+        yield LabelledText(label, f"{_amounts(failure.today, amount_of)}, by the indexes")
+        yield LabelledText("", f"{_amounts(failure.promise, amount_of)}, with all copies present")
     for label, bounds in (("not recoverable", failure.today), ("", failure.promise)):
         low, high = bounds.sure.unrecoverable, bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
@@ -300,7 +300,7 @@ def _concerned(simulation: Simulation, command: str) -> Iterator[PagePart]:
     hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
     yield from _more(hidden_count, "more ledger", f"{command} --format csv")
     if simulation.namespaces is None or simulation.topics is None:
-        yield "whose they are: this run read no owners (audit with --owners)"
+        yield "owners: this run read none (audit with --owners)"
         return
     for name, totals, number in (
         ("namespace", simulation.namespaces, simulation.namespaces_concerned),

@@ -48,7 +48,7 @@ def text(view: SpaceView, width: int | None = None) -> str:
 def _sum(view: SpaceView) -> str:
     files = f"{plural(view.files, 'file')} of {view.file_bytes:,} bytes"
     if view.bytes == view.file_bytes:
-        return f"{files}: all of them in one class each"
+        return f"{files}: every byte is in one class"
     differ = abs(view.file_bytes - view.bytes)
     return f"{files}, and {view.bytes:,} bytes in classes: {differ:,} bytes do NOT add up"
 
@@ -110,7 +110,7 @@ def _steps(view: SpaceView, width: int | None) -> Iterator[str]:
         yield "\nnothing to free was found" if not view.refused else "\nnothing may be freed"
     for bookie, steps in list(by_bookie.items())[:BOOKIES_SHOWN]:
         yield ""
-        yield from _folded(f"{bookie}: what frees most", width)
+        yield from _folded(f"{bookie}: steps that free most", width)
         for number, step in enumerate(steps, 1):
             yield from _folded(
                 f"{number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}", width, "  "

@@ -168,10 +168,10 @@ class RunDirectory:
         if manifest is None:
             return {}
         if not isinstance(manifest, dict):
-            raise damaged(path, "it is not an object of facts")
+            raise damaged(path, "it is not a JSON object")
         for name in _OBJECTS:
             if not isinstance(manifest.get(name), dict | None):
-                raise damaged(path, f"{name} is not an object of facts")
+                raise damaged(path, f"{name} is not a JSON object")
         return manifest
 
     def names(self, below: str) -> list[str]:
@@ -328,7 +328,7 @@ class RunDirectory:
             for name in ("findings", "tables"):
                 self.remove(name)
             raise RunUsageError(
-                f"--out {self.path}: was taken away while the audit was at work; the same command begins anew"
+                f"--out {self.path}: was deleted while the audit ran; run the same command again"
             ) from cause
 
     def add_to_manifest(self, values: dict[str, Any]) -> None:
@@ -343,7 +343,7 @@ class RunDirectory:
         """
         files, base = self._place
         if files.get_file_info(base).type == fs.FileType.File:
-            raise RunUsageError(f"--out {self.path}: is a file; name a directory that an audit may make")
+            raise RunUsageError(f"--out {self.path}: is a file; name a new directory")
         if self.exists(REPORT):
             raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
         manifest = self.read_manifest()
@@ -357,7 +357,10 @@ class RunDirectory:
             self.write_json(MANIFEST, {"identity": identity})
             return False
         if manifest.get("identity") != identity:
-            raise RunUsageError(f"--out {self.path}: an unfinished run of other sources or options is there")
+            raise RunUsageError(
+                f"--out {self.path}: holds an unfinished run of other sources or "
+                f"options; name another directory"
+            )
         return True
 
 

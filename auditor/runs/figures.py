@@ -137,7 +137,7 @@ def _ledgers(run: RunReader) -> Iterator[Histogram]:
         ages_ms = pc.subtract(run.report.run.scan_time, created_of(batch))
         _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
-    of_one_copy = "Bytes of one copy, as its metadata has them once it is closed."
+    of_one_copy = "Bytes of one copy, from the metadata of closed ledgers."
     yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
     yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
     yield _frequent("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
@@ -196,7 +196,9 @@ def _classes(run: RunReader) -> Histogram:
             sure, possible = row["class"], row["potential_class"]
             label = sure if possible in (sure, None) else f"{sure}, could be {possible}"
             counts[label] += row["count_all"]
-    return _frequent("Ledgers by class", counts, "What is known of their copies, and what they could be.")
+    return _frequent(
+        "Ledgers by class", counts, "Certain state of their copies, and the possible state if it differs."
+    )
 
 
 def _availability(bookies: Iterable[BookieFigure]) -> Histogram:
@@ -205,7 +207,7 @@ def _availability(bookies: Iterable[BookieFigure]) -> Histogram:
     for bookie in bookies:
         share = bookie.availability
         counts[nothing if share is None else next(label for label, least in _SHARES if share >= least)] += 1
-    note = "The share of a bookie's replicas that is surely whole; what could not be read is not."
+    note = "Share of a bookie's replicas that are certainly complete. Unread replicas do not count."
     labels = [label for label, _ in _SHARES]
     return _range_bars("Bookies by availability", counts, labels, (nothing,), note, "bookies")
 

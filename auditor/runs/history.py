@@ -245,23 +245,24 @@ class RunDifference:
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
-                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: new is what the "
-                "second has, fixed what the first has, and nothing of it was repaired"
+                f"these are runs of two clusters, {old.cluster.name} and {new.cluster.name}: new "
+                f"findings are of the second, fixed ones of the first, and nothing was repaired"
             )
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread = [set(report.coverage.bookies.unread) for report in (old, new)]
         if fewer := sorted(unread[1] - unread[0]):
             yield (
-                f"{_comma_list(fewer)} not read in the newer run: what was found there is unseen, not fixed"
+                f"{_comma_list(fewer)} not read in the newer run: earlier findings there are unseen, "
+                f"not fixed"
             )
         if newly_seen := sorted(unread[0] - unread[1]):
             names = _comma_list(newly_seen)
-            yield f"{names} not read in the older run: what is new there may have been there before"
+            yield f"{names} not read in the older run: new findings there may be old"
         if new.run.gaps:
-            yield "parts of the metadata could not be listed in the newer run: what lies there is unseen"
+            yield "parts of the metadata could not be listed in the newer run: findings there are unseen"
         if old.run.gaps and not new.run.gaps:
-            yield "parts of the metadata could not be listed in the older run: what is new may lie there"
+            yield "parts of the metadata could not be listed in the older run: new findings there may be old"
 
 
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
@@ -276,9 +277,7 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
             return ChangesSince(None)
         complete = [run for run in earlier if run.complete]
         before = (complete or earlier)[-1]
-        none_complete = (
-            () if complete else ("no run before this one saw everything: compared with the newest",)
-        )
+        none_complete = () if complete else ("no earlier run was complete: compared with the newest",)
         difference = RunDifference(before.path, path)
         groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
         counts: Counter[tuple[str, str, str, str]] = Counter()

@@ -63,9 +63,9 @@ def _since(row: dict[str, Any]) -> str:
 
 
 _LEFT_OPEN: dict[str, str] = {
-    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; what it was not asked for is "
-    "unknown",
-    UnknownCopy.NOT_ASKED: "its index is too old to say, and it was not asked for all",
+    UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; entries that it was not "
+    "asked for are unknown",
+    UnknownCopy.NOT_ASKED: "its index is too old, and it was not asked for all entries",
     UnknownCopy.ENTRY_LOG: "its index has entries in an entry log that was not found",
 }
 

@@ -25,7 +25,7 @@ def newest_report(runs: str | Path) -> Path:
         UsageError: no such directory, or no finished run in it.
     """
     if "://" in str(runs):
-        raise UsageError(f"{runs}: only local directories are looked at; bkaudit history takes any")
+        raise UsageError(f"{runs}: not a local directory. bkaudit history reads runs on any file system")
     directory = Path(runs)
     if (directory / REPORT).is_file():
         return directory / REPORT

@@ -125,17 +125,17 @@ HTTP_PORT = 8080
 
 RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
 
-_DELETES = "danger; what it deletes does not come back"
+_DELETES = "danger; deleted entry logs cannot be restored"
 _UNOWNED = (
-    "none; it reads the run. To delete a ledger is danger: nothing brings it back, and whoever still names "
-    "it fails to open it"
+    "none; it reads the run. Deleting a ledger is dangerous: it cannot be restored, and an owner that "
+    "names it cannot open it"
 )
 _REWRITES = (
-    "danger; it collects garbage first, which does not come back, then rewrites logs, and needs free space "
-    "for what remains of them"
+    "danger; it first collects garbage, which cannot be restored, then rewrites logs, and needs free "
+    "space for their remaining entries"
 )
-_HIGHER = "danger; compaction collects first; the higher the threshold, the more is rewritten per byte freed"
-_UNCONFIRMED = "the finding is unconfirmed, and what deletes needs proof"
+_HIGHER = "danger; compaction collects first; a higher threshold rewrites more bytes per byte freed"
+_UNCONFIRMED = "the finding is unconfirmed, and a deletion needs proof"
 
 Steps = Iterator[SpaceStep | RefusedSpace]
 
@@ -202,7 +202,7 @@ def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
     if isinstance(answer, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
         answer = Refused(kind, answer.objects, why=_UNCONFIRMED)
     if kind is ActionKind.COLLECT:
-        what = f"collection deletes {evidence['logs']:,} entry logs of which no ledger is left"
+        what = f"collection deletes {evidence['logs']:,} entry logs without any ledger left"
         yield _step(
             answer,
             bookie_id,
@@ -214,8 +214,8 @@ def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
         return
     minor, major = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
     stranded = (
-        f"no compaction rewrites entry logs of which {major} % or more is needed; a higher "
-        "majorCompactionThreshold in the bookie's configuration does, from its next start on"
+        f"no compaction rewrites entry logs with {major} % or more needed bytes; a higher "
+        "majorCompactionThreshold in the bookie's configuration changes that from its next start on"
     )
     rewrites = "compaction rewrites entry logs of which"
     for name, what, command, risk in (
@@ -239,8 +239,8 @@ def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
 
 def _over_replicated(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> Steps:
     what = (
-        "ledgers that name the bookie in no ensemble go by themselves after a day of its uptime "
-        "(gcOverreplicatedLedgerWaitTime); collection and compaction free them then"
+        "ledgers without the bookie in an ensemble are collected after a day of its uptime "
+        "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, sizes in classes.items():
         if (size := sizes.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
@@ -267,8 +267,8 @@ def _leaked(run: RunReader) -> Steps:
         if row["why"] is not None and isinstance(whole, Allowed):
             answer = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
         what = (
-            f"{plural(row['bytes_count'], 'ledger belongs', 'ledgers belong')} to nobody (ledger-unowned): "
-            "see the list; collection and compaction free what their deletion leaves"
+            f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see "
+            f"the list; once deleted, collection and compaction free their bytes"
         )
         yield _step(answer, row["bookie_id"], row["bytes_sum"], what, _UNOWNED, lambda _: command)
 

@@ -84,10 +84,10 @@ def _idle(name: str, registered: Mapping[str, str | None], locations: Locations,
     )
     path = locations.path(name) or DEFAULT_RACK
     if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):
-        return f"its location {path} is not as deep as most: the server leaves it out of its topology"
+        return f"its location {path} has another depth than most: the server leaves it out of its topology"
     if locations.groups(name):
-        return f"it is in group {', '.join(locations.groups(name))}: open ledgers may be of others"
-    return "no open ledger has it, and nothing that this run knows explains it"
+        return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
+    return "no open ledger uses it, and this run shows no reason"
 
 
 def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:

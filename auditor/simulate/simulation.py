@@ -190,7 +190,7 @@ def answer_any(
     sums = LevelSums(level, placed.locations, names, number)
     if number > len(sums.domains.names):
         domain_count = len(sums.domains.names)
-        raise UsageError(f"--any {number} {level}: the run knows {domain_count} of them")
+        raise UsageError(f"--any {number} {level}: the run has only {domain_count} of them")
     for part in windows:
         sums.add(part, windows.numbers, placed.cluster(windows))
     level_loss = sums.result(names)

@@ -153,7 +153,7 @@ def _answer(
     if len(inside) < shape[0]:
         return NO, f"{enough} for an ensemble of {shape[0]}"
     if not isolation.is_known:
-        return UNSURE, f"{enough}; which of them are in its isolation groups is not known"
+        return UNSURE, f"{enough}; it is unknown which of them are in its isolation groups"
     if not refuses_by_place(settings):
         return YES, enough
     level = POLICY_LEVEL[settings.policy]
@@ -163,4 +163,4 @@ def _answer(
         return (YES if can else NO), f"{enough}, by policy {settings.policy}"
     if None in domains:
         return UNSURE, f"{enough}, and some without a location"
-    return UNSURE, f"{enough}, and policy {settings.policy} may refuse by what it chose before"
+    return UNSURE, f"{enough}, and policy {settings.policy} may refuse, depending on its earlier choices"

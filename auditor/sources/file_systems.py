@@ -39,7 +39,7 @@ def run_files(path: str) -> tuple[Any, str]:
     except (pa.ArrowException, OSError, ValueError) as error:
         if (words := service_words(error)) is not None:
             raise FileSystemError(f"{path}: {words}") from error
-        raise RunUsageError(f"{path}: no file system for it: {_reason(path, error)}") from error
+        raise RunUsageError(f"{path}: no file system found: {_reason(path, error)}") from error
     require_bucket(path, files, base)
     return files, base
 
@@ -77,7 +77,7 @@ def parent_of(path: str) -> str | None:
     above, slash, name = location.rpartition("/")
     if not slash or not name:
         return None
-    # With a host nothing is left of "s3://bucket" but the bucket; without one the root keeps its slash.
+    # A root with a host ("s3://bucket") has no slash; a local root is the slash.
     return f"{scheme}{separator}{above or '/'}"
 
 
@@ -137,4 +137,4 @@ def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
         RunError: columns are missing, additional, or of another type.
     """
     if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
-        raise RunError("its columns are not those of this version's table")
+        raise RunError("its columns differ from this version's table")

@@ -14,8 +14,8 @@ _HELP = (
     (("expired",), "the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME"),
     (
         ("not found in Kerberos database",),
-        "the KDC has no principal {principal}; the host must be written as in the server's own principal "
-        "(rdns and dns_canonicalize_hostname in krb5.conf decide what is asked for)",
+        "the KDC has no principal {principal}; write the host as in the server's own principal "
+        "(rdns and dns_canonicalize_hostname in krb5.conf can change the requested name)",
     ),
     (("Clock skew",), "set the clocks of this machine, the KDC and the server by NTP"),
     (

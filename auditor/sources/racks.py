@@ -95,7 +95,7 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
     locations: dict[str, Location] = {}
     for host, address in addresses.items():
         location = Location(None, (), script, answers[address])
-        _put(locations, host, location, f"--rack-script {script}: of {address}")
+        _put(locations, host, location, f"--rack-script {script}: {address}")
     return locations
 
 
@@ -126,7 +126,7 @@ def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
     bookies = values.get("bookies")
     if set(values) != {"bookies"} or not isinstance(bookies, dict):
         raise UsageError(
-            f'--racks {path}: it has one table, [bookies], with lines such as "bk1:3181" = "/r1"'
+            f'--racks {path}: must have one table, [bookies], with lines such as "bk1:3181" = "/r1"'
         )
     locations: dict[str, Location] = {}
     for bookie, value in bookies.items():
@@ -144,7 +144,7 @@ def _put(locations: dict[str, Location], name: str, location: Location, where: s
     """Add the location of a name, normalised. Refuse a name that is there already."""
     assert location.given is not None
     if name in locations:
-        raise UsageError(f"{where}: {name} is there twice")
+        raise UsageError(f"{where}: {name} appears twice")
     try:
         path = normalise(location.given) or None
     except ValueError as error:
@@ -170,11 +170,11 @@ def _run(script: str, addresses: list[str]) -> list[str]:
         raise UsageError(f"--rack-script {script}: {getattr(error, 'strerror', None) or error}") from None
     if done.returncode:
         reason = f": {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
-        raise UsageError(f"--rack-script {script}: it failed with {done.returncode}{reason}")
+        raise UsageError(f"--rack-script {script}: failed with exit code {done.returncode}{reason}")
     answers = done.stdout.split()
     if len(answers) != len(addresses):
         raise UsageError(
-            f"--rack-script {script}: {len(answers)} locations for {len(addresses)} addresses; "
-            "servers take none of them then"
+            f"--rack-script {script}: printed {len(answers)} locations for {len(addresses)} addresses; "
+            "servers then ignore all of them"
         )
     return answers

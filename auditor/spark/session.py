@@ -76,7 +76,7 @@ def lasting_directory(kind: str, parent: Path | None = None) -> str:
 
 
 def _leave(stack: ExitStack) -> None:
-    with suppress(OSError):  # what was started writes there still: the next process takes it away
+    with suppress(OSError):  # a child process still writes there; the next process removes it
         stack.close()
 
 
@@ -122,8 +122,8 @@ SETTINGS = {
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": "67108864",
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": "16777216",
 }
-# Most code of a small audit runs a few hundred times, to plan its queries: there Java's second compiler costs
-# more than it saves, a third of all. What runs once per row comes to it soon enough.
+# Most code of a small audit runs a few hundred times, to plan its queries. There Java's second compiler costs
+# more than it saves: a third of all time. Code that runs once per row still reaches these thresholds soon.
 JAVA_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:Tier4InvocationThreshold=50000",
@@ -143,7 +143,7 @@ _STANDALONE = "spark://"
 _DEFAULT_PORT = 7077
 _REMOTE, _API_MODE = "SPARK_REMOTE", "SPARK_API_MODE"
 _NO_CONNECT = (
-    "Spark Connect: tables are made by a session that has Spark's own process beside it; use spark-submit or "
+    "Spark Connect: an audit needs a session with its own local driver process. Use spark-submit or "
     "--master, without SPARK_REMOTE and SPARK_API_MODE (docs/operate.md, Spark Connect)"
 )
 _HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
@@ -199,7 +199,7 @@ def build_session(
     if master is not None and "spark.master" not in settings:
         settings["spark.master"] = master
     if settings.get("spark.master", "").startswith("local"):
-        # All of it runs in this machine: nothing of it listens elsewhere.
+        # All processes run on this machine, so none should listen on other addresses.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if driver_memory is not None:
         settings["spark.driver.memory"] = driver_memory
@@ -212,7 +212,7 @@ def build_session(
         _scratch() as scratch,
         ThreadPoolExecutor(1, "beside") as importer,
     ):
-        # Java starts for seconds in which Python has nothing to do: it loads what the first table will want.
+        # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
         importer.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
         options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", scratch, *own, *archive)
@@ -220,7 +220,7 @@ def build_session(
         session = _start(builder, settings.get("spark.master", "Spark"), log)
     remember_log(log)
     session.sparkContext.setLogLevel("ERROR")
-    # A thread of PySpark's prints its stack where Java is killed; who waits for Java says so in a line.
+    # A thread of PySpark prints its stack if Java is killed; this program reports that in one line.
     setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
     return session
 
@@ -265,7 +265,7 @@ def _scratch_below(directory: str) -> str:
     try:
         return lasting_directory("spark", Path(directory.strip()))
     except OSError:
-        return directory  # Spark makes it, or says why it cannot
+        return directory  # Spark creates the directory, or reports why it cannot
 
 
 def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
@@ -277,9 +277,9 @@ def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> Spark
             return builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        # Of Java's errors the second line has the message, after its class.
+        # For an error in Java the second line has the message, after the class.
         message = next((line for line in lines[1:] if line.startswith(": ")), lines[0]).removeprefix(": ")
-        log_hint = f"; {log} has what it said" if log is not None else ""
+        log_hint = f"; its output is in {log}" if log is not None else ""
         raise SparkError(f"Spark on {where} does not start: {message}{log_hint}") from error
 
 

@@ -66,7 +66,7 @@ _KILLED_TEXT = re.compile(
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
 """Package with Hadoop's classes for S3, of the version of Hadoop's client in PySpark 4.3."""
 _NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
-# Of Hadoop's file systems, or of Amazon's classes that the one of S3 stands on.
+# Missing classes of Hadoop's file systems, or of Amazon's library for S3.
 _NO_CLASS = re.compile(
     r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (software[./]amazon[\w./$]+)"
@@ -97,7 +97,7 @@ def file_system_errors(path: str) -> Iterator[None]:
             ) from error
         if (denied := _DENIED.search(text)) is not None:
             raise FileSystemError(
-                f"{path}: Spark is not let in: {denied[1]}; Spark takes its own credentials "
+                f"{path}: access denied to Spark: {denied[1]}; Spark needs credentials of its own "
                 "(docs/operate.md, Object stores)"
             ) from error
         raise
@@ -105,11 +105,11 @@ def file_system_errors(path: str) -> Iterator[None]:
 
 def _way_to_classes(lacking: str) -> str:
     if lacking == "s3":
-        return "Spark calls it s3a://; name it so"
+        return "Spark calls it s3a://; use that scheme"
     if ".s3a." in lacking or lacking.startswith("software"):
         return (
-            f"it needs the package {HADOOP_AWS} with all that it brings (spark.jars.packages; "
-            "docs/operate.md, Object stores); give the same command again with it"
+            f"it needs the package {HADOOP_AWS} and its dependencies (spark.jars.packages; "
+            "docs/operate.md, Object stores); run the same command again with it"
         )
     return f"{lacking} is not among its classes; spark.jars.packages names packages that have it"
 
@@ -156,7 +156,7 @@ def run_errors(run: str) -> Iterator[None]:
         raise
 
 
-_GO_ON = "The same command goes on with this run."
+_GO_ON = "Run the same command again to continue this run."
 
 
 def _java_failure(symptom: str) -> str:
@@ -176,7 +176,7 @@ def _somewhere(run: str) -> str:
 
 
 def _full(what: str) -> str:
-    return f"{what}; make room, and give the same command again: it goes on from the tables that are whole"
+    return f"{what}. Free some space, and run the same command again: it keeps all complete tables"
 
 
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
@@ -234,7 +234,7 @@ def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> No
     from py4j.protocol import Py4JError
 
     done: dict[int, int] = {}
-    with suppress(Py4JError, OSError):  # Java has ended, as who waits for the tasks is told
+    with suppress(Py4JError, OSError):  # Java has ended; the caller that waits for the tasks gets the error
         tracker = spark.sparkContext.statusTracker()
         while not stop.wait(_PERIOD_S):
             for stage_id in tracker.getActiveStageIds():

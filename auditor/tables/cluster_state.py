@@ -31,10 +31,10 @@ from auditor.spark.batches import arrow_frame
 from auditor.spark.types import DataFrame
 
 CLUSTER = schema_of(
-    ("fact", pa.string(), "which fact"),
-    ("value", pa.string(), "what the store says; null where it is unreadable"),
-    ("path", pa.string(), "the znode that says it"),
-    ("mtime", pa.int64(), "when the znode last changed, ms; null where the store keeps no times"),
+    ("fact", pa.string(), "name of the fact"),
+    ("value", pa.string(), "value in the store; null if it is unreadable"),
+    ("path", pa.string(), "znode that has it"),
+    ("mtime", pa.int64(), "when the znode last changed, ms; null if the store keeps no times"),
     ("damage", pa.string(), "why it could not be read"),
 )
 

@@ -35,8 +35,8 @@ from auditor.spark.types import DataFrame
 
 CONTENTS = schema_of(
     ("directory", pa.string(), "a directory with an index, as the table directories names it"),
-    ("place", pa.string(), "the bookie in whose place it lies"),
-    ("owner", pa.string(), "the bookie that its data is attributed to"),
+    ("place", pa.string(), "the bookie that the place of the directory belongs to"),
+    ("owner", pa.string(), "the bookie to which the audit attributes its data"),
     ("ledgers", pa.int64(), "ledgers there that the metadata knows"),
     ("candidate", pa.string(), "a bookie id that ensembles of these ledgers name"),
     ("named", pa.int64(), "ledgers there whose ensembles name the candidate"),

@@ -24,24 +24,24 @@ from auditor.spark.types import Column, DataFrame
 DIGESTS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),
     ("logger", pa.int32(), "as in entry_logs"),
-    ("log_id", pa.int64(), "the log that it lies in"),
-    ("entry_offset", pa.int64(), "where it begins there"),
+    ("log_id", pa.int64(), "the log with the entry"),
+    ("entry_offset", pa.int64(), "byte at which the entry begins in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger; null: entries of a bookie that were in the sample and not read"),
     ("entry_id", pa.int64(), "the entry"),
-    ("entry_bytes", pa.int64(), "its length, header and digest too"),
-    ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: nothing says it"),
+    ("entry_bytes", pa.int64(), "length of the entry, including header and digest"),
+    ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: not known"),
     ("state", pa.string(), "right, wrong or not-checked"),
     (
         "reason",
         pa.string(),
-        "why it was not checked: budget, log (unreadable), other-entry (something else lies there), metadata "
-        "(lists no such ledger, or cannot be read), type (unknown), dummy (no digest), no-password, "
+        "reason if not checked: budget; log (unreadable); other-entry (another entry is at its place); "
+        "metadata (no such ledger, or unreadable); type (unknown); dummy (no digest); no-password; "
         "other-password",
     ),
-    ("there_ledger_id", pa.int64(), "other-entry: the ledger of the entry that lies there; null: none does"),
-    ("there_entry_id", pa.int64(), "that entry"),
-    ("payload_bytes", pa.int64(), "length of the payload; null where the digest type is not known"),
+    ("there_ledger_id", pa.int64(), "other-entry: the ledger of the entry that is there; null: none is"),
+    ("there_entry_id", pa.int64(), "id of that entry"),
+    ("payload_bytes", pa.int64(), "length of the payload; null if the digest type is not known"),
     (
         "payload_crc32c",
         pa.int64(),
@@ -50,9 +50,9 @@ DIGESTS = schema_of(
     (
         "comparable",
         pa.bool_(),
-        "an ensemble of the ledger names the bookie, and the entry is not past its end",
+        "whether an ensemble names the bookie and the entry is not past the ledger's end",
     ),
-    ("entries", pa.int64(), "1; of entries that were not read, how many"),
+    ("entries", pa.int64(), "1; in a row for entries that were not read, their number"),
     (
         "master_key",
         pa.string(),

@@ -18,7 +18,7 @@ class Doubt(NamedTuple):
 
 def misplaced(bookie_id: str) -> Doubt:
     """Return the doubt that the entries in a directory may be another bookie's."""
-    return Doubt(f"a directory of {bookie_id} lies in another bookie's place", heals=False)
+    return Doubt(f"a directory of {bookie_id} is in another bookie's place", heals=False)
 
 
 def not_closed() -> Doubt:
@@ -28,12 +28,12 @@ def not_closed() -> Doubt:
 
 def only_listed(bookie_id: str) -> Doubt:
     """Return the doubt that the bookie itself listed its entries. A listing omits entries only in memory."""
-    return Doubt(f"a listing of {bookie_id} proves what it holds, not what it lacks", heals=False)
+    return Doubt(f"a listing of {bookie_id} proves its entries, not missing entries", heals=False)
 
 
 def undated(bookie_id: str) -> Doubt:
     """Return the doubt that the age of the index is unknown. A later index without a mark has none too."""
-    return Doubt(f"no lastMark says how old the index of {bookie_id} is", heals=False)
+    return Doubt(f"no lastMark shows the age of the index of {bookie_id}", heals=False)
 
 
 def too_young(bookie_id: str) -> Doubt:

@@ -139,13 +139,13 @@ def _is_last(row: dict[str, Any]) -> bool | None:
 
 
 GC_FORESIGHT = schema_of(
-    ("bookie_id", pa.string(), "the bookie whose collector it is"),
-    ("scope_id", pa.int64(), "BP-35 scope; always 0, for no server collects others"),
+    ("bookie_id", pa.string(), "the bookie of the collector"),
+    ("scope_id", pa.int64(), "BP-35 scope; always 0, because no server collects other scopes"),
     ("ledger_id", pa.int64(), "a ledger on it"),
     (
         "pass",
         pa.string(),
-        "listing: what the store does not list; over-replicated: what no ensemble gives to the bookie",
+        "listing: ledgers that the store does not list; over-replicated: no ensemble names the bookie",
     ),
     ("action", pa.string(), "delete or keep"),
     (
@@ -163,7 +163,7 @@ GC_FORESIGHT = schema_of(
         "under-another-id; metadata-unreadable, members-unknown, behind-end, copy-in-flight, moved, or a "
         "doubt of orphan-ledger",
     ),
-    ("since", pa.int64(), "scan time of the first in a row of runs that saw the same of it, ms"),
+    ("since", pa.int64(), "scan time of the first of consecutive runs with the same forecast, ms"),
 )
 """The table ``gc_foresight``."""
 

@@ -31,8 +31,8 @@ GONE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("groups", pa.binary(), "entries that the index has in a log which is not there, or past its end"),
-    ("entries", pa.int64(), "how many these are"),
+    ("groups", pa.binary(), "entries that the index locates in a missing log, or past a log's end"),
+    ("entries", pa.int64(), "number of these entries"),
     ("logs", pa.list_(pa.int64()), "ids of these logs, at most 10"),
     ("state", pa.string(), "agreed: index and list of logs were read twice; once: they were read once"),
 )

@@ -15,13 +15,17 @@ HOLDS = schema_of(
     ("ledger_id", pa.int64(), "the ledger; null where the object is no ledger"),
     ("forbids", pa.list_(pa.string()), "kinds of action (docs/safety.md)"),
     ("reason", pa.string(), "the check whose findings forbid it, or a fact (docs/safety.md)"),
-    ("certain", pa.bool_(), "false: doubt alone is the reason"),
+    ("certain", pa.bool_(), "whether a certain fact is the reason; false: only a doubt"),
     ("urgency", pa.string(), "the highest urgency of these findings; rest for a fact"),
-    ("count", pa.int64(), "how many findings, ledgers or directories are the reason"),
+    ("count", pa.int64(), "number of findings, ledgers or directories that are the reason"),
     ("accepted", pa.bool_(), "suppressions accept all of these findings; the hold stands all the same"),
     ("first_seen", pa.int64(), "ms, UTC: the end of the first of an unbroken row of runs that have the hold"),
-    ("lift", pa.string(), "finding-gone, fact-gone or data-elsewhere: what a later run has to see"),
-    ("carried", pa.bool_(), "an earlier run found it, and this one has not seen what would lift it"),
-    ("message", pa.string(), "one sentence for a person"),
+    (
+        "lift",
+        pa.string(),
+        "condition that lifts the hold in a later run: finding-gone, fact-gone or data-elsewhere",
+    ),
+    ("carried", pa.bool_(), "an earlier run found it, and this run has not seen the facts that lift it"),
+    ("message", pa.string(), "sentence for a reader"),
 )
 """The table ``holds``: one row for each object and reason."""

@@ -30,7 +30,11 @@ ID_GENERATORS = schema_of(
     ("listed_highest", pa.int64(), "the greatest of their ids; null: there is none"),
     ("drawn", pa.int64(), "of these ledgers, those of applications that never choose an id"),
     ("chosen", pa.int64(), "listed ledgers above high: an application chose their ids"),
-    ("held", pa.int64(), "ledgers without metadata from next on, of the bookie that has most of them"),
+    (
+        "held",
+        pa.int64(),
+        "ledgers without metadata with ids from next on, on the bookie that has most of them",
+    ),
     ("held_highest", pa.int64(), "the greatest of their ids; null: there is none"),
 )
 

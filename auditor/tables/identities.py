@@ -25,20 +25,20 @@ from auditor.spark.types import DataFrame
 EDGES = schema_of(
     ("one", pa.string(), "a bookie id"),
     ("other", pa.string(), "another, the greater of the two"),
-    ("rule", pa.string(), "what makes the two look like one bookie"),
-    ("joins", pa.bool_(), "it makes them one; else it is a hint, which a second one must bear out"),
-    ("evidence", pa.string(), "what was seen"),
-    ("against", pa.string(), "why they may be two all the same; null: nothing says so"),
-    ("apart", pa.bool_(), "their ledgers say that they are two: nothing joins them"),
+    ("rule", pa.string(), "rule by which the two look like one bookie"),
+    ("joins", pa.bool_(), "whether the rule joins them; false: it is a hint that needs a second one"),
+    ("evidence", pa.string(), "observation behind the rule"),
+    ("against", pa.string(), "reason against the rule; null: there is none"),
+    ("apart", pa.bool_(), "their ledgers show that they are two bookies, so no rule joins them"),
 )
 IDENTITIES = schema_of(
     ("bookie_id", pa.string(), "every id of the table bookies"),
-    ("identity", pa.string(), "the first of the ids that are one bookie with it; itself where none is"),
-    ("aliases", pa.list_(pa.string()), "the other ids that are one bookie with it"),
+    ("identity", pa.string(), "first id of the same bookie; the id itself if it has no other"),
+    ("aliases", pa.list_(pa.string()), "other ids of the same bookie"),
     (
         "stranded",
         pa.bool_(),
-        "of these ids an ensemble names one that nobody is registered as, and another is named or registered",
+        "an ensemble names one of these ids that is not registered, and another id is named or registered",
     ),
     ("named", pa.bool_(), "an ensemble names it"),
     ("marked", pa.bool_(), "an under-replication mark names it"),

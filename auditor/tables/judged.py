@@ -133,12 +133,12 @@ JUDGED = schema_of(
     ("version", pa.int64(), "its store version in the first scan"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
     ("mtime", pa.int64(), "when its metadata last changed, ms; null: not kept"),
-    ("write_quorum", pa.int32(), "copies asked for"),
-    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    ("write_quorum", pa.int32(), "copies that a write is sent to"),
+    ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
     ("last_entry_id", pa.int64(), "its last entry; -1: none, or it is not closed"),
     ("length", pa.int64(), "bytes of its entries; null: not closed"),
-    ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
-    ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
+    ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
     (
         "class_entries",
         pa.struct([("groups", pa.binary()), ("count", pa.int64())]),
@@ -155,7 +155,7 @@ JUDGED = schema_of(
     ),
     ("lagging", _ENTRIES, "open end: acknowledged entries not on a read member"),
     ("stale", _ENTRIES, "held entries of segments without the bookie"),
-    ("surplus", _ENTRIES, "held entries past the end or not striped there"),
+    ("surplus", _ENTRIES, "held entries beyond the last entry, or not in the bookie's stripe"),
     ("past_end", _ENTRIES, "the run of entries behind the end that an ack quorum holds; not in surplus"),
     ("past_end_last", pa.int64(), "the last entry of that run; null: none"),
     (
@@ -166,21 +166,25 @@ JUDGED = schema_of(
     (
         "foreign",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("count", pa.int64()), ("behind_end", pa.int64())])),
-        "bookies that hold entries and are in no ensemble, and how many of these lie behind the end of a "
-        "closed ledger and are not explained by a takeover",
+        "bookies that hold entries and are in no ensemble; behind_end: entries beyond the end of a closed "
+        "ledger that no takeover explains",
     ),
-    ("unindexed", _ENTRIES, "entries that a bookie served and its index lacks, which no clock explains"),
-    ("listed", _ENTRIES, "entries that a bookie listed, its index lacks and nobody asked for; the same"),
-    ("doubts", pa.list_(pa.string()), "why it is no more than suspect"),
+    ("unindexed", _ENTRIES, "entries that a bookie served and its index lacks, not explained by clocks"),
+    (
+        "listed",
+        _ENTRIES,
+        "entries that a bookie listed, its index lacks and nobody asked for, not explained by clocks",
+    ),
+    ("doubts", pa.list_(pa.string()), "reasons for which the result is no more than suspect"),
     (
         "lasting_doubts",
         pa.list_(pa.string()),
-        "those of the doubts that no newer look at the same version answers",
+        "doubts that a newer look at the same version cannot settle",
     ),
     (
         "witness",
         pa.list_(pa.struct([(name, WITNESS.field(name).type) for name in ANSWER_COLUMNS])),
-        "what bookies said when they were asked for entries; the first of it",
+        "first answers of the bookies that were asked for entries",
     ),
 )
 LEDGER_COLUMNS = (

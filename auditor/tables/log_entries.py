@@ -43,12 +43,12 @@ LOG_ENTRIES = schema_of(
     ("log_id", pa.int64(), "its id"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("bytes", pa.int64(), "all bytes that the log has of the ledger"),
+    ("bytes", pa.int64(), "bytes of the ledger in the log"),
     ("groups", pa.binary(), "entries in this log that the bookie's index lacks and needs; null: not known"),
-    ("entries", pa.int64(), "how many these are"),
+    ("entries", pa.int64(), "number of these entries"),
     ("needed_bytes", pa.int64(), "bytes of these entries in the log"),
-    ("lost", pa.binary(), "those of them that no index has any more; null: not known"),
-    ("lost_entries", pa.int64(), "how many these are"),
+    ("lost", pa.binary(), "entries among these that no index has any more; null: not known"),
+    ("lost_entries", pa.int64(), "number of these entries"),
     ("reason", pa.string(), "why the log was not read, or not to its end"),
 )
 """The table ``log_entries``."""

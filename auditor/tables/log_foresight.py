@@ -56,8 +56,8 @@ LOG_FORESIGHT = schema_of(
     ("log_id", pa.int64(), "its id"),
     ("bytes", pa.int64(), "its length"),
     ("entries", pa.int64(), "bytes of its entries"),
-    ("remain", pa.int64(), "of these, bytes of ledgers that the bookie has after its next collection"),
-    ("usage", pa.float64(), "the share that is needed, as the server counts it"),
+    ("remain", pa.int64(), "bytes of entries whose ledgers the bookie still has after its next collection"),
+    ("usage", pa.float64(), "needed share of the entries' bytes, as the server counts it"),
     ("action", pa.string(), "delete, minor or major (compaction), keep"),
     (
         "needed",
@@ -67,7 +67,7 @@ LOG_FORESIGHT = schema_of(
     (
         "frees",
         pa.int64(),
-        "bytes that this gives back; 0 where the log is kept, a full disk suspends it, or needed is above 0",
+        "bytes that the action frees; 0 if the log is kept, a full disk suspends it, or needed is above 0",
     ),
     (
         "full_disk",
@@ -78,15 +78,19 @@ LOG_FORESIGHT = schema_of(
     (
         "minor_since",
         pa.int64(),
-        "scan time of the first in a row of runs that saw it below the threshold of minor compaction, ms",
+        "scan time of the first of consecutive runs with usage below the minor threshold, ms",
     ),
-    ("major_since", pa.int64(), "the same of major compaction"),
+    ("major_since", pa.int64(), "the same for major compaction"),
     (
         "delete_since",
         pa.int64(),
-        "scan time of the first in a row of runs that saw its deletion coming, ms; null: it is not coming",
+        "scan time of the first of consecutive runs that forecast deletion, ms; null: not forecast",
     ),
-    ("overdue", pa.bool_(), "its deletion was coming before, and the collector has passed since and left it"),
+    (
+        "overdue",
+        pa.bool_(),
+        "an earlier run forecast its deletion, and the collector has run since without deleting it",
+    ),
     ("current", pa.bool_(), "the newest log of its directory, without a map (space)"),
     (
         "after_restart",

@@ -17,8 +17,8 @@ from auditor.spark.types import DataFrame
 from auditor.tables.scans import new_ids
 
 STALE_MARKS = schema_of(
-    ("scope_id", pa.int64(), "BP-35 scope; marks are of 0"),
-    ("ledger_id", pa.int64(), "a ledger with all its copies, nothing of it being unknown"),
+    ("scope_id", pa.int64(), "BP-35 scope; always 0"),
+    ("ledger_id", pa.int64(), "a ledger with all its copies, none of them unknown"),
     ("path", pa.string(), "the mark's znode"),
     ("replicas", pa.list_(pa.string()), "the bookies that it says lack copies"),
     ("since", pa.int64(), "when it was last marked, ms"),

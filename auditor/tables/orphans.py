@@ -39,35 +39,35 @@ ORPHANS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds it"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
-    ("groups", pa.binary(), "the entries held, 24 bytes a group"),
+    ("groups", pa.binary(), "the entries held, 24 bytes per group"),
     ("in_m0", pa.bool_(), "the first scan listed it"),
     ("in_m1", pa.bool_(), "the last scan listed it"),
     (
         "newer_than_scan",
         pa.bool_(),
-        "its index file is newer than a saved scan, or its id above all that one lists (RocksDB)",
+        "its index file is newer than a saved scan, or its id above all listed ids (RocksDB)",
     ),
     (
         "doubt",
         pa.string(),
-        "why the store may have it all the same, where it was not seen; null: nothing says so",
+        "why the store may have the ledger although no scan saw it; null: no doubt",
     ),
 )
 
 HOLDINGS = schema_of(
     ("bookie_id", pa.string(), "a bookie with an index"),
-    ("ledgers", pa.int64(), "ledgers that it has an index of"),
+    ("ledgers", pa.int64(), "ledgers in its index"),
     ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
     ("in_doubt", pa.int64(), "of the orphans, those with a doubt (orphans)"),
     (
         "lasting",
         pa.int64(),
-        "of the others, those that a run which ended an hour or more before had already; 0: or none did",
+        "orphans without a doubt that a run an hour or more earlier had too; 0 also without such a run",
     ),
     (
         "recent",
         pa.int64(),
-        "of these others, those that were in the metadata within a collector's interval before the scan",
+        "orphans without a doubt that the metadata had within one collector interval before the scan",
     ),
     (
         "unexplained",

@@ -17,10 +17,14 @@ from auditor.spark.types import DataFrame
 OWNER_STORES = schema_of(
     ("source", pa.string(), "the store of owners, as --owners takes it"),
     ("kind", pa.string(), "owners"),
-    ("scope_claimed", pa.string(), "what absence from it has to mean for a deletion"),
-    ("scope_proved", pa.string(), "what absence from it does mean: scope_claimed where the set is complete"),
-    ("proof", pa.string(), "what proves the proved scope"),
-    ("as_of", pa.int64(), "the time of its data, ms; null: nothing says"),
+    ("scope_claimed", pa.string(), "meaning of absence from it that a deletion needs"),
+    (
+        "scope_proved",
+        pa.string(),
+        "meaning of absence from it that is proved: scope_claimed if the set is complete",
+    ),
+    ("proof", pa.string(), "proof of the proved scope"),
+    ("as_of", pa.int64(), "time of its data, ms; null: not known"),
     ("reason", pa.string(), "why the claimed scope is not proved; null: it is"),
     ("declared", pa.bool_(), "whether owners_complete names it"),
     ("listed_before", pa.int64(), "ledgers that an earlier run saw it name and that are still there"),
@@ -28,7 +32,7 @@ OWNER_STORES = schema_of(
     (
         "identity",
         pa.string(),
-        "what names it in every run; null: it was not read, or another row is the same store",
+        "its name in every run; null: it was not read, or another row is the same store",
     ),
     ("gaps", pa.int64(), "places of it that could not be listed"),
     ("claims", pa.int64(), "of the set: ledgers whose custom metadata claim an owner"),

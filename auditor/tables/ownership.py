@@ -43,8 +43,8 @@ OWNERSHIP = schema_of(
         pa.string(),
         "owned, offloaded, dangling, unowned, young, unknown, foreign, unnamed; null: no ledger is meant",
     ),
-    ("fault", pa.string(), "the check that finds it, besides what standing says; null: nothing is wrong"),
-    ("why", pa.string(), "unknown, foreign, and doubts: what was not read, or may have changed"),
+    ("fault", pa.string(), "check that reports a fault beyond the standing; null: no fault"),
+    ("why", pa.string(), "reason for unknown, foreign or doubt: data that was not read or may have changed"),
     (
         "seen_before",
         pa.bool_(),
@@ -54,7 +54,7 @@ OWNERSHIP = schema_of(
     ("namespace_read", pa.bool_(), "whether a store has the namespace of its claim; null: it claims none"),
     ("listed_before", pa.bool_(), "whether an earlier run saw an owner name it"),
     ("dropped_since", pa.int64(), "ms: when a run first saw that no owner names it any more; null: never"),
-    ("application", pa.string(), "whose it is: by its owner, else by its custom metadata"),
+    ("application", pa.string(), "owner of the ledger: by its reference, else by its custom metadata"),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
     ("namespace", pa.string(), "namespace"),
@@ -69,25 +69,25 @@ OWNERSHIP = schema_of(
     ),
     ("place", pa.int64(), "its place in the topic's list, from 0"),
     ("list_size", pa.int64(), "ledgers in that list"),
-    ("entries", pa.int64(), "entries, as the owner knows them"),
-    ("size", pa.int64(), "bytes, as the owner knows them"),
+    ("entries", pa.int64(), "number of entries in the owner's record"),
+    ("size", pa.int64(), "number of bytes in the owner's record"),
     ("offload", pa.string(), "incomplete, complete, deleted; null: never offloaded"),
     ("offload_uid", pa.string(), "the UUID in the names of its objects"),
-    ("borrowed", pa.bool_(), "a shadow topic's"),
+    ("borrowed", pa.bool_(), "a shadow topic borrows the ledger"),
     ("mark_delete_ledger_id", pa.int64(), "cursor: the ledger up to which all is acknowledged"),
     ("mark_delete_entry_id", pa.int64(), "cursor: the last entry of that"),
     ("state", pa.string(), "the ledger's: OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
     ("last_entry_id", pa.int64(), "of the closed ledger"),
     ("length", pa.int64(), "bytes of the closed ledger"),
-    ("ctime", pa.int64(), "when the ledger was made, ms; null: nothing says"),
+    ("ctime", pa.int64(), "when the ledger was created, ms; null: not known"),
     ("damage", pa.string(), "why the owner could not be read"),
-    ("damage_offset", pa.int64(), "the byte of the value at which it went wrong"),
+    ("damage_offset", pa.int64(), "byte of the value at which decoding failed"),
 )
 
 GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
 """Largest numbers of unlisted and of unread places in owners' trees. Above them, no ledger is unowned."""
 
-AGELESS = "nothing says when it was made"
+AGELESS = "its creation time is not known"
 """Reason for which a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
 SHORT_GRACE = "--owner-grace is below a rollover of 4 hours: a broker may be about to name it"
@@ -333,7 +333,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
         F.lit(SHORT_GRACE if moments.grace < ROLLOVER_MS else None),
     )
     unknown = F.coalesce(
-        F.when(F.col("borrowed"), "a shadow topic may list what its source has given up"),
+        F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
         F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
         F.col("blocked"),

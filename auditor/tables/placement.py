@@ -46,16 +46,20 @@ PLACEMENT = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED"),
-    ("write_quorum", pa.int32(), "copies asked for"),
-    ("ack_quorum", pa.int32(), "copies acknowledged to the writer"),
+    ("write_quorum", pa.int32(), "copies that a write is sent to"),
+    ("ack_quorum", pa.int32(), "copies needed for an acknowledgement to the writer"),
     ("first_entry_id", pa.int64(), "the first entry of the segment"),
-    ("violated", pa.bool_(), "the server's class says FAIL; false: it does not, and the segment is at risk"),
-    ("excused", pa.bool_(), "it would not, were every bookie writable that has a location"),
-    ("windows", pa.int32(), "windows of the segment that this is true of"),
+    (
+        "violated",
+        pa.bool_(),
+        "the server's policy class returns FAIL; false: it does not, but the segment is at risk",
+    ),
+    ("excused", pa.bool_(), "it would not fail if every bookie with a location were writable"),
+    ("windows", pa.int32(), "number of write windows of the segment with this result"),
     ("bookies", _NAMES, "the bookies of the first such window"),
-    ("locations", _NAMES, "their locations, by the mapping; null where nobody knows"),
-    ("unwritable", _NAMES, "those of them that are not writable"),
-    ("domain", pa.string(), "the one domain that has all copies of that window; null: more than one have"),
+    ("locations", _NAMES, "their locations in the mapping; null if not known"),
+    ("unwritable", _NAMES, "bookies of that window that are not writable"),
+    ("domain", pa.string(), "the single domain with all copies of that window; null: there are several"),
 )
 
 
@@ -262,9 +266,9 @@ BOOKIE_LOCATIONS = schema_of(
         pa.string(),
         "its location as a server keeps it, such as /region/rack; null: not known, or no bookie",
     ),
-    ("given", pa.string(), "the same as it was written; null: nothing was"),
+    ("given", pa.string(), "the location as it was written; null: none was"),
     ("groups", pa.list_(pa.string()), "Pulsar's groups that it is in"),
-    ("origin", pa.string(), "the file, script or key that says so; null: nothing does"),
+    ("origin", pa.string(), "file, script or key with the location; null: none"),
 )
 
 

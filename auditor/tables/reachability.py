@@ -18,6 +18,6 @@ REACHABILITY = schema_of(
         "too few members are registered for recovery to close it; single-copy: one registered member at most "
         "can serve an entry",
     ),
-    ("entries", pa.int64(), "how many entries that is true of; 0 for the open end of a ledger"),
+    ("entries", pa.int64(), "number of such entries; 0 for the open end of a ledger"),
     ("bookies", pa.list_(pa.string()), "the members of these entries that are not registered, ascending"),
 )

@@ -80,10 +80,10 @@ LISTING = "runs with `--offload-listing`"
 PLACED = "runs that judge placement"
 
 _ALL = (
-    Table("ledgers", "a ledger's metadata, or a znode that is none's, in the first scan", LEDGERS),
-    Table("ledgers_again", "the same in the last scan, in short", LEDGERS_AGAIN, LIVE),
+    Table("ledgers", "a ledger's metadata, or a znode that is not a ledger's, in the first scan", LEDGERS),
+    Table("ledgers_again", "the same in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE),
     Table("doubtful_ids", "ids that a scan of the metadata may have missed, and why", DOUBTFUL_IDS),
-    Table("moved", "a ledger that did not stand at one version in both scans", MOVED, LIVE),
+    Table("moved", "a ledger whose version differs between the scans", MOVED, LIVE),
     Table("marks", "an under-replication mark, a lock, or a directory in which no mark was seen", MARKS),
     Table("cookies", "a cookie in the store", COOKIES),
     Table("registrations", "a registered bookie", REGISTRATIONS),
@@ -91,12 +91,12 @@ _ALL = (
     Table("members", "a bookie that ensembles name", MEMBERS),
     Table("directories", "a bookie's directory", DIRECTORIES),
     Table("contents", "a directory and a bookie whose ledgers it seems to hold", CONTENTS),
-    Table("starts", "a bookie's next start: would it come up", STARTS),
+    Table("starts", "a bookie's next start: whether it would succeed", STARTS),
     Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
-    Table("identities", "a bookie id, and the bookie that it is", IDENTITIES),
+    Table("identities", "a bookie id: the other ids of the same bookie", IDENTITIES),
     Table("bookies", "a bookie that anything names: how far it was read, how much depends on it", BOOKIES),
-    Table("sources", "a source of the audit: what it covers, what of that is proved, how old it is", SOURCES),
-    Table("bookie_locations", "a bookie: where it stands, as a mapping says", BOOKIE_LOCATIONS),
+    Table("sources", "a source of the audit: its scope, the proved part of it, and its age", SOURCES),
+    Table("bookie_locations", "a bookie: its location in the mapping", BOOKIE_LOCATIONS),
     Table("availability", "a ledger on a bookie: the entries that its index shows", AVAILABILITY),
     Table(
         "journal_tails",
@@ -105,12 +105,12 @@ _ALL = (
     ),
     Table(
         "answers",
-        "as availability, as the bookie itself answered; only of what differed",
+        "as availability, but from the bookie's own answer; only for replicas that differed",
         AVAILABILITY,
         LISTING_RUNS,
     ),
     Table(
-        "entry_logs", "an entry log, or a ledger in one: how many bytes, and what says so", ENTRY_LOGS, LOGS
+        "entry_logs", "an entry log, or a ledger in one: number of bytes, and its source", ENTRY_LOGS, LOGS
     ),
     Table("locations", "a ledger in an entry log, as the bookie's index has it", LOCATIONS, LOGS),
     Table(
@@ -127,18 +127,16 @@ _ALL = (
     ),
     Table(
         "gone_entries",
-        "a ledger on a bookie whose index has entries of it in an entry log that is not there",
+        "a ledger on a bookie whose index locates entries in a missing entry log",
         GONE_ENTRIES,
         LOGS,
     ),
-    Table("space", "bytes of one class in an entry log: whose they are", SPACE, LOGS),
-    Table(
-        "misplaced", "a ledger of which the index points at what an entry log does not have", MISPLACED, LOGS
-    ),
-    Table("digests", "a sampled entry on a bookie: whether it is what its digest says", DIGESTS, DEEP),
+    Table("space", "bytes of one class in an entry log: their ledger", SPACE, LOGS),
+    Table("misplaced", "a ledger whose index entries point to wrong places of an entry log", MISPLACED, LOGS),
+    Table("digests", "a sampled entry on a bookie: whether its digest is right", DIGESTS, DEEP),
     Table("unequal", "a ledger on a bookie where expected and held differ", UNEQUAL),
-    Table("judged", "a ledger with such a difference: what is missing, unknown, surplus", JUDGED),
-    Table("witness", "an entry that a bookie was asked for, and what it said", WITNESS, WITNESSED),
+    Table("judged", "a ledger with such a difference: missing, unknown and surplus entries", JUDGED),
+    Table("witness", "an entry that a bookie was asked for, and its answer", WITNESS, WITNESSED),
     Table("verdicts", "a ledger: its class", VERDICTS),
     Table(
         "reachability",
@@ -153,9 +151,11 @@ _ALL = (
         PLACED,
     ),
     Table("holdings", "a bookie: how many ledgers it holds", HOLDINGS),
-    Table("vanished_ranges", "ten thousand ids of which a bookie holds orphans only", VANISHED_RANGES),
     Table(
-        "id_generators", "an id generator of the store: how far it is, and ids in use beyond", ID_GENERATORS
+        "vanished_ranges", "a range of ten thousand ids of which a bookie holds only orphans", VANISHED_RANGES
+    ),
+    Table(
+        "id_generators", "an id generator of the store: its next id, and ids in use beyond it", ID_GENERATORS
     ),
     Table("undrawn", "a bookie with orphans whose ids the store's generator has not given out", UNDRAWN),
     Table(
@@ -171,7 +171,7 @@ _ALL = (
     ),
     Table(
         "deletion_candidates",
-        "an entry log that goes or is rewritten next, its map held to its entries",
+        "an entry log that is deleted or rewritten next: whether its map matches its entries",
         DELETION_CANDIDATES,
         LOGS,
         make=deletion_candidates,
@@ -191,10 +191,8 @@ _ALL = (
         OWNERS,
         OWNED,
     ),
-    Table(
-        "ownership", "a reference beside its ledger, or a ledger without one: whose it is", OWNERSHIP, OWNED
-    ),
-    Table("owner_stores", "a store of owners: what it proves of ledgers without an owner", OWNER_STORES),
+    Table("ownership", "a reference with its ledger, or a ledger without one: its owner", OWNERSHIP, OWNED),
+    Table("owner_stores", "a store of owners: its proof for ledgers without an owner", OWNER_STORES),
     Table(
         "offload_objects",
         "an offload context beside the bucket's inventory, or a copy there without a context",
@@ -207,7 +205,11 @@ _ALL = (
         "a finding beside the run before: new, same, worse, better, fixed, unseen; since when",
         CHANGES,
     ),
-    Table("holds", "what must not be done to an object, why, and what would end that", HOLDS),
+    Table(
+        "holds",
+        "actions that are forbidden on an object, the reason, and the facts that lift the hold",
+        HOLDS,
+    ),
 )
 TABLES = {table.name: table for table in _ALL}
 """All tables by name."""

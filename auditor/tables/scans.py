@@ -24,10 +24,14 @@ from auditor.spark.types import Column, DataFrame
 DOUBTFUL_IDS = schema_of(
     ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the one after, of a live store"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
-    ("low", pa.int64(), "the least id of a range; ranges of one scan and scope do not meet"),
-    ("high", pa.int64(), "the greatest id"),
-    ("unseen", pa.bool_(), "it may be there; false: only the server reads it, out of a name of no ledger"),
-    ("why", pa.string(), "what could not be read, or lies in the wrong place"),
+    ("low", pa.int64(), "least id of a range; ranges of one scan and scope do not overlap"),
+    ("high", pa.int64(), "greatest id of the range"),
+    (
+        "unseen",
+        pa.bool_(),
+        "an unseen ledger may exist; false: only the server makes this id, of a name that is no ledger's",
+    ),
+    ("why", pa.string(), "path that could not be read, or that is in the wrong place"),
 )
 
 LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
@@ -141,8 +145,8 @@ MOVED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("listed", pa.bool_(), "a ledger in its place; false: a misplaced znode that the server takes for it"),
-    ("version", pa.int64(), "its version in the first scan; null: not there"),
-    ("version_again", pa.int64(), "its version in the second scan; null: not there any more"),
+    ("version", pa.int64(), "its version in the first scan; null: absent"),
+    ("version_again", pa.int64(), "its version in the second scan; null: absent"),
     (
         "doubt",
         pa.string(),

@@ -15,12 +15,12 @@ from auditor.model.source_scope import SourceScope
 
 SOURCES = schema_of(
     ("source", pa.string(), "its URI without credentials, or its name; of a bookie the id"),
-    ("kind", pa.string(), "metadata, bookies (a listing of them), bookie (what one holds) or owners"),
-    ("scope_claimed", pa.string(), "what it is taken to cover"),
-    ("scope_proved", pa.string(), "what of that is proved; equal to scope_claimed where all of it is"),
-    ("proof", pa.string(), "what proves that"),
-    ("as_of", pa.int64(), "the time of its data, ms; null: it was not read, or nothing tells"),
-    ("reason", pa.string(), "why not all of its claim is proved; null: all of it is"),
+    ("kind", pa.string(), "metadata, bookies (a listing of them), bookie (entries of one) or owners"),
+    ("scope_claimed", pa.string(), "scope that it is taken to cover"),
+    ("scope_proved", pa.string(), "proved part of that scope; equal to scope_claimed if all of it is proved"),
+    ("proof", pa.string(), "proof of that part"),
+    ("as_of", pa.int64(), "time of its data, ms; null: it was not read, or the time is not known"),
+    ("reason", pa.string(), "why not all of the claimed scope is proved; null: all of it is"),
 )
 
 

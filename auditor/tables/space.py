@@ -31,7 +31,7 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import with_since
 
 SPACE = schema_of(
-    ("bookie_id", pa.string(), "the bookie whose disk it is; null: nobody's that the cluster knows"),
+    ("bookie_id", pa.string(), "the bookie of the disk; null: no known bookie's"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
     ("log_id", pa.int64(), "its id"),
@@ -47,8 +47,8 @@ SPACE = schema_of(
         "the index needs nothing of the ledger in this log; owner-unknown; headers-and-maps: of no ledger, "
         "padding too; not-yet-mapped: written since the index was, or the end of a log that is written to",
     ),
-    ("bytes", pa.int64(), "how many bytes"),
-    ("estimated", pa.bool_(), "live and surplus are separated by numbers of entries, not by their bytes"),
+    ("bytes", pa.int64(), "number of bytes"),
+    ("estimated", pa.bool_(), "the split of live and surplus follows numbers of entries, not bytes"),
     (
         "remains",
         pa.bool_(),
@@ -63,8 +63,8 @@ SPACE = schema_of(
     (
         "unflushed",
         pa.bool_(),
-        "its bookie may not have flushed it since it was last written to, and collection leaves such a log "
-        "alone: one of the newest of its directory, any log if each ledger has its own, any without a map if "
+        "its bookie may not have flushed it since the last write, and collection leaves such a log alone: "
+        "one of the newest of its directory; any log if each ledger has its own; any log without a map if "
         "that is not known",
     ),
 )
@@ -318,7 +318,7 @@ MISPLACED = schema_of(
     ("log_id", pa.int64(), "the log that its index names"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "entries that the index has there"),
+    ("entries", pa.int64(), "entries that the index locates there"),
     (
         "probe",
         pa.string(),
@@ -326,10 +326,10 @@ MISPLACED = schema_of(
         "ends before; other: another entry, or none",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "where the index has it"),
-    ("there_ledger_id", pa.int64(), "other: the ledger of the entry that lies there; null: none does"),
+    ("probe_offset", pa.int64(), "byte at which the index locates it"),
+    ("there_ledger_id", pa.int64(), "other: the ledger of the entry that is there; null: none is"),
     ("there_entry_id", pa.int64(), "that entry"),
-    ("since", pa.int64(), "scan time of the first in a row of runs that saw the same of it, ms"),
+    ("since", pa.int64(), "scan time of the first of consecutive runs with the same result, ms"),
 )
 """The table ``misplaced``."""
 

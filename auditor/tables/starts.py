@@ -41,8 +41,8 @@ STARTS = schema_of(
     ("ledger_dirs", pa.list_(pa.string()), "its ledger directories, in order"),
     ("index_dirs", pa.list_(pa.string()), "its index directories; null: the ledger ones"),
     ("error", pa.string(), "the exception that its next start would end with; null: it would start"),
-    ("fault", pa.string(), "what is the matter, in a word"),
-    ("reason", pa.string(), "what is the matter, in a sentence"),
+    ("fault", pa.string(), "the fault, as a word"),
+    ("reason", pa.string(), "the fault, as a sentence"),
     ("paths", pa.list_(pa.string()), "the configured directories at fault"),
     ("stored_id", pa.string(), "the id under which the store keeps the cookie at fault, or lacks one"),
     ("expansion_error", pa.string(), "the same with allowStorageExpansion"),
@@ -54,9 +54,13 @@ STARTS = schema_of(
         pa.list_(pa.string()),
         "fields in which the store's cookie differs from every VERSION of the bookie",
     ),
-    ("certain", pa.bool_(), "nothing else explains what would end its start"),
-    ("way_out", pa.string(), "a setting with which it would start, and what that costs; null: none is known"),
-    ("store_grows", pa.bool_(), "of these lists one has all of the other: allowStorageExpansion takes them"),
+    ("certain", pa.bool_(), "no other cause can explain the failure of its start"),
+    ("way_out", pa.string(), "setting with which it would start, and its cost; null: none is known"),
+    (
+        "store_grows",
+        pa.bool_(),
+        "one of these lists contains the other, so that allowStorageExpansion accepts them",
+    ),
 )
 
 

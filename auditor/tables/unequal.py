@@ -46,7 +46,7 @@ UNEQUAL = schema_of(
         pa.string(),
         "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
     ),
-    ("answered", pa.int64(), "when the bookie itself said what it holds (rpc), ms"),
+    ("answered", pa.int64(), "time of the bookie's own listing (rpc), ms"),
     (
         "listed",
         pa.binary(),

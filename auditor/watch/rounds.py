@@ -117,7 +117,7 @@ def rounds(
         began = time.monotonic()
         number, out = number + 1, place()
         if unfinished is not None and unfinished != out:
-            _remove(unfinished)  # too old to be gone on with, and nobody else knows of it
+            _remove(unfinished)  # too old to be resumed, and no other program uses it
         with progress() as shown:
             report, error = _audit(audit(out), spark, StoppableProgress(stop, shown), first=number == 1)
         unfinished = out if error is not None else None
@@ -157,10 +157,10 @@ CLIENT_S = 10.0
 """Longest wait for the request of a connected client, in seconds."""
 
 METRICS = {
-    "bkaudit_watch_rounds": "Rounds of this process, failed ones among them.",
-    "bkaudit_watch_rounds_failed": "Rounds that failed one after the other, up to the newest; 0: it did not.",
-    "bkaudit_watch_round_finished_timestamp_seconds": "When the newest round ended; absent before the first.",
-    "bkaudit_watch_round_duration_seconds": "How long the newest round took; absent before the first.",
+    "bkaudit_watch_rounds": "Rounds of this process, including failed ones.",
+    "bkaudit_watch_rounds_failed": "Rounds that failed in a row up to the newest; 0 if it succeeded.",
+    "bkaudit_watch_round_finished_timestamp_seconds": "End of the newest round; absent before the first.",
+    "bkaudit_watch_round_duration_seconds": "Duration of the newest round; absent before the first.",
 }
 """The names of all metrics of the rounds, in order, with their help. Their only label is the cluster."""
 
@@ -212,7 +212,7 @@ def listen_address(text: str) -> tuple[str, int]:
     """
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
-        raise UsageError(f"--listen {text}: it is not HOST:PORT")
+        raise UsageError(f"--listen {text}: not of the form HOST:PORT")
     return host.strip("[]"), int(port)
 
 

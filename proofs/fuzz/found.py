@@ -15,7 +15,7 @@ FOUND: tuple[tuple[str, bytes, str | None], ...] = (
     (
         "entry-log",
         struct.pack(">4siqi", b"BKLO", 1, 16364, 1).ljust(1024, b"\0"),
-        "entry log: the file ends before the ledgers map, which is to be at byte 16364 (at byte 1024)",
+        "entry log: the file ends before the ledgers map, expected at byte 16364 (at byte 1024)",
     ),
     # A pattern of many asterisks took minutes.
     (

@@ -17,7 +17,7 @@ KNOWN = {
     # The number of a field in more bytes than 32 bits take: Java drops the upper ones.
     ("ledger-data", "here", "ledger data: a field that is cut or no field at all"),
     # A message that ends before its promised length, between two fields, is whole to Java.
-    ("ledger-metadata", "here", "ledger metadata: N bytes promised, N present"),
+    ("ledger-metadata", "here", "ledger metadata: N bytes declared, N present"),
 }
 
 

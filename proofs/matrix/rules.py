@@ -34,7 +34,7 @@ PICTURE = re.compile(r"\? unknown|^\S+ +[^\w ]+$")
 COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin|curl|systemctl)\b")
 """Lines that stay whole, to be copied."""
 
-IN_DOUBT = re.compile(r"\b(in doubt|not sure)\b", re.IGNORECASE)
+IN_DOUBT = re.compile(r"\b(in doubt|not sure|unconfirmed)\b", re.IGNORECASE)
 COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
 OF_COVERAGE = frozenset(
     ("bookie-unread", "replication-undecided", "on-unregistered-bookie", "bookie-without-location")
@@ -91,7 +91,7 @@ def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
         if row["confidence"] != "confirmed":
             continue
         doubts = json.loads(row["evidence"]).get("doubts")
-        counted = re.search(r"\d+ (?:of these ledgers )?are in doubt", row["message"])
+        counted = re.search(r"\d+ of these ledgers are unconfirmed", row["message"])
         if doubts or (IN_DOUBT.search(row["message"]) and not counted):
             yield f"{row['id']} is confirmed and in doubt ({doubts or 'message'}): {_short(row['message'])}"
 

@@ -86,7 +86,7 @@ def test_a_name_with_a_question_mark_and_the_nulls_of_json_are_none() -> None:
 def test_what_is_confirmed_is_in_no_doubt() -> None:
     assert held(rules.no_sure_doubt([row(evidence='{"doubts": ["clock"]}')]))
     assert held(rules.no_sure_doubt([row(message="gone; not sure: it may be there")]))
-    assert not held(rules.no_sure_doubt([row(message="holds 3 ledgers; 2 of these ledgers are in doubt")]))
+    assert not held(rules.no_sure_doubt([row(message="holds 3 ledgers; 2 of these ledgers are unconfirmed")]))
     assert not held(rules.no_sure_doubt([row(confidence="suspect", message="gone; not sure: the clock")]))
 
 

@@ -88,7 +88,7 @@ def test_each_bookie_is_told_the_files_that_may_have_its_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("now", "why"),
     [
-        (bookie(A, version=b"another"), "its index directories, or their VERSION, are others now"),
+        (bookie(A, version=b"another"), "its index directories or their VERSION changed"),
         (bookie(A, index_time=999), "its index is older than it was: a disk was restored"),
         (bookie(A, index_time=None), "its index is older than it was: a disk was restored"),
     ],
@@ -101,7 +101,7 @@ def test_a_bookie_whose_disks_are_others_is_read_anew(
     told = planned(found, bookies)
     assert told[A].earlier is None
     assert told[B].earlier is not None
-    assert index_plan(found, bookies).notes == (f"{A} was read anew: {why}",)
+    assert index_plan(found, bookies).notes == (f"{A} was read again: {why}",)
 
 
 def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_bookie_that_was_not_read_then_is_read(tmp_path: Path) -> None:
     new = {name: bookie(name) for name in (A, *(f"bk-{number}:3181" for number in range(7)))}
     assert {name for name, part in planned(found, new).items() if part.earlier} == {A}
     notes = index_plan(found, new).notes
-    assert notes[0] == "bk-0:3181 was read anew: it was not read then"
-    assert notes[-1] == "2 more bookies were read anew for such reasons"
+    assert notes[0] == "bk-0:3181 was read again: that run did not read it"
+    assert notes[-1] == "2 more bookies were read again for similar reasons"
 
 
 def spoiled_manifest(run: Path, change: Callable[[dict[str, Any]], None]) -> None:
@@ -231,7 +231,7 @@ def test_last_is_the_newest_run_of_the_cluster_beside_whose_tables_are_whole(tmp
 def test_with_no_run_to_begin_with_all_is_read(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     found = find_earlier_run("last", landing(tmp_path / "runs/new"), CLUSTER)
-    assert found.notes == ("all was read: no complete run of this cluster lies beside this one",)
+    assert found.notes == ("all data was read: no complete run of this cluster is beside this one",)
     assert found.reused({"reused": 0, "read": 2}, {"reused": 0, "read": 5}, ()) is None
     assert {part.earlier for part in planned(found).values()} == {None}
     assert find_earlier_run(None, landing(tmp_path / "runs/new"), CLUSTER).notes == ()

@@ -87,7 +87,7 @@ def test_a_directory_that_was_taken_away_is_begun_anew(tmp_path: Path) -> None:
     """No run ends as whole of which the first tables are gone, whatever error is the first."""
     for error in (None, OSError("no such file"), ValueError("Path does not exist")):
         run = RunDirectory(str(tmp_path / "run"))
-        with pytest.raises(RunError, match="taken away while"), run.claimed({"metadata": "a"}):
+        with pytest.raises(RunError, match="was deleted while"), run.claimed({"metadata": "a"}):
             _take_away(run, error)
         assert run.begin({"metadata": "a"}) is False
         assert list(run.read_json(MANIFEST) or {}) == ["identity"]

@@ -48,7 +48,7 @@ def test_with_one_table_too_old_all_of_a_running_store_is_read_again(tmp_path: P
     run = broken_off(tmp_path, ledgers=within + 100, availability=1)
     found = resumption_of(run, LIVE, AuditOptions(resume_within=within))
     assert found.since is None
-    assert found.notes[0].startswith("an interrupted run was begun anew: its tables, from 20")
+    assert found.notes[0].startswith("an interrupted run was started again: its tables, from 20")
     # Every other table follows from the first scan; and what was remembered is of it too.
     assert not run.exists("tables")
     assert not run.exists("findings")

@@ -45,7 +45,7 @@ def old_sources(now: int, *made: int | None, monkeypatch: pytest.MonkeyPatch) ->
         (SCAN - MAX_SOURCE_AGE_MS - 1, "before the metadata"),
         # Later than a saved scan: it shows more than the metadata, never less.
         (SCAN + 2 * HOUR, None),
-        (SCAN + 3 * HOUR + 1, "after this audit: a clock was wrong"),
+        (SCAN + 3 * HOUR + 1, "after this audit; a clock was wrong"),
     ],
 )
 def test_a_collection_is_as_old_as_its_manifest_says(

@@ -35,7 +35,7 @@ def test_live_data_under_an_id_that_is_gone_is_critical(spark: SparkSession) -> 
     [found] = find("alias-gc-danger", cluster(spark, range(12)))
     assert (found.where, found.severity, found.confidence) == ((None, "new"), "critical", "confirmed")
     assert found.message == (
-        "new holds what 12 ledgers ask of old, which is not registered: "
+        "new holds copies of 12 ledgers that name old, which is not registered: "
         "its garbage collector will delete 12 of them"
     )
     [alias] = found.evidence["aliases"]

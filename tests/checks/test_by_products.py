@@ -61,7 +61,7 @@ def test_held_entries_are_counted_by_bookie(spark: SparkSession, check_id: str, 
         "rows": f"tables/judged, column {column}",
     }
     assert found["a"].message.startswith("a holds 16 entries of 4 ledgers ")
-    assert "; 2 of these ledgers are in doubt" in found["a"].message
+    assert "; 2 of these ledgers are unconfirmed" in found["a"].message
     assert (found["open"].evidence["ledgers"], found["open"].evidence["sample"]) == (0, ["3"])
 
 

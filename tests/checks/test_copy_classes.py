@@ -165,7 +165,7 @@ def test_what_a_finding_of_the_bookie_says_is_not_said_once_a_ledger(spark: Spar
 
 def test_an_index_without_a_journal_is_one_finding_of_the_bookie(spark: SparkSession) -> None:
     """440 ledgers of bookies with journalWriteData=false were 440 findings."""
-    no_data = "it has master keys and no entry: journalWriteData=false"
+    no_data = "the journal has master keys and no entries: journalWriteData=false"
     ledgers = range(1, 7)
     asked = tables(
         spark,

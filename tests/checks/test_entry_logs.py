@@ -224,11 +224,11 @@ def test_a_location_that_points_to_another_entry_says_to_which(spark: SparkSessi
     bookies = [{"bookie_id": f"bk{number}"} for number in (1, 2, 3, 4)]
     known = tables(spark, bookies=bookies, misplaced=rows, gone_entries=[], entry_logs=bookies)
     found = {each.bookie_id: each for each in find("entry-log-missing", known)}
-    assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 lies")
-    assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry lies")
+    assert found["bk1"].message.endswith("; entry 5 of ledger 7 is located where entry 2 of ledger 9 is")
+    assert found["bk2"].message.endswith("; entry 5 of ledger 7 is located where no entry is")
     assert found["bk3"].message.endswith("; such as 7")
     assert found["bk4"].message.endswith(
-        "; 1 in logs whose file has the decimal digits of the log's id for a name, such as 12.log"
+        "; 1 in logs with the decimal digits of their id as file name, such as 12.log"
     )
     assert found["bk1"].evidence["points_to"]["there_ledger"] == "9"
     assert found["bk3"].evidence["points_to"] is None

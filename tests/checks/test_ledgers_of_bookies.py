@@ -44,7 +44,7 @@ def test_a_bookie_with_ledgers_in_limbo_is_one_finding(spark: SparkSession) -> N
     assert (found.where, found.severity, found.confidence) == ((None, "bk1"), "warning", "confirmed")
     assert (found.unknown, found.missing) == (["bk1"], [])
     assert found.evidence == {"ledgers": 3, "closed": 2, "sample": ["1", "2", "3"]}
-    assert found.message == "bk1 has 3 ledgers in limbo and refuses to read what it has there; closed: 2"
+    assert found.message == "bk1 has 3 ledgers in limbo and refuses to read their entries; closed: 2"
 
 
 def test_the_copies_of_a_bookie_that_was_read_in_part_are_in_limbo_too(spark: SparkSession) -> None:

@@ -77,8 +77,8 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
         5: ("warning", "confirmed", "its copy in the object store is complete"),
     },
     "ledger-unowned": {
-        6: ("note", "suspect", f"ledger 6 (700 bytes) belongs to nobody: {PATH} does not name it"),
-        7: ("note", "confirmed", f"ledger 7 belongs to nobody: {PATH} does not name it"),
+        6: ("note", "suspect", f"ledger 6 (700 bytes) has no owner: {PATH} does not name it"),
+        7: ("note", "confirmed", f"ledger 7 has no owner: {PATH} does not name it"),
         8: ("note", "suspect", "not sure: not saved together"),
     },
     "owner-length-mismatch": {

@@ -52,7 +52,7 @@ def test_an_id_that_is_another_address_is_a_note(spark: SparkSession) -> None:
     found = find("endpoint-drift", tables(spark, registrations=rows))
     assert places(found) == [(None, "bk1:3181"), (None, "bk3:3181")]
     assert {each.severity for each in found} == {"note"}
-    assert found[1].message == "bk3:3181 is at bk3:3182, not where its id says"
+    assert found[1].message == "bk3:3181 is at bk3:3182, not at the address in its id"
 
 
 def test_a_stand_in_of_a_host_is_told_where_ensembles_name_it_and_is_no_ghost(spark: SparkSession) -> None:

@@ -40,4 +40,7 @@ def test_a_wheel_has_them_where_the_command_looks_first(
 
 def test_a_name_that_is_none_is_answered_with_those_that_are() -> None:
     refused = bkaudit("show", "audit.tml")
-    assert (refused.exit_code, "'audit.tml' is not one of Dockerfile, " in refused.stderr) == (2, True)
+    assert (
+        refused.exit_code,
+        "'audit.tml': no such file. It must be one of Dockerfile, " in refused.stderr,
+    ) == (2, True)

@@ -209,7 +209,7 @@ def test_entries_are_listed_where_asked_to() -> None:
 
 def test_a_setting_that_means_nothing_is_usage() -> None:
     outcome = decode("lock", b"", "--java")
-    assert (outcome.exit_code, outcome.stderr) == (2, "bkaudit: --java: it means nothing for lock\n")
+    assert (outcome.exit_code, outcome.stderr) == (2, "bkaudit: --java: not valid for lock\n")
 
 
 def test_no_key_is_shown() -> None:
@@ -279,7 +279,7 @@ def test_an_entry_log_can_come_through_a_pipe() -> None:
 def test_a_map_that_is_not_where_the_header_says_is_damage_where_the_file_ends(offset: int) -> None:
     outcome = decode("entry-log", struct.pack(">4siqi", b"BKLO", 1, offset, 2).ljust(1024, b"\0") + bytes(66))
     assert (outcome.exit_code, outcome.stdout) == (5, "")
-    assert f"to be at byte {offset} (at byte 1090)" in outcome.stderr
+    assert f"expected at byte {offset} (at byte 1090)" in outcome.stderr
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ((), "name a ledger"),
+        ((), "no ledger is named"),
         (("--ledger-id", "6"), "has no ledger 6"),
         (("--ledger-id", "5", "--ledger-scope-id", "1"), "has no ledger 5 in scope 1"),
         (("--ledger-id", "18446744073709551621"), "--ledger-id 18446744073709551621: ids are signed 64-bit"),
@@ -346,7 +346,7 @@ def test_a_ledger_is_shown_by_any_of_its_names(dump: str, name: tuple[str, ...])
             "--ledger-scope-id 18446744073709551616: scopes are signed 64-bit",
         ),
         (("--ledger-qualified-name", "5"), "32 hexadecimal digits"),
-        (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "leave the other options out"),
+        (("--ledger-qualified-name", "0" * 32, "--ledger-id", "0"), "Leave the other options out"),
     ],
 )
 def test_a_ledger_that_is_not_named_well_is_usage(dump: str, name: tuple[str, ...], said: str) -> None:

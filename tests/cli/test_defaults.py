@@ -136,7 +136,7 @@ def test_collect_reads_the_bookies_of_the_defaults(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("auditor.collect.collect.check_target", check)
     refused = bkaudit("collect", "--out", "x")
-    assert (refused.exit_code, "--bookies: say where bookies are" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--bookies: missing. Pass it" in refused.stderr) == (2, True)
     bkaudit("collect", "--out", "x", "--cluster", "prod-eu", "--conf", "audit.toml")
     monkeypatch.setenv("BKAUDIT_BOOKIES", "/env")
     bkaudit("collect", "--out", "x")
@@ -172,11 +172,11 @@ def test_runs_are_looked_for_where_they_go(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "--metadata: say where the metadata is; --cluster NAME and BKAUDIT_METADATA do too"),
-        (("--cluster", "prod-eu"), "--conf or BKAUDIT_CONF names the file"),
+        ((), "--metadata: missing. Pass it or --cluster NAME, or set BKAUDIT_METADATA"),
+        (("--cluster", "prod-eu"), "no file of clusters is given"),
         (
             ("--cluster", "prod", "--conf", "audit.toml"),
-            "audit.toml: there is no [clusters.prod]; there are prod-eu, bare, wrong, odd",
+            "audit.toml: no table [clusters.prod]. Clusters in the file: prod-eu, bare, wrong, odd",
         ),
         (("--cluster", "wrong", "--conf", "audit.toml"), "clusters.wrong: metadat: no such key"),
         (("--cluster", "odd", "--conf", "audit.toml"), "clusters.odd: metadata: 3 is not a string"),

@@ -252,7 +252,7 @@ def test_what_nobody_foresaw_is_no_finding(done: Any) -> None:
     done(RuntimeError("surprise"))
     outcome = bkaudit(*AUDIT)
     assert "RuntimeError: surprise" in outcome.stderr
-    assert "this is a bug of the program" in outcome.stderr
+    assert "internal error, which is a bug" in outcome.stderr
 
 
 def test_errors_know_their_exit_codes() -> None:

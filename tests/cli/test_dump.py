@@ -79,7 +79,7 @@ def test_the_store_and_standard_output_may_be_left_to_defaults(
     assert named.exit_code == 0
     assert len((tmp_path / "a").read_bytes().splitlines()) == len(lines)
     again = bkaudit("dump", live, str(tmp_path / "a"))
-    assert (again.exit_code, "it is there already" in again.stderr) == (2, True)
+    assert (again.exit_code, "already exists" in again.stderr) == (2, True)
 
 
 def test_wrong_usage_and_servers_that_are_not_there_leave_no_file(
@@ -88,7 +88,7 @@ def test_wrong_usage_and_servers_that_are_not_there_leave_no_file(
     file = tmp_path / "a"
     monkeypatch.delenv("BKAUDIT_METADATA", raising=False)
     nothing = bkaudit("dump", str(file))
-    assert (nothing.exit_code, "say where the metadata is" in nothing.stderr) == (2, True)
+    assert (nothing.exit_code, "--metadata: missing" in nothing.stderr) == (2, True)
     assert bkaudit("dump", "dump:///a", str(file)).exit_code == 2
     assert bkaudit("dump", "zk://h/ledgers", str(file), "more").exit_code == 2
     assert bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(file), "--timeout", "1").exit_code == 4
@@ -109,7 +109,7 @@ def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_directory_that_is_not_there_is_said_before_the_store_is_read(tmp_path: Path) -> None:
     done = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(tmp_path / "none" / "a.jsonl"))
-    said = f"bkaudit: {tmp_path}/none: there is no such directory; make it, or name another FILE\n"
+    said = f"bkaudit: {tmp_path}/none: no such directory; create it, or name another FILE\n"
     assert (done.exit_code, done.output) == (2, said)
 
 
@@ -119,6 +119,6 @@ def test_link_to_nowhere_is_not_written_over(tmp_path: Path) -> None:
     ended = bkaudit("dump", "zk://127.0.0.1:1/ledgers", str(link))
     assert (ended.exit_code, ended.stderr) == (
         2,
-        f"bkaudit: {link}: it is there already, and is not written over\n",
+        f"bkaudit: {link}: already exists and is not overwritten; name another FILE\n",
     )
     assert link.is_symlink()

@@ -65,7 +65,7 @@ def test_the_value_goes_to_a_file(tmp_path: Path) -> None:
     [
         (b"1\n2 x", "line 2: 'x' is neither an entry id nor a range"),
         (b"-5", "line 1: '-5' is neither"),
-        (b"9-3", "line 1: '9-3': a range ascends"),
+        (b"9-3", "line 1: '9-3': invalid range"),
         (b"9223372036854775807", "the largest entry id is 9223372036854775806"),
         (b"1 \xff", "byte 2 is neither a digit nor a separator"),
     ],

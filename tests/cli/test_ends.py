@@ -50,9 +50,9 @@ def test_ctrl_c_is_one_line_with_the_command_that_goes_on(monkeypatch: pytest.Mo
     ended = bkaudit("audit", "--metadata", "zk://h1:2181;h2:2181/ledgers", "--out", "a b")
     command = "bkaudit audit --metadata 'zk://h1:2181;h2:2181/ledgers' --out 'a b'"
     assert (ended.exit_code, ended.stdout) == (INTERRUPTED, "")
-    assert ended.stderr == f"bkaudit: interrupted; to go on: {command}\n"
+    assert ended.stderr == f"bkaudit: interrupted; to resume: {command}\n"
     ended = bkaudit("audit", "--metadata", SAVED)
-    assert f"to go on: bkaudit audit --metadata {SAVED} --out runs/2" in ended.stderr
+    assert f"to resume: bkaudit audit --metadata {SAVED} --out runs/2" in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 
@@ -65,7 +65,7 @@ def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None
         f"Audit.run = run\nmain(['audit', '--metadata', {SAVED!r}, '--out', 'a'], prog_name='bkaudit')\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    said = f"bkaudit: interrupted; to go on: bkaudit audit --metadata {SAVED} --out a\n"
+    said = f"bkaudit: interrupted; to resume: bkaudit audit --metadata {SAVED} --out a\n"
     assert (ended.returncode, ended.stderr) == (INTERRUPTED, said)
     source = inspect.getsource(py4j.java_gateway.GatewayClient.send_command)
     assert all(message in source for message in OF_THE_GATEWAY)
@@ -105,7 +105,7 @@ def test_every_error_of_the_system_is_of_the_environment(
 def test_broken_pipe_and_bad_descriptor_are_bugs(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     broken(monkeypatch, OSError(number, os.strerror(number)))
     ended = bkaudit("audit", "--metadata", SAVED)
-    assert (ended.exit_code, "this is a bug of the program" in ended.stderr) == (70, True)
+    assert (ended.exit_code, "internal error, which is a bug" in ended.stderr) == (70, True)
 
 
 def test_error_of_a_file_system_without_a_number_has_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_out_that_is_a_file_or_lies_below_one(tmp_path: Path) -> None:
         assert ended.exit_code == 2, ended.stderr
         assert ended.stderr.startswith("bkaudit: --out "), ended.stderr
         assert ended.stderr.count("\n") == 1
-    with pytest.raises(RunError, match="is a file; name a directory"):
+    with pytest.raises(RunError, match="is a file; name a new directory"):
         RunDirectory(str(tmp_path / "file")).begin({})
 
 
@@ -185,7 +185,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         (
             OSError(28, "No space left on device", "/r/x"),
             DiskFullError,
-            "/r/x: No space left on device;",
+            "/r/x: No space left on device.",
         ),
         (RuntimeError("java.io.IOException: No space left on device\n\tat"), DiskFullError, "in /r, or in"),
         (
@@ -201,17 +201,17 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
                 "NoClassDefFoundError: software/amazon/s3/analyticsaccelerator/request/ObjectClient\n\tat x"
             ),
             UsageError,
-            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} with all that it ",
+            f"^/r: Spark has no file system for it: it needs the package {HADOOP_AWS} and its dependencies ",
         ),
         (
             RuntimeError('UnsupportedFileSystemException: No FileSystem for scheme "s3"'),
             UsageError,
-            "Spark calls it s3a://; name it so$",
+            "Spark calls it s3a://; use that scheme$",
         ),
         (
             RuntimeError("x\n: java.nio.file.AccessDeniedException: s3a://b/r: no credentials\n\tat y"),
             FileSystemError,
-            "^/r: Spark is not let in: s3a://b/r: no credentials; Spark takes its own credentials ",
+            "^/r: access denied to Spark: s3a://b/r: no credentials; Spark needs credentials of its own ",
         ),
         (
             RuntimeError("Answer from Java side is empty"),
@@ -223,7 +223,7 @@ def test_a_master_that_cannot_be_is_said_before_a_session(monkeypatch: pytest.Mo
         (
             RuntimeError("Python worker exited unexpectedly (crashed)"),
             SparkError,
-            "^Spark: a Python process of its tasks ended without an error.*The same command goes on",
+            "^Spark: a Python process of its tasks ended without an error.*Run the same command again",
         ),
         (OSError(13, "Permission denied"), OSError, "Permission denied"),
         (UsageError("mine"), UsageError, "^mine$"),

@@ -72,7 +72,7 @@ if which("groff"):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         text = re.sub(".\b", "", done.stdout)
-        assert "audit Apache BookKeeper clusters from what they wrote" in text
+        assert "audit Apache BookKeeper clusters from their metadata and disks" in text
         assert "dump:///FILE.jsonl?root=/ledgers" in text
         assert re.search(r"(?m)^ +bkaudit report runs/A --all \| grep -w 'ledger 42'$", text)
 
@@ -81,4 +81,4 @@ if which("lexgrog"):
 
     def test_whatis_finds_the_name_and_what_it_does() -> None:
         done = subprocess.run(["lexgrog", str(PAGE)], capture_output=True, text=True, check=True)
-        assert "bkaudit - audit Apache BookKeeper clusters from what they wrote" in done.stdout
+        assert "bkaudit - audit Apache BookKeeper clusters from their metadata and disks" in done.stdout

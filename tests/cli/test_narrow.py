@@ -31,7 +31,7 @@ FOR_PROGRAMS = (
 """Output in a form that programs read, or that is one line by contract."""
 NO_TEXT = ("no command", "explain topic", "encode")
 """Calls that end with an error, on standard error, or that write bytes into a file."""
-COMMAND = re.compile(r"\s*((first action|all actions|to go on:)\s+)?(bkaudit|bookkeeper|spark-submit) ")
+COMMAND = re.compile(r"\s*((first action|all actions|to resume:)\s+)?(bkaudit|bookkeeper|spark-submit) ")
 
 
 @pytest.fixture(scope="module")

@@ -75,7 +75,7 @@ def test_the_report_of_the_run_is_never_written_over(run: Path) -> None:
     assert (kept.stat().st_ino, kept.stat().st_mtime_ns, kept.read_bytes()) == before
     outcome = bkaudit("report", run, "--format", f"text={run}/report.json")
     assert outcome.exit_code == 2
-    assert "the run keeps its own report there" in outcome.stderr
+    assert "the run's own report is there. Name another file" in outcome.stderr
 
 
 def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Path) -> None:
@@ -89,13 +89,13 @@ def test_a_form_with_a_file_leaves_standard_output_alone(run: Path, tmp_path: Pa
 @pytest.mark.parametrize(
     ("form", "said"),
     [
-        ("pdf", "there are text, json, jsonl, csv"),
-        ("", "there are text, json, jsonl, csv"),
-        ("TEXT", "there are text, json, jsonl, csv"),
+        ("pdf", "Forms: text, json, jsonl, csv"),
+        ("", "Forms: text, json, jsonl, csv"),
+        ("TEXT", "Forms: text, json, jsonl, csv"),
         ("csv=", "name a file after '='"),
         ("csv=.", "name a file after '='"),
-        ("csv=nowhere/a.csv", "there is no directory"),
-        ("csv=file/a.csv", "there is no directory"),
+        ("csv=nowhere/a.csv", "no such directory"),
+        ("csv=file/a.csv", "no such directory"),
     ],
 )
 def test_what_cannot_be_meant_is_said_before_the_audit(

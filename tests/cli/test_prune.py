@@ -79,10 +79,10 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
     before = names(runs)
     dry = prune(runs, "--keep-last", 2)
     assert dry.exit_code == 0, dry.stderr
-    assert "take away  2026-11-16 12:00:00 UTC  run-4" in dry.stdout
+    assert "remove     2026-11-16 12:00:00 UTC  run-4" in dry.stdout
     assert "keep       2026-11-20 12:00:00 UTC  run-0 (last, the newest complete)" in dry.stdout
     assert "3 runs of 5, " in dry.stdout
-    assert "nothing was done without --yes" in dry.stdout
+    assert "would be removed. Pass --yes to remove them" in dry.stdout
     assert names(runs) == before
     descriptor = os.open(runs / ".bkaudit-held.lock", os.O_RDWR)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -90,7 +90,7 @@ def test_nothing_goes_without_yes_and_then_only_what_was_said(runs: Path) -> Non
         done = prune(runs, "--keep-last", 2, "--yes")
     finally:
         os.close(descriptor)
-    assert done.stdout.splitlines()[-1].endswith("and 1 lock taken away")
+    assert done.stdout.splitlines()[-1].endswith("and 1 lock removed")
     assert ".bkaudit-held.lock is held" in done.stderr
     assert before - names(runs) == {"run-2", "run-3", "run-4", ".bkaudit-idle.lock"}
 
@@ -138,7 +138,7 @@ def test_a_suppressions_file_that_cannot_be_read_takes_nothing_away(runs: Path) 
 
 def test_what_to_keep_must_be_said(runs: Path) -> None:
     refused = prune(runs, "--yes")
-    assert (refused.exit_code, "say what to keep" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "no retention rule is given" in refused.stderr) == (2, True)
     assert (runs / "run-4").exists()
 
 
@@ -153,6 +153,6 @@ def test_of_a_uri_no_lock_is_looked_at(runs: Path) -> None:
     old = [file for day in (2, 3, 4) for file in (runs / f"run-{day}").rglob("*") if file.is_file()]
     freed = size(sum(file.stat().st_size for file in old))
     done = prune(f"file://{runs}", "--keep-last", 2, "--yes")
-    assert done.stdout.splitlines()[-1] == f"3 runs of 5, {freed}, and 0 locks taken away"
+    assert done.stdout.splitlines()[-1] == f"3 runs of 5, {freed}, and 0 locks removed"
     assert names(runs) >= {"run-0", "run-1", "unfinished", ".bkaudit-idle.lock"}
     assert not names(runs) & {"run-2", "run-3", "run-4"}

@@ -120,9 +120,9 @@ def test_findings_can_be_chosen(run: Path, options: list[str], ledgers: list[str
 
 def test_a_choice_of_nothing_is_said(run: Path) -> None:
     nothing = bkaudit("report", run, "--topic", "a/b/d*")
-    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding is of this choice\n")
+    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding matches the selection\n")
     nothing = bkaudit("report", run, "--bookie", "bk-idle:3181")
-    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding is of this choice\n")
+    assert (heads(nothing), nothing.stderr) == ([], "bkaudit: no finding matches the selection\n")
     assert bkaudit("report", run, "--ledger", "7").stderr == ""
 
 
@@ -147,7 +147,7 @@ def test_a_choice_is_for_forms_that_list_findings(run: Path) -> None:
     outcome = bkaudit("report", run, "--format", "csv", "--severity", "error")
     assert [line.split('"')[1] for line in outcome.stdout.splitlines()] == ["id", "below-ack-quorum"]
     refused = bkaudit("report", run, "--format", "html", "--severity", "error")
-    assert (refused.exit_code, "--format html: it is of the whole run" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--format html: shows the whole run" in refused.stderr) == (2, True)
     unknown = bkaudit("report", run, "--check", "entry-lots")
     assert (unknown.exit_code, "--check entry-lots: no check has that id" in unknown.stderr) == (2, True)
 

@@ -43,7 +43,7 @@ def test_the_newest_run_is_one_line(tmp_path: Path) -> None:
         "3.0 h old (2026-11-21 05:08:09 UTC); runs/a"
     )
     accepted = report([tally("a", "warning", 3, suppressed=3)], coverage=coverage(True))
-    assert ": nothing but what is suppressed; 3 suppressed; " in status_line(accepted, "runs/a", AFTER)
+    assert ": only suppressed findings; 3 suppressed; " in status_line(accepted, "runs/a", AFTER)
     run_in(tmp_path / "a", report(), order=5)
     run_in(tmp_path / "b", report([], coverage=coverage(True), changes=None), order=3)
     found = status(tmp_path)
@@ -102,7 +102,7 @@ def test_the_age_is_that_of_the_oldest_data(tmp_path: Path) -> None:
     manifest.write_text(json.dumps(said | {"data_as_of": now + 9 * HOUR}))
     future = status(tmp_path, "--max-age", "1")
     assert (future.exit_code, status(tmp_path).exit_code) == (3, 0)
-    assert "its data is of the future" in future.stdout
+    assert "its data has a future time" in future.stdout
     manifest.write_text(json.dumps(said | {"data_as_of": "yesterday"}))
     assert status(tmp_path, "--max-age", "1").exit_code == 5
 

@@ -65,11 +65,9 @@ def test_rounds_end_between_tables_when_told_and_leave_a_run_to_go_on_with(
     first, second = ended.stdout.splitlines()
     assert " round 1, " in first
     assert " round 2, " in second
-    assert "no run before it" in first
+    assert "no earlier run" in first
     assert "0 new, 0 worse, 0 fixed" in second
-    assert ended.stderr.endswith(
-        "the same command goes on with this round, if it comes soon (--resume-within)\n"
-    )
+    assert ended.stderr.endswith("the same command resumes this round within the time of --resume-within\n")
     assert signal.getsignal(signal.SIGTERM) is before
     # Of the two that were finished one is kept; the third is there to be gone on with.
     [finished] = runs.glob("*/report.json")
@@ -135,7 +133,7 @@ def test_a_report_that_cannot_be_written_is_said_and_the_rounds_go_on(
     arguments = ("--metadata", "zk://h1/ledgers", "--interval", "1s", "--rounds", "2", "--format", out)
     ended = watch(tmp_path / "runs", *arguments)
     assert ended.exit_code == FOUND
-    assert ended.stderr.count(f"bkaudit: --format {out}: there is no directory {target}\n") == 2
+    assert ended.stderr.count(f"bkaudit: --format {out}: no such directory: {target}\n") == 2
 
 
 @pytest.mark.usefixtures("_no_session")
@@ -158,10 +156,10 @@ def test_rounds_are_kept_on_any_file_system(monkeypatch: pytest.MonkeyPatch, tmp
     [
         (("--interval", "0"), "'0' is not a time of a second or more"),
         (("--interval", "5 min"), "'5 min' is not a time"),
-        (("--listen", "9418"), "--listen 9418: it is not HOST:PORT"),
-        (("--format", "pdf"), "--format pdf: there are text"),
+        (("--listen", "9418"), "--listen 9418: not of the form HOST:PORT"),
+        (("--format", "pdf"), "--format pdf: no such form"),
         (("--keep", "0"), "0 is not in the range"),
-        (("nothing://bucket/runs",), "nothing://bucket/runs: no file system for it"),
+        (("nothing://bucket/runs",), "nothing://bucket/runs: no file system found"),
     ],
 )
 @pytest.mark.usefixtures("_no_session")

@@ -143,7 +143,9 @@ def test_a_disk_that_its_cookie_names_and_that_is_not_there_is_told(tmp_path: Pa
     index, journal = collected.unread_lines
     assert index == "bk-a:3181: index directory /data/ledgers1: no such directory was found"
     # The mark from which the journal would be replayed may be on that disk.
-    assert journal.startswith("journal of bk-a:3181: ledger directory /data/ledgers1, which has a lastMark")
+    assert journal.startswith(
+        "journal of bk-a:3181: ledger directory /data/ledgers1 (its lastMark is needed)"
+    )
 
 
 def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_an_inventory_is_collected_with_what_it_declares(tmp_path: Path) -> None
 def test_a_collection_is_never_written_over(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     (tmp_path / "out").mkdir()
-    with pytest.raises(UsageError, match="is there already; name a new directory"):
+    with pytest.raises(UsageError, match="already exists; name a new directory"):
         collect([str(root)], str(tmp_path / "out"))
     assert not list((tmp_path / "out").iterdir())
 
@@ -171,9 +173,9 @@ def test_what_is_no_bookies_directory_is_a_usage_error(tmp_path: Path) -> None:
     root = unpack_bookies("flat-v1", tmp_path)
     collect([str(root)], str(tmp_path / "one"))
     for source, said in (
-        ("rpc:", "reads bookies' own directories"),
-        (str(tmp_path / "one"), "reads bookies' own directories"),
-        (str(root / "bookie1.dc1.example_3181/journal"), "no directory with current/ lies there"),
+        ("rpc:", "reads only bookies' own directories"),
+        (str(tmp_path / "one"), "reads only bookies' own directories"),
+        (str(root / "bookie1.dc1.example_3181/journal"), "no directory with current/ found"),
         (str(root / "bookie1.dc1.example_3181/journal/current"), "no bookie's directory is in it"),
     ):
         with pytest.raises(UsageError, match=said):

@@ -197,7 +197,7 @@ def test_a_store_that_cannot_be_read_and_a_directory_that_is_taken_are_said(
         pass
     (tmp_path / "taken" / "tables").mkdir(parents=True)
     with (
-        pytest.raises(RunUsageError, match="has tables already"),
+        pytest.raises(RunUsageError, match="already has tables"),
         compare_stores(SOURCE, SOURCE, out=str(tmp_path / "taken"), spark=spark),
     ):
         pass
@@ -263,7 +263,7 @@ def test_a_running_zookeeper_and_a_running_etcd_have_the_same(spark: SparkSessio
     with servers(tmp_path) as (source, copy, server):
         comparison, found = result(spark, source, copy)
         assert changes(found) == {(StoreItem.ID_GENERATOR, CopyState.DIFFERENT, "idgen")}
-        assert found[0].fields == ("the copy gives out ledger 1 next, and ledger 68 is in use",)
+        assert found[0].fields == ("the copy's next id is 1, but ledger 68 is in use",)
         assert comparison.exit_code == FOUND
         for _ in range(70):  # a bucket counts how often its key was written
             server.load([("/bk/buckets/000", b"")])

@@ -100,7 +100,7 @@ def test_nothing_is_confirmed_of_a_framed_dump_that_is_cut_and_not_of_the_whole(
     cut = audited(corpus, work / "framed-cut", [BEGIN, *lines(corpus)[:-1]])
     assert cut.confirmed() <= whole.confirmed()
     assert cut.report["run"]["in_doubt"]["ids"] is None
-    assert "the last line, which the first one promises, is not there" in cut.told
+    assert "the last line, which the first line announces, is missing" in cut.told
     assert "\nunknown    " in cut.screen
     assert cut.report["verdict"] != "healthy"
 
@@ -134,7 +134,7 @@ def _no_bookie_is_a_ghost(cut: Seen) -> None:
     """Of a dump with neither registrations nor cookies nothing is said of bookies, and why is said."""
     identity = {"ghost-bookie", "bookie-down", "cookie-missing", "cookie-unused", "on-unregistered-bookie"}
     assert not identity & cut.report["counts"].keys()
-    reason = "the dump has no LAYOUT and no available and no cookies, and may be cut before it"
+    reason = "the dump has no LAYOUT and no available and no cookies; it may be cut off"
     assert f"/ledgers: {reason}" in cut.report["run"]["gaps"]
     assert "not read" in cut.screen
     assert cut.report["verdict"] != "healthy"

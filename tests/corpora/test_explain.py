@@ -89,7 +89,7 @@ read        not at all
             no --bookies source has a place for it
 index time  unknown
 ledgers     1 name it; 1 depend on it
-            entries of 1 judged there
+            1 checked on this bookie
 held        unknown
 
 disks

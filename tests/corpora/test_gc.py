@@ -74,7 +74,7 @@ def test_what_is_deleted_is_right_but_for_the_renamed_bookie(corpus: Corpus, aud
     assert wrong == (renamed if corpus.name == "dbledger-long" else set())
     assert not audited.of("gc-would-delete-live")
     notes = [note for note in map(sentence_of, audited.report.run.remarks) if "forecast" in note]
-    assert notes == ["give --bookie-conf: deletions are forecast by server defaults"]
+    assert notes == ["garbage collection forecast uses server defaults; pass --bookie-conf"]
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,8 @@ def test_a_mark_that_was_written_late_dates_nothing_where_the_journal_is_gone_an
     assert {row["confidence"] for row in lost} == {"suspect"}
     rows = found.table("bookies")
     assert {row["tail"] for row in rows} == {"unread"}
-    assert all("from which the bookie would replay it, is gone" in row["tail_reason"] for row in rows)
+    missing = "is missing; the bookie would replay the journal from it"
+    assert all(missing in row["tail_reason"] for row in rows)
     [note] = [note for note in map(sentence_of, found.report.run.remarks) if "journal" in note]
     assert note.startswith("3 journals incomplete: losses after the last mark are suspect: ")
     assert {row["bookie_id"]: row["index_time"] for row in rows} == made
@@ -134,5 +135,5 @@ def test_a_collection_has_the_journals_and_one_without_them_is_read_as_such(
     found = audited(spark, idle, tmp_path / "collected", tmp_path / "older")
     assert {row["confidence"] for row in found.of("entry-lost")} == {"suspect"}
     assert {row["tail_reason"] for row in found.table("bookies")} == {
-        "its collection has no journals in it: an older version of this program made it"
+        "its collection has no journals: an older version of this program made it"
     }

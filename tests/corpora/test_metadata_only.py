@@ -119,8 +119,7 @@ def test_a_healthy_cluster_is_incomplete_and_its_one_finding_says_why(
     assert (report.verdict, report.counts) == ("incomplete", {"bookie-unread": 1})
     (finding,) = report.findings
     assert finding.message == (
-        "no bookie was read: no --bookies was given; only metadata was looked at, and what 3 bookies hold of "
-        "15 replicas is unknown"
+        "no bookie was read: no --bookies was given; 15 replicas on 3 bookies were not checked"
     )
     assert finding.evidence == {
         "read": "unread",

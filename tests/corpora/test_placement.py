@@ -133,9 +133,9 @@ def test_a_damaged_mapping_is_said_and_is_none(spark: SparkSession, corpus: Corp
         ({"racks": "/no/such"}, "--racks /no/such: No such file or directory"),
         (
             {"placement": "racks"},
-            "--placement racks: it is rack, region, zone, none, or a configuration file",
+            "--placement racks: must be one of rack, region, zone, none, or a configuration file",
         ),
-        ({"placement": "rack,minRacks=3"}, "'minRacks' is no setting; there are"),
+        ({"placement": "rack,minRacks=3"}, "'minRacks' is no setting; it must be one of"),
         ({"placement": "rack,minNumRacksPerWriteQuorum=x"}, "minNumRacksPerWriteQuorum is 'x': not a number"),
     ],
 )

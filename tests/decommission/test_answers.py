@@ -93,7 +93,7 @@ def test_every_ledger_that_something_keeps_is_in_the_table(tmp_path: Path, form:
     assert command == f"bkaudit decommission {run.path} a --format csv"
     assert "this command prints all:" in shown
     refused = CliRunner().invoke(main, ["decommission", run.path, "a", "--table", "topics"])
-    assert (refused.exit_code, "--format text is no table" in refused.stderr) == (2, True)
+    assert (refused.exit_code, "--format text is not a table" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("width", [60, 100])
@@ -122,7 +122,9 @@ def test_what_makes_the_command_wait_for_ever(one: Ledger, cause: Cause, said: R
     assert [each.ledger_id for each in found.together.blockers[0].samples] == ["3"]
     assert found.together.work.ledgers == 1
     what_to_type = decommission_text(found).rpartition("\n\n")[2]
-    assert what_to_type.startswith("once what" if cause is Cause.NO_COVERAGE else "no command yet")
+    assert what_to_type.startswith(
+        "after the steps above" if cause is Cause.NO_COVERAGE else "no command yet"
+    )
 
 
 def test_segments_without_entries_are_not_waited_for(said: Rehearse) -> None:
@@ -231,9 +233,9 @@ def test_a_ledger_that_cannot_be_judged_counts_once_and_what_may_hide_one_is_sai
         run = reopened(tmp_path)
         found, simulation = rehearse(run, ["a"]), simulate_failure(run, [(Level.BOOKIE, ["a"])])
         doubts = {each.what: each.number for each in found.together.doubts}
-        assert doubts.pop("ledgers whose metadata does not say who holds what") == 2
+        assert doubts.pop("ledgers whose metadata does not show the holders of entries") == 2
         assert (simulation.doubts.ledgers, simulation.doubts.undecided) == (3, 2)
-        assert doubts == ({"ledger ids that may be there unseen": 100} if hidden else {})
+        assert doubts == ({"ledger ids that may exist unseen": 100} if hidden else {})
         assert ("may be there unseen: 100 ids" in simulation_text(simulation)) is bool(hidden)
         assert found.answer is Answer.UNKNOWN
 

@@ -73,7 +73,7 @@ def test_without_bookies_an_audit_would_look_at_the_metadata_alone(corpus: Corpu
     told = examine(f"dump://{corpus.dump}")
     found = line(told, "bookies", "coverage")
     assert (found.state, found.exit_code, told.exit_code) == (NOT_ASKED, 3, 3)
-    assert "looks at the metadata only" in found.said
+    assert "checks only metadata" in found.said
     assert any(each.startswith("no --bookies was given; checks: ") for each in told.unseen)
     assert examine("dump:///no/such/metadata.jsonl").exit_code == 4
 
@@ -204,7 +204,7 @@ def test_a_run_directory_that_is_taken_or_cannot_be_written_is_refused(tmp_path:
     assert taken.exit_code == 2
     begun = tmp_path / "begun" / "tables"
     begun.mkdir(parents=True)
-    assert "goes on" in line(examine(out=str(begun.parent)), "out", "place").said
+    assert "resumes it" in line(examine(out=str(begun.parent)), "out", "place").said
     (tmp_path / "file").touch()
     assert examine(out=str(tmp_path / "file" / "run")).exit_code == 2
 
@@ -300,7 +300,7 @@ def test_a_dump_that_may_be_cut_is_a_warning(corpus: Corpus) -> None:
     told = examine(f"dump://{corpus.dump}", [str(corpus.bookies)])
     found = line(told, "store", "end")
     assert (found.state, found.exit_code, told.exit_code) == (WARN, 3, 3)
-    assert found.said == "the dump has no LAYOUT, and may be cut before it"
+    assert found.said == "the dump has no LAYOUT; it may be cut off"
 
 
 def test_a_saved_scan_of_tomorrow_is_a_clock_to_look_at(corpus: Corpus) -> None:
@@ -318,7 +318,7 @@ def test_the_command_prints_both_forms_and_ends_with_the_same_code(corpus: Corpu
     arguments = ("doctor", "--metadata", f"dump://{corpus.dump}", "--bookies", str(corpus.bookies))
     text, value = bkaudit(*arguments), bkaudit(*arguments, "--format", "json")
     assert (text.exit_code, value.exit_code) == (3, 3)
-    assert "An audit can be done, and would be incomplete." in text.stdout
+    assert "An audit can run, but would be incomplete." in text.stdout
     told = json.loads(value.stdout)
     assert (told["schema"], told["exit_code"]) == ("bookkeeper-auditor/doctor/1", 3)
     assert {each["state"] for each in told["lines"]} == {"ok", "warn", "not asked"}

@@ -48,7 +48,7 @@ def bookie(place: Path) -> AttributedBookie:
 def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(place: Path) -> None:
     whole, below = lines(place)
     assert {whole.state, below.state} == {State.OK}
-    assert whole.said == "of 1 of 1 bookie there is all that follows the last mark"
+    assert whole.said == "journals of 1 of 1 bookie are complete from the last mark on"
     assert below.said.startswith("1 journal file below the marks, ")
     look = look_at_journals(bookie(place))
     newest = max(file.stat().st_mtime_ns // 1_000_000 for file in place.rglob("*.txn"))
@@ -62,7 +62,7 @@ def test_journals_that_are_there_are_fine_and_what_lies_below_the_marks_is_told(
 def test_the_file_that_a_mark_names_and_that_is_gone_is_told(place: Path) -> None:
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, named, _ = lines(place)
-    assert whole.said == "of 0 of 1 bookie there is all that follows the last mark"
+    assert whole.said == "journals of 0 of 1 bookie are complete from the last mark on"
     assert whole.state is named.state is State.WARN
     assert whole.way_out is not None
     assert named.said.endswith("1a1fc8020c3.txn, which lastMark names, is not there")
@@ -85,7 +85,7 @@ def test_a_file_time_that_is_to_come_dates_nothing(place: Path) -> None:
     told = look_at_bookies([str(place.parent)], None, AuditOptions())
     [said] = [line for line in told.lines if line.name == "index time"]
     assert said.state is State.WARN
-    assert "no file time that is not later than now" in said.said
+    assert "the index time is unknown" in said.said
 
 
 def test_an_index_of_an_earlier_time_than_its_mark_is_dated_by_the_log_of_rocksdb(place: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_bookie_that_went_down_cleanly_needs_no_journal(place: Path) -> None:
     (place / f"journal/current/{MARK:x}.txn").unlink()
     whole, _ = lines(place)
     assert whole.state is State.OK
-    assert whole.said.endswith("1 went down cleanly, and all is in the index")
+    assert whole.said.endswith("1 stopped cleanly, with all entries in the index")
     written = (place / "ledgers0/current/lastMark").stat().st_mtime_ns // 1_000_000
     assert expected_index_time(bookie(place), look_at_journals(bookie(place))) == DatedIndex(
         written, TimeBasis.CLEAN_STOP

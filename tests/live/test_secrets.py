@@ -177,5 +177,5 @@ def test_a_file_with_secrets_is_for_its_owner_alone(scene: Scene) -> None:
     told = call(scene, [*BKAUDIT, "scan", *scene.arguments[:2], *scene.arguments[4:6], "--out", "open"])
     file.chmod(0o600)
     assert told.code == 2
-    assert b"others may read this file" in told.printed
+    assert b"other users may read this file" in told.printed
     hold(scene, told)

@@ -217,8 +217,8 @@ def test_a_login_that_the_bookie_does_not_take_ends_in_time_after_one_attempt(cl
         heard = ask(cluster, cluster.security.sasl_section())
         if cluster.kind is Kind.ROLES:
             assert heard.given_up == (
-                "the bookie has another login than SASL (EUA (502) to AUTH); one with roles takes a client "
-                "certificate: [bookies.tls]"
+                "the bookie does not use SASL (EUA (502) to AUTH). If it authorises certificate roles, add a "
+                "client certificate: [bookies.tls]"
             )
         else:
             assert heard == ALL  # it wants no login
@@ -231,7 +231,7 @@ def test_a_login_that_the_bookie_does_not_take_ends_in_time_after_one_attempt(cl
         heard = ask(cluster, section, timeout_s=2)
         assert (heard.answers, heard.refuses, heard.connects) == ({}, True, 1)
         assert heard.given_up == (
-            "the bookie does not take the login: no answer to AUTH within 2 s, and reads are refused; "
+            "the bookie rejects the login: no answer to AUTH within 2 s, and reads are refused; "
             "check user and password of [bookies.sasl] of the credentials file, and saslJaasClientAllowedIds "
             "of the bookie"
         )
@@ -406,7 +406,7 @@ def test_doctor_names_a_login_that_is_not_taken_and_a_bookie_that_is_silent(clus
         return
     lines, code = told(cluster, ["rpc:"], cluster.security.sasl_section(password="wrong-wrong"))
     assert code == 3
-    assert "refused: the bookie does not take the login: no answer to AUTH within 5 s" in lines[1].said
+    assert "refused: the bookie rejects the login: no answer to AUTH within 5 s" in lines[1].said
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         found = probe_bookies({"mute": nobody.getsockname()}, read_access(None), 0.3)
     assert found["mute"].reception is Reception.SILENT

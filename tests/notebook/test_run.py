@@ -184,5 +184,5 @@ def test_a_run_writes_its_report_in_every_form(form: str, run: Path, tmp_path: P
 
 
 def test_a_form_that_there_is_not_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="pdf: there is no such form; there are text, json"):
+    with pytest.raises(UsageError, match=r"pdf: no such form\. Forms: text, json"):
         made_run(tmp_path / "run").write("pdf", tmp_path / "file")

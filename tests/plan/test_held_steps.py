@@ -277,7 +277,7 @@ def test_a_plan_starts_no_lost_bookie_whose_start_a_hold_forbids(tmp_path: Path)
             for holds in ([], [held])
         )  # fmt: skip
         texts = [" ".join(plan_text(make_plan(run)).split()) for run in (free, refused)]
-        assert "else start it, and copy nothing" in texts[0]
+        assert "otherwise start it, and copy nothing" in texts[0]
         assert "start it, and" not in texts[1]
         assert "do not start it as it is: " in texts[1]
         assert "(start-refused)" in texts[1]
@@ -312,7 +312,7 @@ def test_replication_is_switched_on_only_if_everything_may_be_copied(held: Any, 
 def test_autorecovery_is_started_only_if_everything_may_be_copied(held: Any, tmp_path: Path) -> None:
     run = run_of(tmp_path, [ON_LOST], LOST, ledgers=[PAIR], cluster=[], holds=held)
     [step] = make_plan(run).steps
-    assert ("rather, where you can: start AutoRecovery on a bookie" in step.needs) == (not held)
+    assert ("preferably: start AutoRecovery on a bookie" in step.needs) == (not held)
 
 
 def stops_of(*bookies: str) -> list[Any]:

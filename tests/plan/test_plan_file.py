@@ -161,14 +161,14 @@ def test_people_can_read_it() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is none of recover, stop"),
+        ('"recover"', '"recovr"', "steps.0.kind: 'recovr' is not one of recover, stop"),
         ("ledger_count = 1", 'ledger_count = "1"', "steps.0.ledger_count is not a number: '1'"),
         ("ledger_count = 1", "ledger_count = 0", "steps.0.ledger_count: 0, and 1 are listed"),
         ("ledger_count = 1", "ledger_count = 1\nledgrs = []", "steps.0.ledgrs: no such key"),
         ("complete = true", "", "complete: is missing"),
         ("complete = true", "complete = 1", "complete is not true or false: 1"),
         ("plan/2", "plan/3", "schema: 'bookkeeper-auditor/plan/3' is not bookkeeper-auditor/plan/2"),
-        ("+00:00", "", "scan_time: a time without its zone"),
+        ("+00:00", "", "scan_time: the time has no zone"),
         ("about = ", "about ", "at line "),
         ("complete = true", "complete = true\nrefused = 1", "refused is not a list: 1"),
     ],

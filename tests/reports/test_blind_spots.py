@@ -67,13 +67,15 @@ def test_checks_that_use_times_say_so() -> None:
 
 def test_entry_logs_that_were_not_read_say_nothing() -> None:
     assert of(changed(entry_logs=False)) == {
-        "entry logs were not read: --entry-logs reads them": {*checks_that_need(Need.ENTRY_LOGS)}
+        "entry logs were not read: --entry-logs adds them": {*checks_that_need(Need.ENTRY_LOGS)}
     }
 
 
 def test_entries_that_were_not_read_whole_say_nothing_of_their_digests() -> None:
     shallow = changed(operations={"open": 340})
-    assert of(shallow) == {"no entry was read in full: --deep does": {*checks_that_need(Need.DIGESTS)}}
+    assert of(shallow) == {
+        "no entry was read completely: --deep reads a sample": {*checks_that_need(Need.DIGESTS)}
+    }
 
 
 def test_without_owners_nobody_leaks_and_without_a_listing_no_copy_is_missed() -> None:
@@ -127,8 +129,8 @@ def test_bookies_that_were_only_asked_show_no_disk() -> None:
 @pytest.mark.parametrize(
     ("live", "why"),
     [
-        (False, "saved metadata: no bookie was asked what its index lacks"),
-        (True, "--witness no: no bookie was asked what its index lacks"),
+        (False, "saved metadata: no bookie was asked for entries that its index lacks"),
+        (True, "--witness no: no bookie was asked for entries that its index lacks"),
     ],
 )
 def test_where_nobody_could_be_asked_no_index_is_known_to_be_incomplete(live: bool, why: str) -> None:
@@ -162,7 +164,7 @@ def test_one_scan_cannot_see_a_change() -> None:
 def test_ids_in_doubt_hide_marks_of_deleted_ledgers_and_what_records_say_and_no_orphan() -> None:
     holed = changed(in_doubt={"ids": "1", "reasons": ["/ledgers/L5: not at the path of a ledger"]})
     [(why, ids)] = of(holed).items()
-    assert why == "a part of the ledger tree could not be read, or lies in the wrong place"
+    assert why == "a part of the ledger tree could not be read, or is in the wrong place"
     assert {"mark-of-deleted-ledger", "segment-gap"} <= ids
     assert not ids & {"orphan-ledger", "entry-lost"}
     misplaced = report([*TALLIES, tally("metadata-misplaced", "error")], coverage=coverage(True))

@@ -77,11 +77,11 @@ cookie      of bk-a:3181, layout 5
             ledgers /data/ledgers1
 read        in part
             index directory /data/ledgers1: not found
-            a directory lies in another's place, or carries
-              another's id
+            a directory has the place or the id of another
+              bookie
 index time  unknown
 ledgers     12,345 name it; 12,000 depend on it
-            entries of 11,000 judged there
+            11,000 checked on this bookie
 held        11,111 ledgers; 2 not in the metadata
 marked      under-replication marks name it
 
@@ -91,7 +91,7 @@ disks
     instance a77a8e0d
     last mark not older than 2026-11-21 05:07:40 UTC
     counted for bk-b:3181
-    of 1,200 ledgers here
+    ledgers in this directory: 1,200
       bk-b:3181: 1,199 name it, 1,150 match entry for entry
       bk-a:3181: 800 name it, 12 match entry for entry
 
@@ -228,7 +228,7 @@ def test_what_cannot_be_read_says_why() -> None:
     assert "registered  writable, not ephemeral: no live bookie" in text
     assert "registered  readonly\n" in text
     assert "ledger; no VERSION: byte 1: no digit" in text
-    assert "lies in the place of nobody\n    counted for nobody" in text
+    assert "in the place of no bookie\n    counted for no bookie" in text
 
 
 def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None:
@@ -240,7 +240,7 @@ def test_every_line_fits_and_nothing_reaches_the_terminal_as_a_command() -> None
 
 
 def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_mark() -> None:
-    gone = "1a1fc8020c3.txn, from which the bookie would replay it, is gone"
+    gone = "1a1fc8020c3.txn is missing; the bookie would replay the journal from it"
     journals = (
         JournalView("/mnt/bk-a/journal0", None, "1a1fc8020c3.txn", 6656, 2, 3, 12345),
         JournalView("/mnt/bk-a/journal1", gone, "1a1fc8020c3.txn", 0, 0, 0, 0),
@@ -260,14 +260,14 @@ def test_journals_are_told_with_what_was_read_of_them_and_what_lies_below_the_ma
         "  /mnt/bk-a/journal1",
         "    mark 1a1fc8020c3.txn, byte 0",
         "    0 entries after it, in 0 files",
-        "    incomplete: 1a1fc8020c3.txn, from which the bookie would",
-        "        replay it, is gone",
+        "    incomplete: 1a1fc8020c3.txn is missing; the bookie would",
+        "        replay the journal from it",
     ]
     assert "journals" not in render(BOOKIE)
 
 
 @pytest.mark.parametrize(
-    ("tail", "said"), [("read", "complete: what they have"), ("stopped", "not needed"), (None, "not checked")]
+    ("tail", "said"), [("read", "complete: their entries"), ("stopped", "not needed"), (None, "not checked")]
 )
 def test_how_the_journal_is_known_is_said_in_a_word(tail: str | None, said: str) -> None:
     view = replace(BOOKIE, tail=tail, journals=(JournalView("/j", None, None, None, 0, 0, 0),))

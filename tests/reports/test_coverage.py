@@ -20,9 +20,9 @@ REUSED: Reuse = {
     "run": "monday",
     "indexes": {"reused": 29_700, "read": 300},
     "ledgers": {"reused": 0, "read": 10_000},
-    "notes": ["bk-c:3181 was read anew: it was not read then"],
+    "notes": ["bk-c:3181 was read again: that run did not read it"],
 }
-SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers as in monday"
+SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers, unchanged since monday"
 
 
 def explained(of: Report) -> str:
@@ -35,14 +35,14 @@ def page(of: Report) -> str:
 
 @pytest.mark.parametrize("render", [text.render, markdown.render, page, explained])
 def test_a_report_says_how_much_was_not_read_again(render: Callable[[Report], str]) -> None:
-    assert SAID in render(report(reused=REUSED))
+    assert SAID in " ".join(render(report(reused=REUSED)).split())
     assert "reused" not in render(report()).lower()
     assert "not read again" not in render(report()).lower()
 
 
 @pytest.mark.parametrize("render", [page, explained])
 def test_a_long_report_says_why_something_was_read_again(render: Callable[[Report], str]) -> None:
-    assert "bk-c:3181 was read anew: it was not read then" in render(report(reused=REUSED))
+    assert "bk-c:3181 was read again: that run did not read it" in render(report(reused=REUSED))
 
 
 def test_the_schema_knows_it() -> None:

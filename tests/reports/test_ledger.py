@@ -77,12 +77,12 @@ bk-e:3181  ...++.......
 # held  X missing  x some missing  ? unknown  + surplus  . not expected
 
 bk-a:3181 lacks 11 (1 entry)
-bk-b:3181 holds, not expected there: 20-22 (3 entries)
+bk-b:3181 holds unexpected entries: 20-22 (3 entries)
 bk-c:3181 unknown: 1,2,4,5 (4 entries)
 bk-c:3181 is unread: not mounted
 bk-d:3181 lacks 7,8,10,11 (4 entries)
 bk-d:3181 was read and has no index of this ledger
-bk-e:3181 holds, not expected there: 3,4 (2 entries)"""
+bk-e:3181 holds unexpected entries: 3,4 (2 entries)"""
 
 
 def test_a_person_sees_the_hole() -> None:

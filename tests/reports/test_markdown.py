@@ -34,7 +34,7 @@ def test_it_begins_with_the_verdict() -> None:
     assert lines[4] == (
         "Since 2026-11-20 05:07:49 UTC: 1 new, 1 worse, 0 better, 2 fixed, 14 as before; 3 not checked again."
     )
-    assert lines[6] == "1 suppression has expired, as: known since the move"
+    assert lines[6] == "1 suppression has expired, such as: known since the move"
 
 
 def test_counts_are_a_table_the_worst_first() -> None:

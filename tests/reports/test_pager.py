@@ -42,7 +42,7 @@ SINCE = ChangesSince(
         group("fixed", "below-write-quorum", 3, "warning"),
         group("unseen", "stray-file", 2, "note"),
     ),
-    ("bk-c:3181 was not read in the newer run: what was found there is unseen, not fixed",),
+    ("bk-c:3181 was not read in the newer run: earlier findings there are unseen, not fixed",),
 )
 
 
@@ -56,7 +56,7 @@ def test_it_says_what_changed_in_the_order_of_the_findings() -> None:
         "checked    118 of 120 ledgers, 2 unknown; 340 of 360 replicas, 20 unknown; 2 of 3 bookies",
         "since      2026-11-21 05:08:09 UTC: 6 new, 2 worse, 1 better, 15 fixed, "
         "2 could not be checked again",
-        "warning    bk-c:3181 was not read in the newer run: what was found there is unseen, not fixed",
+        "warning    bk-c:3181 was not read in the newer run: earlier findings there are unseen, not fixed",
         "new        critical entry-lost 1: ledger 40",
         "new        error below-ack-quorum 5 (suspect): ledger 40, ledger 41, ledger 42 and 2 more",
         "worse      warning below-write-quorum 2: ledger 40, ledger 41",

@@ -42,8 +42,8 @@ verdict    NOT HEALTHY: 1 critical, 3 error, 12 note; 4 note accepted, the rest
            not; not everything could be checked
 why        findings of warning or worse, 3 of them confirmed; unconfirmed and
            suppressed findings count for the verdict too
-exit code  1, with --fail-on error: a finding at or above that, or data is lost
-           or about to be deleted; accepted findings do not count
+exit code  1, with --fail-on error: a finding at or above that level, or data is
+           lost or about to be deleted; accepted findings do not count
 
 checked
   metadata zk://h1:2181;h2:2181/ledgers: a running store, hierarchical, at zxid
@@ -58,9 +58,9 @@ not checked
   bk-c:3181, not read: no source covers it; at most 20 replicas unknown
 
 skipped checks
-  for bk-c:3181: what is not in a readable index is neither there nor missing;
-    checks: entry-lost, below-ack-quorum, below-write-quorum,
-    replication-undecided, copy-lagging, mark-stale, orphan-ledger and 35 more
+  for bk-c:3181: entries outside readable indexes are unknown; checks:
+    entry-lost, below-ack-quorum, below-write-quorum, replication-undecided,
+    copy-lagging, mark-stale, orphan-ledger and 35 more
 
 unconfirmed
   below-ack-quorum, 1 suspect: """

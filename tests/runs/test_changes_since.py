@@ -55,7 +55,7 @@ def test_where_no_run_saw_everything_it_is_the_newest(tmp_path: Path) -> None:
     since = changes_since_complete(str(tmp_path / "c"), run(tmp_path, "c", 3000, "mark-stuck"))
     assert since.run is not None
     assert (since.run.name, since.groups) == ("b", ())
-    assert since.warnings[0] == "no run before this one saw everything: compared with the newest"
+    assert since.warnings[0] == "no earlier run was complete: compared with the newest"
 
 
 def test_what_cannot_be_compared_is_a_warning_and_no_end(tmp_path: Path) -> None:
@@ -90,4 +90,4 @@ def test_other_forms_are_no_message(tmp_path: Path, arguments: tuple[str, ...]) 
     run(tmp_path, "a", 1000)
     told = report_of(tmp_path / "a", "--since-last", *arguments)
     assert (told.exit_code, told.stdout) == (USAGE, "")
-    assert told.stderr == "bkaudit: --since-last: it is a message, in --format plain or slack\n"
+    assert told.stderr == "bkaudit: --since-last: requires --format plain or slack\n"

@@ -333,15 +333,15 @@ def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: 
     path = tmp_path / "run"
     run = fresh_run(path, leaks, space=[*SPACE, *more], entry_logs=LOGS, holds=[HOLD | held])
     view = space_view(run, "bookie")
-    [step] = [step for step in view.steps if "to nobody" in step.what]
+    [step] = [step for step in view.steps if "no owner" in step.what]
     assert (step.bookie_id, step.bytes, step.command) == (
         "bk1:3181",
         30,
         f"bkaudit report {path} --leaks",
     )
     assert "deleteledger" not in step.what
-    refused = [(row.bookie_id, row.bytes, row.why) for row in view.refused if "to nobody" in row.what]
-    unconfirmed = "the finding is unconfirmed, and what deletes needs proof"
+    refused = [(row.bookie_id, row.bytes, row.why) for row in view.refused if "no owner" in row.what]
+    unconfirmed = "the finding is unconfirmed, and a deletion needs proof"
     assert refused == [
         ("bk1:3181", 3076, unconfirmed),
         ("bk1:3181", 900, "a hold forbids it (owner-dangling)"),
@@ -353,11 +353,11 @@ def test_ledgers_of_nobody_are_a_step_with_their_bytes_on_each_bookie(tmp_path: 
 def test_no_ledger_is_deleted_without_an_earlier_run_or_while_a_source_is_held(tmp_path: Path) -> None:
     source = HOLD | {"object": "source", "key": "owners", "forbids": ["delete-ledger"]}
     run = fresh_run(tmp_path / "held", [leak(1, 9)], space=SPACE, entry_logs=LOGS, holds=[source])
-    steps = [step for step in space_view(run, "bookie").steps if "to nobody" in step.what]
+    steps = [step for step in space_view(run, "bookie").steps if "no owner" in step.what]
     assert steps == []
     first = fresh_run(tmp_path / "first", [leak(1, 9)], space=SPACE, entry_logs=LOGS)
     first.holds.has_earlier = False
-    [row] = [row for row in space_view(first, "bookie").refused if "to nobody" in row.what]
+    [row] = [row for row in space_view(first, "bookie").refused if "no owner" in row.what]
     assert row.why.startswith("no earlier run")
 
 
@@ -369,10 +369,10 @@ def test_the_text_says_the_sum_beside_the_files_and_what_frees_most(run: RunRead
     shown = bkaudit(run.path)
     assert shown.exit_code == 0
     lines = shown.output.splitlines()
-    assert lines[0] == "4 files of 6,100 bytes: all of them in one class each"
+    assert lines[0] == "4 files of 6,100 bytes: every byte is in one class"
     assert lines[3].startswith("bk1:3181    6.0 kB  98.8 %")
     assert lines[5].startswith("(all)       6.1 kB  100 %")
-    assert "bk1:3181: what frees most" in lines
+    assert "bk1:3181: steps that free most" in lines
     assert (
         "  1. 1.2 kB (1,200 bytes): major compaction rewrites entry logs of which 20 to 80 % is needed"
         in lines

@@ -68,7 +68,7 @@ def test_whoever_compares_two_runs_keeps_them_apart_too(runs: Path, tmp_path: Pa
     [warning, *_] = RunDifference(here, there).summary.warnings
     assert warning.startswith(f"these are runs of two clusters, {HERE.name} and {THERE.name}: ")
     options = AuditOptions(suppressions=str(tmp_path / "suppressions.toml"))
-    with pytest.raises(UsageError, match=f"is of the cluster {THERE.name}, and this is {HERE.name}"):
+    with pytest.raises(UsageError, match=f"is of cluster {THERE.name}; this cluster is {HERE.name}"):
         comparing._open_baseline(there, options, HERE)
     assert comparing._open_baseline(here, options, HERE).path == here
 

@@ -121,8 +121,8 @@ def test_json_has_the_first_and_counts_all(run: Path) -> None:
     ("options", "said"),
     [
         (["--table", "ledgers", "--format", "csv"], "name a failure with --lose or --any"),
-        (["--table", "ledgers"], "--format text is no table; choose csv, jsonl, parquet"),
-        (["--lose", "bookie", "a", "--table", "topics", "--format", "json"], "--format json is no table"),
+        (["--table", "ledgers"], "--format text is not a table. Use csv, jsonl, parquet"),
+        (["--lose", "bookie", "a", "--table", "topics", "--format", "json"], "--format json is not a table"),
     ],
 )
 def test_a_table_that_cannot_be_is_wrong_usage(run: Path, options: list[str], said: str) -> None:

@@ -211,8 +211,8 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
         (["--lose", "bookie", "nobody"], "there is no such bookie; known: a, b, c, d"),
         (["--lose", "rack", "/r1"], "--lose rack /r1: the run knows no location; give --racks FILE"),
         (["--lose", "bookie", ","], "--lose bookie: name one"),
-        (["--any", "5", "bookie"], "the run knows 4 of them"),
-        (["--any", "1", "bookie", "--lose", "bookie", "a"], "give one of them"),
+        (["--any", "5", "bookie"], "the run has only 4 of them"),
+        (["--any", "1", "bookie", "--lose", "bookie", "a"], "only one of them can be given"),
         (["--racks", "/nowhere"], "No such file"),
     ],
 )
@@ -233,5 +233,5 @@ def test_a_fate_that_may_be_worse_is_not_said_to_be_nothing(tmp_path: Path) -> N
     unread = [bookie("a"), *(bookie(name, read="unread") for name in "bcd")]
     done = bkaudit("simulate", make(tmp_path, *unread).path, "--lose", "bookie", "a")
     words = " ".join(done.output.split())
-    assert "lost at most 30 entries (300 B) of 2 ledgers, as indexes hold them" in words
-    assert "below ack quorum at most 30 entries (300 B) of 2 ledgers, as indexes hold them" in words
+    assert "lost at most 30 entries (300 B) of 2 ledgers, by the indexes" in words
+    assert "below ack quorum at most 30 entries (300 B) of 2 ledgers, by the indexes" in words

@@ -22,6 +22,6 @@ def test_a_file_system_that_is_not_there_is_one_line(
 ) -> None:
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(RunUsageError, match=re.escape(f"{path}: no file system for it: {said}")) as told:
+    with pytest.raises(RunUsageError, match=re.escape(f"{path}: no file system found: {said}")) as told:
         run_files(path)
     assert "\n" not in str(told.value)

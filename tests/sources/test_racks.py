@@ -49,9 +49,9 @@ def test_what_pulsar_keeps(tmp_path: Path) -> None:
     ("name", "text", "reason"),
     [
         ("racks", "bk1 /r1 /r2\n", ": line 1 has 3 columns, not a bookie and a location"),
-        ("racks", "bk1 /r1\nbk1 /r2\n", ": line 2: bk1 is there twice"),
+        ("racks", "bk1 /r1\nbk1 /r2\n", ": line 2: bk1 appears twice"),
         ("racks", "bk1 r1\n", ": line 1: 'r1' does not begin with a slash; servers refuse such a location"),
-        ("r.toml", "bk1 = 3\n", ": it has one table, [bookies]"),
+        ("r.toml", "bk1 = 3\n", ": must have one table, [bookies]"),
         ("r.toml", "[bookies]\nbk1 = 3\n", ": bk1: give a location, or rack and group"),
         (
             "r.toml",
@@ -99,10 +99,10 @@ def test_a_script_is_asked_for_addresses_a_hundred_at_a_time(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        ("echo /r1", "1 locations for 2 addresses; servers take none of them then"),
-        ("echo broken >&2; exit 3", "it failed with 3: broken"),
-        ("exit 1", "it failed with 1"),
-        ("echo r1 r2", "of 127.0.0.1: 'r1' does not begin with a slash"),
+        ("echo /r1", "printed 1 locations for 2 addresses; servers then ignore all of them"),
+        ("echo broken >&2; exit 3", "failed with exit code 3: broken"),
+        ("exit 1", "failed with exit code 1"),
+        ("echo r1 r2", "127.0.0.1: 'r1' does not begin with a slash"),
     ],
 )
 def test_a_script_that_does_not_answer(tmp_path: Path, body: str, reason: str) -> None:

@@ -197,7 +197,7 @@ def test_without_a_certificate_or_without_tls_nobody_gets_in(
     secure: str, pem: Certificates, named: Named
 ) -> None:
     for credentials in (named(tls(pem, "certificate", "key")), None):
-        with pytest.raises(StoreError, match=r"cannot connect to ZooKeeper .*whether they want TLS"):
+        with pytest.raises(StoreError, match=r"cannot connect to ZooKeeper .*whether they require TLS"):
             read(secure, credentials, timeout_s=1)
 
 

@@ -233,7 +233,7 @@ def test_what_is_deleted_and_made_again_while_it_is_listed_is_unknown(server: Zo
         batch for part in store.parts(Tree.LEDGERS, LayoutKind.HIERARCHICAL, 1) for batch in store.read(part)
     ]
     store.close()
-    assert gaps(batches) == [(inner[5], "it vanished while it was read and is there again")]
+    assert gaps(batches) == [(inner[5], "it was deleted and created again during the scan")]
     assert {path for path in LEDGERS if not path.startswith(inner[5])} == set(ledgers(batches))
 
 

@@ -38,15 +38,15 @@ def ended_gateway(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
             "kill -9 $$",
             "started\nERROR the last line\n\n",
             "Spark: its Java process was ended by signal 9 (SIGKILL). LOG: ERROR the last line. "
-            "The same command goes on with this run.",
+            "Run the same command again to continue this run.",
         ),
         (
             "exit 3",
             "java.lang.OutOfMemoryError: Java heap space\n\tat a.b\n",
             "Spark: its Java process ended with status 3. LOG: java.lang.OutOfMemoryError: Java heap space. "
-            "Pass more with --driver-memory. The same command goes on with this run.",
+            "Pass more with --driver-memory. Run the same command again to continue this run.",
         ),
-        ("exit 0", "", "Spark: its Java process ended with status 0. LOG is empty. The same command"),
+        ("exit 0", "", "Spark: its Java process ended with status 0. LOG is empty. Run the same command"),
         ("exit 0", None, "Spark: its Java process ended with status 0. LOG cannot be read: No such file"),
     ],
 )

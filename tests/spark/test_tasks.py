@@ -43,7 +43,7 @@ def test_a_store_that_goes_away_in_a_task_is_a_store_error(spark: SparkSession, 
         away = threading.Thread(target=end_amid, daemon=True)  # a test that fails must not keep the run
         away.start()
         with (
-            pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts} .*TLS$"),
+            pytest.raises(StoreError, match=rf"^cannot connect to ZooKeeper at {server.hosts}: .*TLS$"),
             own_errors(),
         ):
             ledgers.write.parquet(str(tmp_path / "ledgers"))

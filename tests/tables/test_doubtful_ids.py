@@ -101,14 +101,14 @@ def test_a_tree_at_another_layouts_paths_leaves_every_id_in_doubt(spark: SparkSe
     scan = ledgers(spark, *own, *lost)
     why = whole_tree_elsewhere(scan, "LAYOUT says longhierarchical")
     assert why == (
-        "LAYOUT says longhierarchical, but 2 ledgers lie at paths of layout flat and hierarchical, "
+        "LAYOUT says longhierarchical, but 2 ledgers are at paths of layout flat and hierarchical, "
         "and 2 at its own"
     )
     found = doubtful_ids(scan, scan, why)
     assert [tuple(row)[:5] for row in found.collect()] == [(1, None, MIN_LEDGER_ID, MAX_LEDGER_ID, True)]
     assert count_ids_in_doubt(found) == {"ids": None, "reasons": [why]}
     alone = whole_tree_elsewhere(ledgers(spark, elsewhere(3)), "LAYOUT says flat")
-    assert alone == "LAYOUT says flat, but 1 ledger lies at paths of layout hierarchical, and 0 at its own"
+    assert alone == "LAYOUT says flat, but 1 ledger is at paths of layout hierarchical, and 0 at its own"
 
 
 def test_few_ledgers_at_another_layouts_paths_are_in_doubt_themselves(spark: SparkSession) -> None:
@@ -143,4 +143,4 @@ def test_very_many_ledgers_at_another_layouts_paths_are_a_tree_whatever_else_the
         return whole_tree_elsewhere(own.unionByName(found), "LAYOUT says hierarchical")
 
     assert with_strays(MOST_ELSEWHERE) is None
-    assert "10,001 ledgers lie" in (with_strays(MOST_ELSEWHERE + 1) or "")
+    assert "10,001 ledgers are" in (with_strays(MOST_ELSEWHERE + 1) or "")

@@ -66,7 +66,7 @@ def test_the_page_is_at_metrics_and_nothing_else_is() -> None:
 
 @pytest.mark.parametrize("text", ["9418", "host", "host:", ":x", "::1:9418", "h:65536", ""])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not HOST:PORT"):
+    with pytest.raises(UsageError, match="not of the form HOST:PORT"):
         listen_address(text)
 
 

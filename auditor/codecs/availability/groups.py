@@ -81,7 +81,9 @@ class GroupBatch:
             offset = int(byte_offsets[remainder.argmax()])
             raise DecodeError("groups", offset, f"a set that ends inside a group of {GROUP.itemsize} bytes")
         if byte_offsets[-1] > len(data):
-            raise DecodeError("groups", len(data), f"{int(byte_offsets[-1])} bytes promised")
+            raise DecodeError(
+                "groups", len(data), f"{int(byte_offsets[-1])} bytes declared, {len(data)} present"
+            )
         groups = np.frombuffer(data, GROUP, count=int(offsets[-1]), offset=origin)
         first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
         return cls(first, last, size, period, offsets)

@@ -76,7 +76,7 @@ class JavaAvailability:
             raise DecodeError(_WHAT, 0, f"version {version} is newer than 0")
         count = max(count, 0)
         if HEADER.size + count * GROUP.itemsize > len(data):
-            raise DecodeError(_WHAT, len(data), f"{count} groups promised, the data ends before")
+            raise DecodeError(_WHAT, len(data), f"{count} groups declared, the data ends before them")
         listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
         for row, (first, last, _, period) in enumerate(listed):
             if first != last and not period:

@@ -61,7 +61,9 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION}")
     present, remainder = divmod(len(data) - HEADER.size, GROUP.itemsize)
     if remainder or present != count:
-        raise DecodeError(_WHAT, 4, f"{count} groups promised, {present} and {remainder} bytes present")
+        raise DecodeError(
+            _WHAT, 4, f"{count} groups declared, {present} groups and {remainder} bytes present"
+        )
     groups = np.frombuffer(data, GROUP, offset=HEADER.size)
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
     span = last - first

@@ -132,12 +132,12 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
         records.append(ledgers)
         total += len(ledgers)
         offset += _RECORD.size + ledgers.nbytes
-        # More than promised is wrong however many follow: a damaged file need not be read to its end.
+        # More ledgers than declared are an error: stop here and leave the rest of a damaged file unread.
         if total > header.map_ledgers:
             break
     if total != header.map_ledgers:
         raise DecodeError(
-            _WHAT, header.map_offset + offset, f"{header.map_ledgers} ledgers promised, {total} in the map"
+            _WHAT, header.map_offset + offset, f"{header.map_ledgers} ledgers declared, {total} in the map"
         )
     whole = np.concatenate(records) if records else np.empty(0, LEDGER)
     if len(np.unique(whole["ledger_id"])) != total:

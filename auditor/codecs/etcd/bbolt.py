@@ -204,7 +204,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     begins[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
     wrong = np.flatnonzero((key_at != begins) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET))
     for row in wrong.tolist():
-        reason = "an element's key and value do not lie where the one before it ends"
+        reason = "an element's key and value do not begin where the element before it ends"
         damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(where[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
     is_sound = np.ones(len(leaf), bool)
@@ -276,7 +276,7 @@ def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     wrong = np.flatnonzero((begins != expected) | (ends > branch.end))
     if count == 0 or wrong.size:
         offset = first + 16 * int(wrong[0]) if count else branch.at + 10
-        return [DecodeError(WHAT, offset, "a branch page whose keys do not lie one after another")]
+        return [DecodeError(WHAT, offset, "a branch page whose keys do not follow one another")]
     pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages
 

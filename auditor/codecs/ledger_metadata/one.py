@@ -72,7 +72,7 @@ def message_span(data: bytes, start: int) -> tuple[int, int]:
         raise DecodeError(WHAT, start, "the message's length is cut or too long")
     length, begin = size
     if begin + length > len(data):
-        raise DecodeError(WHAT, len(data), f"{length} bytes promised, {len(data) - begin} present")
+        raise DecodeError(WHAT, len(data), f"{length} bytes declared, {len(data) - begin} present")
     return begin, begin + length
 
 

@@ -93,7 +93,7 @@ def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.
     except DecodeError as damage:
         if not begins:
             raise
-        reason = f"{damage.reason}, at byte {damage.offset} of what {compression} unpacked"
+        reason = f"{damage.reason}, at byte {damage.offset} of the {compression} output"
         raise DecodeError(what, begins, reason) from damage
 
 
@@ -101,7 +101,7 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
     if compression == "NONE":
         return packed
     try:
-        # One byte more than promised, so that what is too long shows; never more than that.
+        # Unpack at most one byte more than declared: enough to notice a value that is too long.
         if compression == "ZLIB":
             message = zlib.decompressobj().decompress(packed, size + 1)
         else:
@@ -109,7 +109,7 @@ def _unpack(packed: bytes, compression: str, size: int, what: str, begins: int) 
     except (cramjam.DecompressionError, zlib.error, ValueError, OSError) as error:
         raise DecodeError(what, begins, f"{compression} cannot be unpacked: {error}") from error
     if len(message) != size:
-        raise DecodeError(what, begins, f"{compression} unpacks to {len(message)} bytes, {size} promised")
+        raise DecodeError(what, begins, f"{compression} unpacks to {len(message)} bytes, {size} declared")
     return message
 
 

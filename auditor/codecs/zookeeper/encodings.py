@@ -74,7 +74,7 @@ class JuteReader:
         begin = self.offset
         length = self.int32()
         if length < -1 or length > self.left:
-            raise DecodeError(self._what, begin, f"{length} bytes promised, {self.left} present")
+            raise DecodeError(self._what, begin, f"{length} bytes declared, {self.left} present")
         start = self.skip(max(0, length))
         return bytes(self._data[start : self.offset])
 
@@ -92,7 +92,7 @@ class JuteReader:
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
         if count < -1 or count * item_bytes > self.left:
-            raise DecodeError(self._what, begin, f"{count} items promised in {self.left} bytes")
+            raise DecodeError(self._what, begin, f"{count} items declared in {self.left} bytes")
         return max(0, count)
 
     def part(self, start: int, end: int) -> JuteReader:
@@ -144,7 +144,7 @@ def decompress(source: BinaryIO) -> Iterator[bytes]:
             raise DecodeError("snappy stream", offset, f"a block length of {head.hex()}")
         packed = source.read(length)
         if len(packed) < length:
-            raise DecodeError("snappy stream", offset, f"{length} bytes promised, {len(packed)} present")
+            raise DecodeError("snappy stream", offset, f"{length} bytes declared, {len(packed)} present")
         yield _block(packed, offset)
         offset += 4 + length
     if not begun:

@@ -170,8 +170,8 @@ _PITCH = 12
 
 KINDS = {
     "missing": "lacking entries",
-    "unknown": "not known in full",
-    "surplus": "whole, with too much besides",
+    "unknown": "partly unknown",
+    "surplus": "whole, with surplus entries",
     "whole": "whole",
     "idle": "with nothing expected",
 }

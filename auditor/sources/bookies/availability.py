@@ -28,30 +28,34 @@ MAX_BATCH_BYTES = 256 << 20
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
-    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
-    ("ledger_id", pa.int64(), "the ledger; null for stray, gap and damaged"),
-    ("groups", pa.binary(), "the entries it holds: BP-34 groups of 24 bytes, folded, no header"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if ledger_id is null"),
+    ("ledger_id", pa.int64(), "the ledger; null in states stray, gap and damaged"),
+    (
+        "groups",
+        pa.binary(),
+        "entries of the ledger in this index: BP-34 groups of 24 bytes, folded, without header",
+    ),
     (
         "state",
         pa.string(),
-        "ok, cut, unreadable, limbo, not-indexed, misplaced (a file outside its place), wrong-directory "
-        "(RocksDB: of another index directory), stray, gap or damaged, as this file alone shows it; a file "
-        "that ends inside a page of the bookie's page_size is cut too",
+        "ok; cut: the file ends inside a slot, or inside a page of the bookie's page_size; unreadable; "
+        "limbo; not-indexed; misplaced: a file outside its place; wrong-directory: the ledger belongs in "
+        "another index directory (RocksDB); stray; gap; damaged. Judged by this file alone",
     ),
-    ("reason", pa.string(), "why the state is not ok"),
-    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+    ("reason", pa.string(), "reason for a state other than ok"),
+    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
     ("path", pa.string(), "the file or directory that was read"),
-    ("page_bytes", pa.int64(), "bytes of the file after its header: a whole number of pages, unless cut"),
-    ("mtime", pa.int64(), "when the file last changed, in ms; null where it could not be asked"),
-    ("storage", pa.string(), "where it was read: idx (files), rocksdb, or rpc (the bookie answered)"),
-    ("answered", pa.int64(), "rpc: when the bookie answered, in ms"),
+    ("page_bytes", pa.int64(), "bytes of the file after its header; a whole number of pages, unless cut"),
+    ("mtime", pa.int64(), "time of the file's last change, in ms; null if its status could not be read"),
+    ("storage", pa.string(), "source of the row: idx (index files), rocksdb, or rpc (the running bookie)"),
+    ("answered", pa.int64(), "rpc: time of the bookie's answer, in ms"),
     (
         "stamp",
         pa.int64(),
-        "64 bits of inode, size and times of the file, or of all files of the database; null where a change "
-        "would not show in them",
+        "64-bit hash of inode, size and times of the file, or of all files of the database; null if it could "
+        "miss a change",
     ),
-    ("reused", pa.bool_(), "taken from an earlier run (--since), which read it"),
+    ("reused", pa.bool_(), "whether the row comes from an earlier run (--since)"),
 )
 
 

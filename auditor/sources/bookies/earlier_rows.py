@@ -114,7 +114,7 @@ class EarlierRows:
                         yield first, batch
                         first += batch.num_rows
                 if first != last:
-                    raise RunError(f"{abs(last - first)} rows more or fewer than it says")
+                    raise RunError(f"{abs(last - first)} rows more or fewer than its footer says")
 
 
 QUIET_MS = 3_600_000
@@ -175,7 +175,7 @@ class UnchangedFiles:
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
         """Return which of the listed files must be read; keep the rows of the others."""
-        # Looked up by directory: nearly all are quiet, and none of their files is ever asked for.
+        # Looked up by directory, because nearly all directories are skipped with all their files.
         place_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
             if (which := self._places.get(directory)) is not None:
@@ -260,7 +260,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
             return False
         numbers.append(own[is_index_row])
     if not any(map(len, numbers)):
-        return False  # nothing that would carry a stamp
+        return False  # no row has a stamp
     rows.mark(np.concatenate(numbers))
     return True
 
@@ -268,7 +268,7 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
     """Return which rows may lie below the first-level names in ``name_mask``: all that do, and few others."""
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
-    # Scopes lie in trees of their own, and what is not in its place may lie anywhere.
+    # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
@@ -295,7 +295,7 @@ def _is_quiet(directory: bytes, began: int) -> bool:
     except OSError:
         return False
     dated = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
-    # An inner directory, which may fill without a trace here, is one more link.
+    # A sub-directory, which can fill without changing this directory's times, would be a third link.
     return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and dated < began - QUIET_MS
 
 

@@ -107,7 +107,7 @@ class Attribution:
         rows = [row for row in self.directories if row.owner == bookie_id and row.ledger_dirs]
         if not rows:
             return []
-        # They were found to agree, or their union is asked for; the longest list has all of it.
+        # The lists agree, or their union was used. The longest list then has the most paths.
         configured = max((row.ledger_dirs or () for row in rows), key=len)
         paths = {row.configured: row.path for row in rows if row.role == "ledger"}
         return [paths.get(path, "") for path in configured]
@@ -171,11 +171,11 @@ def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie])
     candidates = {known_id for known_id in known_ids if place.name in (known_id, known_id.replace(":", "_"))}
     cookie_counts = Counter(cookie.bookie_id for cookie in cookies)
     if not candidates:
-        # An id that the cluster has forgotten, in a directory that is named after it.
+        # The cluster no longer knows the id, but a directory is named after it.
         candidates = {name for name in cookie_counts if name.replace(":", "_") == place.name}
     if len(candidates) <= 1:
         return next(iter(candidates), None)
-    # Two ids are written the same way: the one that the cookies here name, if they agree.
+    # Two ids have the same written form: choose the one that most cookies here name.
     ranked = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
     return ranked[0][0] if ranked[0][1] > ranked[1][1] else None
 
@@ -212,7 +212,7 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
     if not directory.found.marks:
         return None
     journals = [paths.found[path].found for path in paths.journal if path in paths.found]
-    # Of several journals nothing here says into which the greatest mark points.
+    # With several journals it is not known into which one the greatest mark points.
     times = journals[0].journal_times if len(paths.journal) == 1 and journals else ()
     greatest = max(mark for _, mark in directory.found.marks)
     marked_ms = directory.found.marked_ms
@@ -290,14 +290,14 @@ def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) 
 
 def _trouble(directory: OwnedDirectory, in_rocksdb: bool) -> str | None:
     if in_rocksdb and not directory.found.has_rocksdb:
-        return f"{directory.found.path} has no DbLedgerStorage index, and others of this bookie have one"
+        return f"{directory.found.path} has no DbLedgerStorage index, but others of this bookie have one"
     if directory.cookie is None:
         return f"{directory.found.path} has no VERSION that can be read: {directory.damage}"
     return None
 
 
 def _is_misplaced(bookie_id: str, directory: OwnedDirectory, paths: BookiePaths) -> bool:
-    # A journal holds no index: no verdict rests on where it lies.
+    # A journal has no index, so its place affects no verdict.
     if paths.roles.get(directory.found.path) == "journal":
         return False
     foreign = directory.cookie is not None and directory.cookie.bookie_id != bookie_id

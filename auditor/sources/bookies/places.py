@@ -76,19 +76,19 @@ def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
     where = f'--bookies {file}: [bookies."{bookie_id}"]'
     if not is_accepted(bookie_id):
         raise UsageError(
-            f"{where}: BookKeeper takes no such bookie id: it has letters, digits and : - . only, "
+            f"{where}: not a valid bookie id. An id has only letters, digits and : - . "
             "and is not the word readonly"
         )
     if not isinstance(lists, dict):
-        raise UsageError(f"{where} is not a table")
+        raise UsageError(f"{where}: not a table")
     unknown = sorted(set(lists) - set(ROLES))
     if unknown:
-        raise UsageError(f"{where} has {', '.join(unknown)}; known are {', '.join(ROLES)}")
+        raise UsageError(f"{where}: unknown key {', '.join(unknown)}. Valid keys: {', '.join(ROLES)}")
     declared = []
     for key, role in ROLES.items():
         paths = lists.get(key, [])
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise UsageError(f"{where} {key} must be a list of paths")
+            raise UsageError(f"{where}: {key} must be a list of paths")
         whole = [str(file.parent.absolute() / path) for path in paths]
         declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(whole)]
     return declared
@@ -259,8 +259,8 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
         raise path_error(error, f"--bookies {source}: {error.strerror}") from error
     if not names:
         raise UsageError(
-            f"--bookies {source}: no bookie's directory is in it; is a disk not mounted? A directory of "
-            "bookies has one sub-directory per bookie; without --bookies only the metadata is looked at"
+            f"--bookies {source}: no bookie's directory is in it. Check whether a disk is not mounted: a "
+            "directory of bookies has one sub-directory per bookie. To audit only metadata, omit --bookies"
         )
     for name in names:
         if (shown := visible_path(name)) != name:
@@ -285,15 +285,15 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
     while queue:
         path, inside = queue.popleft()
         if len(inodes) >= MAX_DIRECTORIES:
-            gaps.append((str(path), f"more than {MAX_DIRECTORIES} directories below {place}"))
+            gaps.append((str(path), f"not searched: more than {MAX_DIRECTORIES} directories below {place}"))
             break
         try:
             status = path.stat()
             if (status.st_dev, status.st_ino) in inodes:
-                continue  # a symlink to where we have been
+                continue  # a symlink to a directory that was searched already
             inodes.add((status.st_dev, status.st_ino))
             with os.scandir(path) as entries:
-                # Links last: a directory is known by its own name before it is known by a link's.
+                # Symlinks last, so that a directory is found by its own name first.
                 below = sorted((entry.is_symlink(), entry.name) for entry in entries if is_directory(entry))
         except OSError as error:
             gaps.append((str(path), error.strerror or str(error)))
@@ -304,7 +304,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
         gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in strange]
         names = [name for name in names if name != "current" and name not in strange]
         if names and len(inside) > MAX_DEPTH:
-            gaps.append((str(path), f"deeper than {MAX_DEPTH} levels below {place}"))
+            gaps.append((str(path), f"not searched: more than {MAX_DEPTH} levels below {place}"))
             continue
         queue.extend((path / name, (*inside, name)) for name in names)
     return sorted(directories, key=lambda directory: directory.path), gaps
@@ -348,7 +348,7 @@ def _logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
                 if suffix == "txn" and stem and set(stem) <= _HEX_DIGITS:
                     journals.append(JournalTime(int(stem, 16), entry.stat().st_mtime_ns // 1_000_000))
     except OSError:
-        return (), True  # a file went meanwhile: nothing dates a mark by the others
+        return (), True  # a file vanished meanwhile: do not date a mark by the other files
     return tuple(sorted(journals)), has_log
 
 
@@ -357,7 +357,7 @@ def _empty(current: Path) -> bool | None:
         with os.scandir(current) as entries:
             return next(entries, None) is None
     except OSError:
-        return None  # which never refuses a start
+        return None  # unknown; the bookie would not refuse to start for it
 
 
 def _old_data(path: str) -> bool:
@@ -368,7 +368,7 @@ def _old_data(path: str) -> bool:
                 entry.name == "VERSION" or entry.name.endswith((".txn", ".idx", ".log")) for entry in entries
             )
     except OSError:
-        return False  # what cannot be listed is told as a gap
+        return False  # a directory that cannot be listed is reported as a gap
 
 
 def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
@@ -377,7 +377,7 @@ def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)
     except OSError as error:
-        # A directory that is not there itself was not found, which is another matter.
+        # VERSION is absent only if its directory exists; otherwise the directory was not found.
         absent = isinstance(error, FileNotFoundError) and file.parent.parent.is_dir()
         return None, error.strerror or str(error), absent
     if len(data) > MAX_VERSION_BYTES:
@@ -387,7 +387,7 @@ def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
 
 def _marked_ms(current: Path) -> int | None:
     """Return when the newest lastMark file of any journal was written, in ms. None if it is not known."""
-    # Unknown is the careful answer: nothing missing on this bookie is then more than suspect.
+    # If the time is unknown, missing entries of this bookie are at most suspect.
     return _newest_ms(current, "lastMark*")
 
 

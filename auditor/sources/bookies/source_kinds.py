@@ -65,12 +65,14 @@ def split_sources(sources: Sequence[str]) -> BookieSources:
     for source in sources:
         if source.startswith(RPC):
             if source != RPC:
-                raise UsageError(f"--bookies {source}: rpc: takes nothing more; it asks who is registered")
+                raise UsageError(
+                    f"--bookies {source}: nothing may follow rpc: (it asks all registered bookies)"
+                )
             continue
         try:
             source_collections = _collections(source)
         except OSError as error:
-            # pyarrow's text repeats the path of a file that is looked for below.
+            # str(error) of pyarrow would name a file inside the source.
             words = os.strerror(error.errno) if error.errno else str(error)
             raise path_error(error, f"--bookies {source}: {words}") from error
         except pa.ArrowException as error:
@@ -102,15 +104,15 @@ def _collections(source: str) -> list[str] | None:
             return collection_paths
     if not local:
         raise UsageError(
-            f"--bookies {source}: neither a collection nor a directory of collections; "
-            "bookies' own directories are given as a local path"
+            f"--bookies {source}: neither a collection nor a directory of collections. "
+            "Pass bookies' own directories as a local path"
         )
     return None
 
 
 def _look(where: str) -> tuple[Any, str, fs.FileType]:
     if _GLOB & set(where) and "://" in where:
-        # What a glob stands for is found level by level; as a URI it may not even parse.
+        # `_expand` resolves a glob level by level. Parsed as a URI it could fail.
         return None, "", fs.FileType.NotFound
     files, base = run_files(where)
     return files, base, files.get_file_info(base).type
@@ -151,7 +153,7 @@ def _is_collection(path: str) -> bool:
 
 
 def _directories(files: Any, base: str) -> list[str]:
-    if files.type_name == "local":  # pyarrow lists no directory in which a name is not UTF-8
+    if files.type_name == "local":  # pyarrow fails for a directory with a name that is not UTF-8
         with os.scandir(base) as entries:
             names = [entry.name for entry in entries if is_directory(entry)]
         return sorted(name for name in names if visible_path(name) == name)

@@ -73,7 +73,7 @@ def find_indexes(options: Mapping[str, str]) -> NamedSources:
     if not options.get("bookies"):
         raise UsageError(f"{FORMAT}: give the option bookies: a directory with one sub-directory per bookie")
     places = find_places(_directories(options["bookies"]))
-    # Where one cannot be read, its directory's row says why; here it only names nobody.
+    # A cookie that cannot be read names no bookie; its directory's row has the reason.
     cookies = [directory.cookie[0] for place in places for directory in place.directories]
     cookie_ids = {cookie.bookie_id for cookie in cookies if cookie is not None}
     store = _Store()
@@ -129,7 +129,7 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
         if bookie.read != BookieRead.READ
     ]
     unread += [
-        Unread(None, row.path, row.damage or "nothing says whose directory this is")
+        Unread(None, row.path, row.damage or "the bookie of this directory is not known")
         for row in attribution.directories
         if row.owner is None
     ]
@@ -150,16 +150,20 @@ def _directories(text: str) -> tuple[str, ...]:
         try:
             paths = json.loads(text)
         except ValueError as error:
-            raise UsageError(f"{FORMAT}: bookies: a list of paths is written as JSON: {error}") from error
+            raise UsageError(
+                f"{FORMAT}: bookies: neither a path nor a JSON list of paths: {error}"
+            ) from error
         if not paths or not all(isinstance(path, str) for path in paths):
-            raise UsageError(f"{FORMAT}: bookies: a list of paths is a list of texts")
+            raise UsageError(f"{FORMAT}: bookies: not a JSON list of strings")
     sources = split_sources(paths)
     if sources.collections:
         raise UsageError(
-            f"{FORMAT}: bookies: {sources.collections[0]} is a collection: read its availability as Parquet"
+            f"{FORMAT}: bookies: {sources.collections[0]} is a collection. Read its availability as Parquet"
         )
     if sources.rpc:
-        raise UsageError(f"{FORMAT}: bookies: rpc: asks only for what metadata names; use an audit")
+        raise UsageError(
+            f"{FORMAT}: bookies: rpc: works only in an audit, which knows the ledgers from the metadata"
+        )
     return sources.directories
 
 
@@ -220,7 +224,7 @@ class IndexSourceReader(DataSourceReader):
     @staticmethod
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one partition. It needs no reader: each task would get all parts with it."""
-        # Where there is no part, Spark asks for a partition of its own, which is empty.
+        # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)
         elif isinstance(partition, UnreadPartition):

@@ -68,7 +68,7 @@ class _Stays:
     __slots__ = ()
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("credentials are read where they are used; send the path of their file")
+        raise TypeError("credentials cannot be pickled; send the path of their file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def _zookeeper(section: Section) -> ZooKeeperCredentials:
 def _bookies(section: Section) -> BookieCredentials:
     sasl, tls = section.section("sasl"), section.section("tls")
     return BookieCredentials(
-        # Java's client verifies no host name unless it is told to, so that many certificates have none.
+        # Java's client does not verify host names by default, so many certificates have none.
         tls=_tls(tls, own_checks=True, check_hostname=False) if tls else None,
         sasl=_sasl(sasl, "bookkeeper") if sasl else None,
     )
@@ -216,23 +216,23 @@ def _etcd(section: Section) -> EtcdCredentials:
 
 def _oxia(section: Section) -> OxiaCredentials:
     token, tls = section.text("token", secret=True), section.section("tls")
-    # What a header of HTTP/2 cannot carry gRPC refuses with an error that repeats it.
+    # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
-        section.wrong("token", "it has characters that no header can have, such as the end of a line")
+        section.wrong("token", "must not contain characters that a header cannot have, such as a line break")
     return OxiaCredentials(token, _tls(tls, own_checks=False) if tls else None)
 
 
 def _login(section: Section, colon: bool = True) -> Login:
     login = Login(section.require("user"), section.require("password", secret=True))
     if not colon and ":" in login.user:
-        section.wrong("user", "a colon ends the user where ZooKeeper reads user:password")
+        section.wrong("user", "must not contain a colon: ZooKeeper reads user:password")
     return login
 
 
 def _sasl(section: Section, default_service: str) -> Sasl:
     mechanism = section.require("mechanism")
     if mechanism not in MECHANISMS:
-        section.wrong("mechanism", f"there are {', '.join(MECHANISMS)}")
+        section.wrong("mechanism", f"must be one of {', '.join(MECHANISMS)}")
     if mechanism == "DIGEST-MD5":
         return Sasl(mechanism, _login(section), default_service)
     service = section.text("service") or default_service
@@ -242,7 +242,7 @@ def _sasl(section: Section, default_service: str) -> Sasl:
 def _tls(section: Section, own_checks: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
-        section.wrong("key", "a key without its certificate")
+        section.wrong("key", "has no certificate; add certificate")
     if not own_checks:
         return Tls(ca, certificate, key)
     verify = section.flag("verify")

@@ -120,7 +120,7 @@ LEDGERS = schema_of(
     ("low", pa.int64(), "misplaced, gap: the least id it could stand for; null where it stands for none"),
     ("high", pa.int64(), "misplaced, gap: the greatest id it could stand for"),
     ("rules", pa.list_(RULE), "rules that the metadata breaks"),
-    ("undecidable", pa.bool_(), "the metadata does not say who should hold what"),
+    ("undecidable", pa.bool_(), "the metadata does not show which bookie should hold which entries"),
     (
         "damage",
         pa.string(),
@@ -136,7 +136,7 @@ LEDGERS = schema_of(
     ("length", pa.int64(), "payload bytes of a closed ledger"),
     ("digest_type", pa.string(), "how entries are checked; null where no password is kept"),
     ("metadata_ctime", pa.int64(), "creation time that the metadata keeps, ms"),
-    ("custom_metadata", pa.map_(pa.string(), pa.binary()), "what the application attached"),
+    ("custom_metadata", pa.map_(pa.string(), pa.binary()), "custom metadata of the application"),
     ("segments", pa.list_(SEGMENT), "first entry and ensemble of each segment"),
     (
         "replicas",

@@ -25,7 +25,7 @@ from auditor.sources.metadata.store import (
 from auditor.sources.metadata.stores import check_reachable, choose_layout, open_store
 
 _PARTS = 1  # read one after the other, in this process
-# Those of ZooKeeper; that of the legacy layout is the short one of hierarchical.
+# Trees of ZooKeeper's layouts. Legacy hierarchical is the short tree of hierarchical.
 _TREES = (LayoutKind.FLAT, LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)
 
 
@@ -71,7 +71,7 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 gaps += batch.gaps
                 for other_path in sorted(other_places.keys() & set(batch.paths)):
                     kind = other_places[other_path].value
-                    misplaced += f"; {other_path} is where layout {kind} keeps it: metadata-misplaced"
+                    misplaced += f"; {other_path} exists, its path in layout {kind} (see metadata-misplaced)"
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
         gaps += _anywhere(store, nodes)
@@ -187,7 +187,7 @@ def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str
 
 def _stored_ledger(store: MetadataStore, batch: ZnodeBatch, row: int, ledger: LedgerId) -> StoredLedger:
     metadata, damage, ctime, mtime = None, None, None, None
-    if store.keeps_times:  # else a live etcd has the moment of reading as mtime
+    if store.keeps_times:  # a live etcd has the moment of the scan as mtime
         ctime, mtime = int(batch.ctime[row]), int(batch.mtime[row])
     try:
         metadata = ledger_metadata.parse(batch.data[row], ctime)

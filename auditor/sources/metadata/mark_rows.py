@@ -17,9 +17,9 @@ from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 MARKS = schema_of(
     ("kind", pa.string(), "mark, lock, directory (of marks; none was read with it) or gap (not listed)"),
-    ("ledger_id", pa.int64(), "the ledger; null where the name says none"),
+    ("ledger_id", pa.int64(), "the ledger; null: not in the name"),
     ("path", pa.string(), "its znode"),
-    ("replicas", pa.list_(pa.string()), "mark: the bookies said to lack copies"),
+    ("replicas", pa.list_(pa.string()), "mark: the bookies that lack copies by its record"),
     ("owner", pa.string(), "lock: the host of the worker that repairs"),
     ("ctime", pa.int64(), "when a mark was last marked, a lock was taken, a directory was made; ms"),
     ("version", pa.int64(), "the znode's version"),
@@ -72,7 +72,7 @@ def _mark(place: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
         "misplaced": place.kind == "misplaced",
     }
     if place.kind == "malformed":
-        return {**row, "damage": "the name of a mark says no ledger"}
+        return {**row, "damage": "the name of a mark has no ledger id"}
     try:
         mark = underreplication.decode_mark(data)
     except DecodeError as error:
@@ -83,7 +83,7 @@ def _mark(place: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
 def _lock(below: str, data: bytes) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(below)}
     if row["ledger_id"] is None:
-        return {**row, "damage": "the name of a lock says no ledger"}
+        return {**row, "damage": "the name of a lock has no ledger id"}
     try:
         return {**row, "owner": underreplication.decode_lock(data)}
     except DecodeError as error:

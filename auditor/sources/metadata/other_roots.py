@@ -42,12 +42,12 @@ def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> st
         parameter: The parameter of the URI that says the root.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
-    'it has one there: dump:///a.jsonl?scope=/bk/one'
+    'it has a cluster at dump:///a.jsonl?scope=/bk/one'
     """
     uris = list(_uris(store, roots, parameter))
     if not uris:
         return None
-    return f"it has {'one there' if len(uris) == 1 else 'some there'}: {first_names(uris, ROOTS_NAMED)}"
+    return f"it has {'a cluster' if len(uris) == 1 else 'clusters'} at {first_names(uris, ROOTS_NAMED)}"
 
 
 def _uris(store: str, roots: Iterable[str], parameter: str) -> Iterator[str]:

@@ -41,8 +41,8 @@ PIECE = 1 << 16
 UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
 """Factor and base in bytes of `most_unpacked`: a file that unpacks to more is not metadata."""
 
-_STEP = 4096  # bytes of a packed file that are given to the decoder at a time: damage loses what one holds
-_TAIL = 64  # the last bytes of a packed file, among them its checksum, are given one by one
+_STEP = 4096  # packed bytes to decode at a time; damage loses the output of one step
+_TAIL = 64  # the last packed bytes, with the checksum, are decoded one by one
 
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
@@ -138,7 +138,7 @@ class UnpackedFile(io.RawIOBase):
                 while octet := again.read(1):
                     octets += octet
             except OSError:
-                pass  # the damage that is known
+                pass  # the same damage again
         return bytes(octets)
 
     def close(self) -> None:
@@ -198,11 +198,9 @@ class FileKind(NamedTuple):
     way_out: str | None = None
 
 
-_DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads the directory that it lies in"
+_DIRECTORY = "zk-snapshot:///DIRECTORY?root=/ledgers reads its directory"
 _UNPACK = "unpack it first"
-BBOLT = FileKind(
-    "a bbolt database, as etcd keeps its keys in", "etcd-snapshot:///FILE?scope=/ledgers reads it"
-)
+BBOLT = FileKind("a bbolt database, the format of etcd", "etcd-snapshot:///FILE?scope=/ledgers reads it")
 _KINDS_BY_MAGIC: tuple[tuple[int, bytes, FileKind], ...] = (
     (0, b"ZKSN", FileKind("a ZooKeeper snapshot", _DIRECTORY)),
     (0, b"ZKLG", FileKind("a ZooKeeper transaction log", _DIRECTORY)),
@@ -233,12 +231,12 @@ def kind_of_bytes(head: bytes) -> FileKind:
     if head.startswith(b'{"path"'):
         return _DUMP
     text = head.decode("utf-8", "ignore")
-    # A character may be cut in two at the end of the head.
+    # The head may end within a character of up to four bytes.
     if len(text.encode()) < len(head) - 3 or any(
         ord(character) < 32 and character not in "\t\n\r\f" for character in text
     ):
         return FileKind("binary data of a kind that this program does not know")
-    return FileKind("text, and no dump")
+    return FileKind("text, but no dump")
 
 
 def is_binary(kind: FileKind) -> bool:

@@ -46,11 +46,11 @@ class SecretFile:
             section.end()
         if not self.holds_secrets or os.name != "posix":
             return
-        # A secret that is mounted belongs to root and is given to a group, which cannot change the file.
+        # A mounted secret belongs to root and is readable by a group, which cannot change the file.
         allowed = stat.S_IRGRP if self._status.st_uid == 0 else 0
         if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed:
             raise UsageError(
-                f"{self.path}: others may read this file, and a secret is written in it; chmod 600 it, "
+                f"{self.path}: other users may read this file, which contains a secret; chmod 600 it, "
                 "or name an environment variable instead (password_env)"
             )
 
@@ -76,7 +76,7 @@ class Section:
         if values is None:
             return None
         if not isinstance(values, dict):
-            self.wrong(key, f"it is a section, as in [{self._place(key)}]")
+            self.wrong(key, f"must be a section, as in [{self._place(key)}]")
         return Section(self._file, self._place(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
@@ -87,11 +87,11 @@ class Section:
             if setting is not None and (not isinstance(setting, str) or not setting):
                 self.wrong(name, "it is not a string, or empty")
         if value is not None and variable is not None:
-            self.wrong(key, f"it is given twice, here and as {key}_env")
+            self.wrong(key, f"given twice, here and as {key}_env; remove one")
         if variable is not None:
             value = os.environ.get(variable)
             if not value:
-                self.wrong(f"{key}_env", "the environment has no such variable")
+                self.wrong(f"{key}_env", "this environment variable is not set, or empty")
         elif value is not None and secret:
             self._file.holds_secrets = True
         return value
@@ -100,7 +100,7 @@ class Section:
         """Return the text of a key that must be present."""
         value = self.text(key, secret)
         if value is None:
-            self.wrong(key, "it is needed here")
+            self.wrong(key, "is required here")
         return value
 
     def flag(self, key: str, default: bool = True) -> bool:
@@ -108,7 +108,7 @@ class Section:
         self._known_keys.append(key)
         value = self._values.get(key, default)
         if not isinstance(value, bool):
-            self.wrong(key, "it is true or false")
+            self.wrong(key, "must be true or false")
         return value
 
     def file(self, key: str) -> str | None:
@@ -118,7 +118,7 @@ class Section:
             return None
         path = self._file.path.parent / value
         if not path.is_file():
-            self.wrong(key, "there is no such file")
+            self.wrong(key, "no such file")
         return str(path)
 
     def end(self) -> None:

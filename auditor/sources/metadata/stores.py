@@ -126,7 +126,7 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     parsed = parse_metadata_uri(uri)
     if not parsed.hosts:
         return
-    read_credentials(options.credentials if options else None)  # what is to be mended first is said first
+    read_credentials(options.credentials if options else None)  # report wrong credentials before wrong hosts
     if parsed.scheme != "zk" and any(map(os.environ.get, PROXIES)):
         return
     troubles = []
@@ -144,7 +144,7 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
             troubles.append(f"{host}: {' and '.join(reasons)}")
     raise StoreError(
         f"cannot connect to {parsed.text}: {'; '.join(troubles)}; check the hosts of the metadata URI, and "
-        "that this machine may reach them"
+        "that this machine can reach them"
     )
 
 
@@ -158,7 +158,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     parsed = parse_metadata_uri(uri)
     counter = STORES[parsed.scheme].counter
     if counter is None:
-        raise UsageError(f"{parsed.text}: only a running store can be asked how many ledgers it has")
+        raise UsageError(f"{parsed.text}: counting ledgers needs a running store")
     count: LedgerCount = _load(counter)(parsed, layout, options)
     return count
 
@@ -222,7 +222,7 @@ def source_options(
         moment: the moment to read at, in a store that has one.
     """
     slots = most_slots(spark)
-    # Executors of a session that was just started may not be there yet.
+    # The executors of a new session may not have started yet.
     unbounded = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
@@ -247,7 +247,7 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
         StoreError: the LAYOUT znode cannot be read or understood, so that no path has a meaning; or it names
             the ledger manager of another kind of store.
     """
-    if store.keeps_marks:  # at ZooKeeper's paths, in whatever store
+    if store.keeps_marks:  # the store has ZooKeeper's paths
         return _by_paths(store, cluster)
     return _in_etcd(store.uri, cluster)
 
@@ -256,7 +256,7 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
     uri, uri_layout = store.uri, store.uri.layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
-        # What may not be read is not absent: nothing can be assumed of it.
+        # An unreadable LAYOUT is not an absent one: nothing can be assumed.
         if path.rpartition("/")[2] == "LAYOUT":
             raise StoreError(f"--metadata {uri}: its layout at {path} cannot be read: {reason}")
     if znode is None and has_pulsar_layout(store, cluster):
@@ -270,8 +270,8 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
         raise StoreError(f"--metadata {uri}: its LAYOUT znode cannot be understood: {error}") from error
     if kind is LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: its paths are ZooKeeper's, and its LAYOUT znode names etcd's ledger manager, "
-            "whose ledgers lie in etcd"
+            f"--metadata {uri}: its LAYOUT znode names etcd's ledger manager, which keeps ledgers in etcd, "
+            "but its paths are ZooKeeper's"
         )
     if uri_layout is not None and uri_layout is not kind:
         raise UsageError(
@@ -293,7 +293,7 @@ def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
         raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
         raise StoreError(
-            f"--metadata {uri}: this is etcd, and {key.path} names {layout.manager}, which keeps its "
-            "ledgers in ZooKeeper, or at its paths: metadata-store:etcd://host:2379/ledgers"
+            f"--metadata {uri}: {key.path} names {layout.manager}. It keeps ledgers in ZooKeeper, or at "
+            "ZooKeeper's paths in etcd (metadata-store:etcd://host:2379/ledgers)"
         )
     return kind, "the layout key says etcd"

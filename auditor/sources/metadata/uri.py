@@ -159,7 +159,7 @@ def redact(uri: str) -> str:
     """
     before, at_sign, after = uri.rpartition("@")
     scheme, separator, user = before.partition("://")
-    if not at_sign or user.startswith("/"):  # no user stands before a path
+    if not at_sign or user.startswith("/"):  # an @ in a path, not after a user
         return uri
     return f"{'' if '@' in scheme else scheme}{separator}***@{after}" if separator else f"***@{after}"
 
@@ -168,14 +168,14 @@ def _refuse_user(uri: str, authority: str) -> None:
     if "@" in authority:
         raise UsageError(
             f"{redact(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
-            "name that with --credentials"
+            "pass it with --credentials"
         )
 
 
 def _metadata_store(uri: str) -> MetadataUri:
     """Parse a URI of Pulsar's own drivers: in this program's form, or in that of bookies and brokers."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
-    if kind == "zk":  # below its chroot Pulsar has no other root
+    if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
         _refuse_user(uri, authority)
         root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
@@ -203,13 +203,13 @@ def _oxia(uri: str, location: str) -> MetadataUri:
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")
     _refuse_user(uri, authority)
-    # Pulsar's driver takes settings of its client here, such as batchingMaxDelayMillis: a reader has none.
+    # The query may have client settings of Pulsar's driver, such as batchingMaxDelayMillis. They are ignored.
     root = _root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))
     hosts = tuple(_host(uri, host, OXIA_PORT) for host in re.split("[;,]", authority))
     namespace = unquote(path.rstrip("/")) or DEFAULT_NAMESPACE
     if "/" in namespace:
         raise UsageError(
-            f"{redact(uri)!r}: the path is the namespace of Oxia, one name, as in "
+            f"{redact(uri)!r}: the path must be one name, the namespace of Oxia, as in "
             f"{OXIA}://host:{OXIA_PORT}/bookkeeper; BookKeeper's root is always {DEFAULT_ROOT} there"
         )
     return MetadataUri(OXIA, hosts, "", root, None, uri, namespace=namespace)
@@ -247,9 +247,9 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
     parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
     unknown = sorted(set(query) - {*parameters})
     if unknown:
-        raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; there is {parameter}=/ledgers")
+        raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; pass only {parameter}=/ledgers")
     if len(query) > 1:
-        raise UsageError(f"{redact(uri)!r}: root and scope mean the same; give one of them")
+        raise UsageError(f"{redact(uri)!r}: root and scope mean the same; pass one of them")
     root = next((query[name] for name in parameters if name in query), DEFAULT_ROOT)
     if scheme == "etcd-snapshot":
         return MetadataUri(scheme, (), path, _scope(uri, root), LayoutKind.ETCD, uri, query)

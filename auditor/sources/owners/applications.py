@@ -204,7 +204,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
     application, _, uri = text.partition(":")
     if application not in APPLICATIONS:
         raise UsageError(
-            f"{redact(text)!r}: owners are named as APPLICATION:URI, such as pulsar:zk://host:2181; "
+            f"{redact(text)!r}: must be APPLICATION:URI, such as pulsar:zk://host:2181; "
             f"known applications: {', '.join(APPLICATIONS)}"
         )
     scheme, _, location = uri.partition("://")
@@ -214,14 +214,14 @@ def parse_owners_uri(text: str) -> OwnersUri:
         chroot = parameters.pop("root", "/")
         if parameters:
             raise UsageError(
-                f"{redact(text)!r}: unknown parameter {min(parameters)!r}; there is root=/chroot"
+                f"{redact(text)!r}: unknown parameter {min(parameters)!r}; pass only root=/chroot"
             )
         store = f"{scheme}://{body}"
     elif scheme == OXIA:
-        chroot, store = "", uri.rstrip("/")  # the path is a namespace, which has one root
+        chroot, store = "", uri.rstrip("/")  # the path is the namespace, and its root is fixed
     else:
         if query:
-            raise UsageError(f"{redact(text)!r}: a live store takes no query; a chroot is the path")
+            raise UsageError(f"{redact(text)!r}: a live store takes no query; write the chroot as the path")
         authority, _, path = body.partition("/")
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))
@@ -263,9 +263,7 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
         return None
     if NOBODY in texts:
         if {*texts} != {NOBODY}:
-            raise UsageError(
-                f"--owners {NOBODY}: it skips the lookup of owners, and another --owners names a store"
-            )
+            raise UsageError(f"--owners {NOBODY}: it excludes every other --owners; drop one of them")
         return ()
     return tuple(dict.fromkeys(parse_owners_uri(text) for text in texts))
 
@@ -320,7 +318,7 @@ OWNERS = schema_of(
     ("offload_uid", pa.string(), "the UUID in the names of its objects"),
     ("offload_time", pa.int64(), "when the offload was begun or became complete, ms"),
     ("borrowed", pa.bool_(), "another owner has it rightly: a shadow topic's"),
-    ("stale", pa.bool_(), "a newer reference may stand in the last entry of the cursor's ledger"),
+    ("stale", pa.bool_(), "a newer reference may be in the last entry of the cursor's ledger"),
     ("detail", pa.string(), "the version of a schema, the name of a bucket"),
     ("mark_delete_ledger_id", pa.int64(), "cursor: the ledger up to which all is acknowledged, by its znode"),
     ("mark_delete_entry_id", pa.int64(), "cursor: the last entry of that; -1: none"),
@@ -334,7 +332,7 @@ OWNERS = schema_of(
 
 Row = tuple[Any, ...]
 _NOBODY = Owner(OwnerNames(), ())
-_NOTHING = Reference(None, None)  # type: ignore[arg-type]  # of what could not be read no kind is known
+_NOTHING = Reference(None, None)  # type: ignore[arg-type]  # the kind of an unread reference is unknown
 
 
 def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
@@ -354,7 +352,7 @@ def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int
         except DecodeError as error:
             yield _row(source, "unreadable", path, _NOBODY, _NOTHING, (*end, str(error), error.offset))
         except ValueError as error:
-            if data:  # a znode of another making without a value stands for nothing
+            if data:  # an unknown znode without a value refers to nothing
                 yield _row(source, "misplaced", path, _NOBODY, _NOTHING, (*end, str(error), None))
         else:
             if owner is not None:

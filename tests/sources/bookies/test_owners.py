@@ -211,7 +211,7 @@ def test_a_disk_without_rocksdb_beside_one_that_has_it_is_not_read(tmp_path: Pat
     bookie = attributed(tmp_path, {A}).bookies[A]
     assert read_of(bookie, tmp_path) == ("partial", ["bk-a_3181/ledgers1"])
     assert bookie.reason is not None
-    assert "has no DbLedgerStorage index, and others of this bookie have one" in bookie.reason
+    assert "has no DbLedgerStorage index, but others of this bookie have one" in bookie.reason
     assert bookie.index_directories[0].position == 1
 
 

@@ -62,10 +62,12 @@ def test_the_walk_is_bounded_and_says_what_it_left_out(
     make_directory(place.joinpath(*"abcdefgh", "ledgers"), VERSION)
     (found,) = find_places([str(tmp_path / "bookies")])
     assert not any(each.has_current for each in found.directories)
-    assert found.gaps == ((str(place.joinpath(*"abcdef")), f"deeper than 6 levels below {place}"),)
+    assert found.gaps == (
+        (str(place.joinpath(*"abcdef")), f"not searched: more than 6 levels below {place}"),
+    )
     monkeypatch.setattr(bookie_places, "MAX_DIRECTORIES", 3)
     (found,) = find_places([str(tmp_path / "bookies")])
-    assert found.gaps == ((str(place / "a/b/c"), f"more than 3 directories below {place}"),)
+    assert found.gaps == ((str(place / "a/b/c"), f"not searched: more than 3 directories below {place}"),)
 
 
 def test_the_newest_mark_of_several_journals_counts_and_rocksdb_is_seen(tmp_path: Path) -> None:
@@ -127,5 +129,5 @@ def test_several_sources_are_taken_in_the_order_given(tmp_path: Path) -> None:
 
 def test_an_empty_directory_is_no_source_of_bookies(tmp_path: Path) -> None:
     (tmp_path / "lost+found").write_text("a file is no bookie")
-    with pytest.raises(UsageError, match="no bookie's directory is in it; is a disk not mounted"):
+    with pytest.raises(UsageError, match="Check whether a disk is not mounted"):
         find_places([str(tmp_path)])

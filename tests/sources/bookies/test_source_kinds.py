@@ -85,13 +85,13 @@ def test_a_password_in_a_uri_is_refused_and_not_repeated(path: str) -> None:
 def test_what_cannot_be_meant_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
     (tmp_path / "bookies" / "bk-a").mkdir(parents=True)
     for source, said in {
-        "rpc:bk-a:3181": "takes nothing more",
+        "rpc:bk-a:3181": "nothing may follow rpc:",
         str(tmp_path / "gone"): "no such directory or file",
         str(tmp_path / "*.none"): "no collection matches",
-        f"{tmp_path.as_uri()}/bookies": "given as a local path",
+        f"{tmp_path.as_uri()}/bookies": "own directories as a local path",
         f"{tmp_path.as_uri()}/gone": "no such directory or file",
         f"{tmp_path.as_uri()}/*": "no collection matches",
-        "nowhere://host/path": "no file system for it",
+        "nowhere://host/path": "no file system found",
     }.items():
         with pytest.raises(UsageError, match=said) as error:
             split_sources([source])

@@ -110,30 +110,30 @@ def test_an_empty_section_means_tls_with_the_systems_authorities(file: Path) -> 
     [
         (f'[zoo]\npassword = "{SECRET}"', "zoo: no such key; there are zookeeper, etcd"),
         (f'[etcd]\npasswrod = "{SECRET}"', "etcd.passwrod: no such key; there are tls, user, password|"),
-        (f'[etcd]\npassword = "{SECRET}"', "etcd.user: it is needed here"),
-        (f'[etcd]\nuser = "{SECRET}"', "etcd.password: it is needed here"),
-        (f'etcd = "{SECRET}"', r"etcd: it is a section, as in \[etcd\]"),
+        (f'[etcd]\npassword = "{SECRET}"', "etcd.user: is required here"),
+        (f'[etcd]\nuser = "{SECRET}"', "etcd.password: is required here"),
+        (f'etcd = "{SECRET}"', r"etcd: must be a section, as in \[etcd\]"),
         (f'[etcd]\nuser = "u"\npassword = ["{SECRET}"]', "etcd.password: it is not a string, or empty"),
         ('[etcd]\nuser = "u"\npassword = ""', "etcd.password: it is not a string, or empty"),
         (
             f'[etcd]\nuser = "u"\npassword = "{SECRET}"\npassword_env = "X"',
-            "etcd.password: it is given twice",
+            "etcd.password: given twice",
         ),
         (
             f'[etcd]\nuser = "u"\npassword_env = "{SECRET}"',
-            "etcd.password_env: the environment has no such variable",
+            "etcd.password_env: this environment variable is not set, or empty",
         ),
         (
             f'[zookeeper.digest]\nuser = "{SECRET}:"\npassword = "{SECRET}"',
-            "zookeeper.digest.user: a colon ends the user",
+            "zookeeper.digest.user: must not contain a colon",
         ),
         (
             f'[zookeeper.sasl]\nmechanism = "{SECRET}"',
-            "zookeeper.sasl.mechanism: there are DIGEST-MD5, GSSAPI",
+            "zookeeper.sasl.mechanism: must be one of DIGEST-MD5, GSSAPI",
         ),
-        (f'[zookeeper.tls]\nverify = "{SECRET}"', "zookeeper.tls.verify: it is true or false"),
-        (f'[zookeeper.tls]\nca = "{SECRET}"', "zookeeper.tls.ca: there is no such file"),
-        ('[zookeeper.tls]\nkey = "client.key"', "zookeeper.tls.key: a key without its certificate"),
+        (f'[zookeeper.tls]\nverify = "{SECRET}"', "zookeeper.tls.verify: must be true or false"),
+        (f'[zookeeper.tls]\nca = "{SECRET}"', "zookeeper.tls.ca: no such file"),
+        ('[zookeeper.tls]\nkey = "client.key"', "zookeeper.tls.key: has no certificate"),
         (f'[etcd.tls]\nkey_password = "{SECRET}"', "etcd.tls.key_password: no such key"),
         (f"[etcd]\npassword = {SECRET}", "not TOML"),
         (f'[etcd]\npassword = "{SECRET}', "not TOML"),
@@ -162,7 +162,7 @@ def test_a_file_that_is_not_there_or_no_text_is_refused(file: Path) -> None:
 def test_a_secret_that_others_may_read_is_refused_as_ssh_does(file: Path, mode: int) -> None:
     file.write_text(WHOLE)
     file.chmod(mode)
-    with pytest.raises(UsageError, match=r"others may read this file.*chmod 600") as refused:
+    with pytest.raises(UsageError, match=r"other users may read this file.*chmod 600") as refused:
         read_credentials(str(file))
     assert SECRET not in str(refused.value)
 
@@ -192,5 +192,5 @@ def test_the_password_of_ledgers_is_kept_from_every_eye(file: Path) -> None:
     assert read.ledgers.password == SECRET
     assert SECRET not in repr(read)
     file.write_text("[ledgers]\n")
-    with pytest.raises(UsageError, match=r"ledgers\.password: it is needed here"):
+    with pytest.raises(UsageError, match=r"ledgers\.password: is required here"):
         read_credentials(str(file))

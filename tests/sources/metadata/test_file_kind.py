@@ -54,8 +54,8 @@ CASES: dict[str, tuple[Callable[[Path], Path], str]] = {
         "packed with gzip, and cut or damaged before its first byte",
     ),
     "empty": (lambda p: written(p, b""), "empty"),
-    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD), "text, and no dump"),
-    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, and no dump"),
+    "text": (lambda p: written(p, "Grüße\n".encode() * HEAD), "text, but no dump"),
+    "JSON": (lambda p: written(p, b'[{"path": "/a"}]\n'), "text, but no dump"),
     "PNG": (lambda p: written(p, b"\x89PNG\r\n\x1a\n\0\0"), "a PNG picture"),
     "SQLite": (database, "an SQLite database"),
     "tar": (tar, "a tar archive, packed with gzip; unpack it first"),
@@ -121,4 +121,4 @@ def test_a_kind_with_a_known_beginning_and_one_without() -> None:
     assert kind_of_bytes(NOISE).way_out is None
     assert kind_of_bytes(b"PK\3\4").way_out == "unpack it first"
     cut_in_a_character = ("a" * (HEAD - 1) + "ü").encode()[:HEAD]
-    assert kind_of_bytes(cut_in_a_character).words == "text, and no dump"
+    assert kind_of_bytes(cut_in_a_character).words == "text, but no dump"

@@ -58,8 +58,8 @@ def test_the_store_decides(kind: str, layout: bytes | None, expected: LayoutKind
 @pytest.mark.parametrize(
     ("kind", "layout", "words"),
     [
-        ("zk", ETCD, "its paths are ZooKeeper's, and its LAYOUT znode names etcd's ledger manager"),
-        ("etcd", FLAT, "this is etcd, and /bk/layout names .*FlatLedgerManagerFactory"),
+        ("zk", ETCD, "its LAYOUT znode names etcd's ledger manager"),
+        ("etcd", FLAT, "/bk/layout names .*FlatLedgerManagerFactory"),
         ("zk", b"\xff", "cannot be understood"),
         ("etcd", ETCD.replace(b":0", b":1"), "cannot be understood: .*version 1"),
         ("etcd", b"2\norg.example.Other:1", "cannot be understood"),

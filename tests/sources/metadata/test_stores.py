@@ -70,7 +70,7 @@ def test_a_port_that_speaks_tls_is_only_knocked_at(tmp_path: Path) -> None:
     file.chmod(0o600)
     with answering(b"") as (host, asked):
         [found] = probe_servers(f"zk://{host}/ledgers", StoreOptions(credentials=str(file)))
-    assert (found.reached, found.trouble) == (True, "srvr is not asked over TLS")
+    assert (found.reached, found.trouble) == (True, "srvr is not sent over TLS")
     assert asked == [b""]
 
 

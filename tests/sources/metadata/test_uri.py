@@ -100,7 +100,7 @@ def test_the_path_of_an_oxia_is_its_namespace(uri: str, hosts: str, namespace: s
 @pytest.mark.parametrize(
     ("uri", "words"),
     [
-        ("metadata-store:oxia://h1:6648/a/b", "the path is the namespace of Oxia, one name"),
+        ("metadata-store:oxia://h1:6648/a/b", "the path must be one name, the namespace of Oxia"),
         ("metadata-store:oxia://me:secret@h1/bookkeeper", "no user and no password"),
         ("metadata-store:oxia:///bookkeeper", "not a host:port"),
         ("metadata-store:oxia://h1/bookkeeper?root=ledgers", "the root must be an absolute znode path"),
@@ -140,7 +140,7 @@ def test_a_saved_etcd_is_named_by_its_file_and_scope() -> None:
         ("etcd://h1;h2:0/scope", "not a host:port"),
         ("etcd://h:2379/scope?scope=/x", "no query"),
         ("etcd-snapshot:///file.db?scope=x", "scope"),
-        ("etcd-snapshot:///file.db?root=/x", "there is scope="),
+        ("etcd-snapshot:///file.db?root=/x", "pass only scope="),
         ("etcd-snapshot://file.db", "absolute path"),
         ("zk:///ledgers", "not a host:port"),
         ("zk://h:2181", "root"),

@@ -155,7 +155,7 @@ class Collection:
                 groups = range(footer.num_row_groups)
                 most = max((footer.row_group(number).num_rows for number in groups), default=0)
                 if most > MOST_GROUP_ROWS:
-                    raise OSError(f"a row group of {most:,} rows; {MOST_GROUP_ROWS:,} are read at once")
+                    raise OSError(f"a row group has {most:,} rows; at most {MOST_GROUP_ROWS:,} can be read")
                 return int(footer.num_rows)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
@@ -200,7 +200,7 @@ def _manifest(value: Any) -> CollectionManifest:
     """
     schema = value["schema"]
     if schema != SCHEMA:
-        raise ValueError(f"schema {schema!r} where this version reads {SCHEMA!r}")
+        raise ValueError(f"schema {schema!r}; this version reads {SCHEMA!r}")
     table_names = [*TABLES, *(name for name in LATER_TABLES if name in value["tables"])]
     tables = {name: _files(name, value["tables"][name]) for name in table_names}
     texts = (value["id"], value["version"], *value["sources"])
@@ -226,65 +226,65 @@ def _files(name: str, table: Any) -> tuple[CollectedFile, ...]:
         if folder != name or "/" in file_name or not file_name.endswith(".parquet"):
             raise ValueError(f"{file.path!r} is not a file of the table {name}")
     if sum(file.rows for file in files) != table["rows"]:
-        raise ValueError(f"{name} has {table['rows']} rows, and its files have others")
+        raise ValueError(f"table {name}: {table['rows']} rows listed, but its files have another number")
     return files
 
 
 def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} where a count or time should be")
+        raise ValueError(f"{value!r} is not a count or time")
     return value
 
 
 PLACES = schema_of(
     ("place", pa.int32(), "number of the place in this collection"),
     ("name", pa.string(), "its name: a bookie's id with ':' written '_', or the id in an inventory"),
-    ("path", pa.string(), "where it is, or the inventory that names it"),
-    ("names_bookie", pa.bool_(), "its name is a bookie's id as it is written"),
+    ("path", pa.string(), "its path, or the inventory that names it"),
+    ("names_bookie", pa.bool_(), "whether its name is a bookie's id in its original form"),
     (
         "gaps",
         pa.list_(pa.struct([("path", pa.string()), ("reason", pa.string())])),
-        "what below it could not be listed",
+        "paths below it that could not be listed, with reasons",
     ),
 )
 DIRECTORIES = schema_of(
     ("place", pa.int32(), "number of its place"),
-    ("path", pa.string(), "where it was found"),
+    ("path", pa.string(), "its path"),
     ("inside", pa.list_(pa.string()), "the parts of its path from the place on, the place's name first"),
-    ("has_current", pa.bool_(), "it has a directory current, as a bookie's have"),
+    ("has_current", pa.bool_(), "whether it has a directory current, as bookies' directories do"),
     ("version", pa.binary(), "the bytes of its VERSION"),
-    ("version_error", pa.string(), "why its VERSION could not be read"),
-    ("marked_ms", pa.int64(), "when its newest lastMark was written, ms"),
-    ("mark_file_id", pa.int64(), "its greatest lastMark: the journal file; null where it has none"),
-    ("mark_offset", pa.int64(), "its greatest lastMark: the offset in that file"),
+    ("version_error", pa.string(), "reason why its VERSION could not be read"),
+    ("marked_ms", pa.int64(), "time of the last write of its newest lastMark, in ms"),
+    ("mark_file_id", pa.int64(), "journal file id in its greatest lastMark; null if it has none"),
+    ("mark_offset", pa.int64(), "offset in that file"),
     (
         "marks",
         pa.list_(pa.struct([("name", pa.string()), ("file_id", pa.int64()), ("offset", pa.int64())])),
         "all its lastMark files",
     ),
-    ("unclean", pa.bool_(), "DIRTY lies in it; null: not known"),
-    ("has_rocksdb", pa.bool_(), "it is an index of DbLedgerStorage"),
-    ("version_absent", pa.bool_(), "it surely has no VERSION"),
-    ("empty", pa.bool_(), "without VERSION: nothing lies in its current; null: not known"),
-    ("old_data", pa.bool_(), "it keeps files of before layout 3, and has no current"),
+    ("unclean", pa.bool_(), "whether it has a file DIRTY; null: not known"),
+    ("has_rocksdb", pa.bool_(), "whether it has an index of DbLedgerStorage"),
+    ("version_absent", pa.bool_(), "whether it certainly has no VERSION"),
+    ("empty", pa.bool_(), "without VERSION: whether its directory current is empty; null: not known"),
+    ("old_data", pa.bool_(), "whether it has no directory current and holds files of a layout before 3"),
     (
         "journal_times",
         pa.list_(pa.struct([("file_id", pa.int64()), ("modified", pa.int64())])),
-        "its journal files, and when each was last written to, ms",
+        "its journal files, with the time of the last write to each, in ms",
     ),
-    ("index_alone", pa.bool_(), "it has a VERSION, and no mark, journal, entry log or database"),
-    ("index_written_ms", pa.int64(), "when RocksDB last wrote to its locations, ms; null: not known"),
+    ("index_alone", pa.bool_(), "whether it has a VERSION, but no mark, journal, entry log or database"),
+    ("index_written_ms", pa.int64(), "time of RocksDB's last write to its locations, in ms; null: not known"),
     (
         "declared",
         pa.struct(
             [("path", pa.string()), ("role", pa.string()), ("position", pa.int32()), ("of", pa.int32())]
         ),
-        "what an inventory says of it",
+        "its role in an inventory; null without one",
     ),
-    ("piece", pa.string(), "the piece of availability that its index is in; null: no index of it was read"),
+    ("piece", pa.string(), "piece of availability with its index; null: no index of it was read"),
 )
 _ALWAYS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
-# What older collections do not say is not known.
+# Older collections lack these fields; the values here mean unknown.
 _LATER: dict[str, Any] = {
     "version_absent": False,
     "empty": None,

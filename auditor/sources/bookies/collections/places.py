@@ -52,7 +52,7 @@ class NewestCollection:
         )
         ids = {cookie.bookie_id for _, cookie in directory_cookies if cookie is not None}
         if newer and ids <= newer.keys():
-            return None  # what is left of the place says nothing of anybody else
+            return None  # the rest of the place concerns no other bookie
         remaining_directories = tuple(
             directory
             for directory, cookie in directory_cookies
@@ -160,7 +160,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
     """
     opened: dict[str, _OpenCollection] = {}
     for collection in map(_open, paths):
-        # A copy of a collection is the same one; a whole copy is better than a broken one.
+        # A copy has the same id. A complete copy replaces a broken one.
         if collection.id not in opened or opened[collection.id].trouble is not None:
             opened[collection.id] = collection
     ranked = sorted(
@@ -177,7 +177,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         remaining_places = [newer_ones.take_from(place, newer_collections) for place in collection.places]
         newer_ones.add(collection.path, collection.places)
         notes += [
-            f"{collection.path}: of {who} the collection {newer} is used"
+            f"{collection.path}: bookie {who} is read from the newer collection {newer}"
             for who, newer in sorted(newer_collections.items())
         ]
         for number, place in enumerate(remaining_places):
@@ -250,7 +250,7 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
             elif collected_directory.trouble is not None:
                 troubles.append(f"collection {collected_directory.collection}: {collected_directory.trouble}")
             elif collected_directory.piece is None:
-                troubles.append(f"{directory.path} was not taken for an index when it was collected")
+                troubles.append(f"{directory.path}: no index was collected from it")
             else:
                 roots.setdefault(collected_directory.piece, []).append(collected_directory.path)
         if len(roots) + bool(on_disk) > 1:
@@ -283,7 +283,7 @@ def _open(path: str) -> _OpenCollection:
     except UnreadError as error:
         trouble = trouble or error.reason
     except (KeyError, TypeError) as error:
-        trouble = trouble or f"its directories are not as this version writes them: {error}"
+        trouble = trouble or f"its table directories is damaged or of another version: {error}"
     return _OpenCollection(
         path=collection.path,
         id=manifest.id if manifest else collection.path,

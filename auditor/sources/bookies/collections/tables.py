@@ -117,7 +117,9 @@ def _by_id(place: PlaceFound) -> list[_OfId]:
 
 
 COMPRESSION = "zstd"
-PIECE = column("piece", pa.string(), "the piece of its collection: one place, one id in VERSION")
+PIECE = column(
+    "piece", pa.string(), "piece of the collection: the directories of one place with one id in VERSION"
+)
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""
 
@@ -140,7 +142,7 @@ def write_table(
         collection.files.create_dir(f"{collection.base}/{table}", recursive=True)
         with (
             collection.files.open_output_stream(f"{collection.base}/{path}") as stream,
-            # Checksums of pages are Parquet's own: whoever reads the data notices a byte that changed.
+            # With Parquet's page checksums a reader notices a changed byte.
             pq.ParquetWriter(stream, schema, compression=COMPRESSION, write_page_checksum=True) as writer,
         ):
             for batch in batches:

@@ -48,24 +48,32 @@ PROBES = 256
 
 LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "as in entry_logs: which numbering the log's id is of"),
-    ("log_id", pa.int64(), "the log that the index names; null: a row about what could not be read"),
+    ("logger", pa.int32(), "number of the entry logger that named the log, as in entry_logs"),
+    (
+        "log_id",
+        pa.int64(),
+        "entry log in the index's locations; null: this row reports an index that could not be read",
+    ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "entries that the index has there"),
-    ("first_offset", pa.int64(), "the lowest offset of one of them"),
-    ("last_offset", pa.int64(), "the highest"),
+    ("entries", pa.int64(), "number of entries that the index has in this log"),
+    ("first_offset", pa.int64(), "lowest offset of these entries"),
+    ("last_offset", pa.int64(), "highest offset of these entries"),
     (
         "probe",
         pa.string(),
-        "ok, missing, misnamed, past-end or other: what an entry was found to be; null: not asked",
+        "result of the lookup of one entry: ok, missing, misnamed, past-end or other; null: no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "where the index has it"),
-    ("there_ledger_id", pa.int64(), "the ledger of the entry that lies there instead; null: none does"),
-    ("there_entry_id", pa.int64(), "that entry"),
-    ("gone", pa.binary(), "the entries that are in a log which is not there, or past its end; null: none"),
-    ("reason", pa.string(), "why the index could not be read"),
+    ("probe_offset", pa.int64(), "its offset in the index"),
+    ("there_ledger_id", pa.int64(), "ledger of the entry that is there instead; null: there is none"),
+    ("there_entry_id", pa.int64(), "id of the entry that is there instead"),
+    (
+        "gone",
+        pa.binary(),
+        "entries whose location is in a missing log or past the log's end, as groups; null: none",
+    ),
+    ("reason", pa.string(), "reason why the index could not be read"),
 )
 """The table ``locations``. Several rows of one ledger and log add up."""
 
@@ -97,7 +105,7 @@ def read_locations(
     try:
         logs = LogSizes(homes)
         for located in located_batches(part):
-            # A log that a running bookie began since they were listed is there by now.
+            # A running bookie may have created logs since the last listing.
             logs.list_unknown(located.locations >> _OFFSET_BITS)
             yield _sum_per_log(part.bookie_id, logger, located, logs)
     except (OSError, UnreadError) as error:
@@ -152,7 +160,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
     count = 0
     for files in list_part(part):
         if not isinstance(files, IndexFiles):
-            continue  # which the table availability tells
+            continue  # the table availability reports it
         for ledger_id, path in zip(files.ledger_ids.tolist(), files.paths, strict=True):
             try:
                 for first, slots in _slots(path):
@@ -167,7 +175,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
                         yield _concatenate(waiting)
                         waiting, count = [], 0
             except OSError:
-                continue  # likewise
+                continue  # the table availability reports it
     if count:
         yield _concatenate(waiting)
 
@@ -331,17 +339,17 @@ def read_body(
     name = f"{location >> _OFFSET_BITS:x}.log"
     logs = [path for directory in directories if (path := Path(directory, "current", name)).exists()]
     if len(logs) != 1:
-        raise UnreadError(name, f"{len(logs)} entry logs of this name")
+        raise UnreadError(name, f"{len(logs)} entry logs have this name; expected 1")
     begins = location & (1 << _OFFSET_BITS) - 1
     (size,) = _SIZE.unpack(_whole(logs[0], begins - _SIZE.size, _SIZE.size))
     if not _HEADER <= size <= MAX_ENTRY_BYTES:
-        raise DecodeError(WHAT, begins - _SIZE.size, f"{size} bytes of an entry")
+        raise DecodeError(WHAT, begins - _SIZE.size, f"invalid entry size: {size} bytes")
     data = _whole(logs[0], begins, size)
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
-        raise DecodeError(WHAT, begins, f"not entry {entry_id} of ledger {ledger_id}")
+        raise DecodeError(WHAT, begins, f"entry {entry_id} of ledger {ledger_id} is not here")
     if digest_matches(data, _HEADER, digest_type) is False:
-        raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} does not match")
+        raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} digest does not match")
     return data[_HEADER + DIGEST_BYTES[digest_type] :]
 
 

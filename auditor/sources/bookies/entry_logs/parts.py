@@ -107,19 +107,17 @@ def contradiction(
     A ledger of the log may be missing in the cache: the collector may have dropped it.
     """
     if cached.log_id != log_id:
-        return f"{NAME} has log {cached.log_id} under this log's id"
+        return f"{NAME}: the record of this log names log {cached.log_id}"
     if contents.scope_ids.any():
-        return None  # no server keeps ledgers of other scopes there yet
+        return None  # no server caches ledgers of other scopes yet
     if cached.total != contents.entry_bytes:
-        return f"{NAME} has {cached.total} bytes of entries, and the log {contents.entry_bytes}"
+        return f"{NAME}: {cached.total} bytes of entries; the log has {contents.entry_bytes}"
     ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
     for ledger, size in sorted(ledgers.items()):
         if ledger_bytes.get(ledger) != size:
-            return f"{NAME} has {size} bytes of ledger {ledger}, and the log {ledger_bytes.get(ledger, 0)}"
+            return f"{NAME}: {size} bytes of ledger {ledger}; the log has {ledger_bytes.get(ledger, 0)}"
     if cached.remaining != sum(ledgers.values()):
-        return (
-            f"{NAME} says that {cached.remaining} bytes remain, and its ledgers are {sum(ledgers.values())}"
-        )
+        return f"{NAME}: {cached.remaining} bytes remain, but its ledgers add up to {sum(ledgers.values())}"
     return None
 
 
@@ -130,12 +128,12 @@ VERIFIED_BYTES = 4 << 30
 """About the most bytes of such logs that one part reads. 100,000 logs of 1 GB would take hours."""
 
 OWNER_COLUMNS = (
-    column("bookie_id", pa.string(), "the bookie whose data it is; null: nobody's"),
+    column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"),
     column(
         "logger",
         pa.int32(),
-        "whose numbering its log ids are of: on DbLedgerStorage the place of the ledger directory, else 0; "
-        "null where the position is not known",
+        "number of the entry logger that named the log: on DbLedgerStorage the position of the ledger "
+        "directory, else 0; null: position not known",
     ),
 )
 ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])

@@ -183,12 +183,14 @@ class _Log:
         try:
             remaining_bytes = contents.size - header.map_offset
             if remaining_bytes < 0:
-                problem = f"the file ends before the ledgers map, which is to be at byte {header.map_offset}"
+                problem = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
                 raise DecodeError("entry log", contents.size, problem)
-            # A damaged offset can lie where no file reaches. One number more says whether the map goes on.
+            # A damaged offset can be past the end. One more length shows whether the map goes on.
             longest = min(remaining_bytes, header.longest_map + LENGTH.size)
             if longest > MOST_MAP_BYTES:
-                problem = f"a ledgers map of {header.map_ledgers} ledgers, more than {MOST_MAP_BYTES:,} bytes"
+                problem = (
+                    f"the ledgers map has {header.map_ledgers} ledgers and over {MOST_MAP_BYTES:,} bytes"
+                )
                 raise DecodeError("entry log", 16, problem)
             data = self._part(header.map_offset, longest)
             ledgers = decode_map(data, header)
@@ -196,10 +198,10 @@ class _Log:
             contents.map_damage, contents.map_unreadable = damage, True
             return
         between = header.map_offset - contents.header_bytes
-        total = sum(ledgers["bytes"].tolist())  # which may be more than int64 holds
+        total = sum(ledgers["bytes"].tolist())  # a Python int: the sum may exceed int64
         self._mapped_bytes = dict(ledgers.tolist())
         if total > between or (total < between and not contents.direct):
-            reason = f"the ledgers map adds up to {total} bytes, and {between} lie before it"
+            reason = f"the ledgers map adds up to {total} bytes, but {between} bytes are before it"
             contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
         contents.counted = MAP
@@ -214,7 +216,7 @@ class _Log:
     def _scan(self) -> None:
         contents = self._contents
         records = EntryLogRecords(self._part, contents.size)
-        # Added up block by block: memory follows ledgers per block.
+        # Sum block by block, so that memory grows with ledgers per block and not with entries.
         sums = [(_none(), _none(), _none(), _none())]
         try:
             for entries in records.entries():
@@ -235,12 +237,12 @@ class _Log:
         )
         contents.padding_bytes = records.padding_bytes
         contents.map_bytes = records.other_bytes - (contents.header_bytes - HEADER_BYTES)
-        contents.size = records.size  # it may have become shorter
+        contents.size = records.size  # the file may have been truncated meanwhile
         contents.tail_bytes = contents.size - records.end
         if records.cut_at is not None and contents.damage is None:
             self._hold_cut_record(records.cut_at)
-        # The default logger pads nothing: bytes between its records are a record that is not seen. A size of
-        # 0 ends a log of the direct logger without a sign.
+        # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
+        # the direct logger a size of 0 ends the scan without an error.
         unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
         if contents.damage or contents.cut or unsure:
             self._scan_as_collector()
@@ -283,7 +285,7 @@ class _Log:
             many = "1 ledger" if len(wrong) == 1 else f"{len(wrong)} ledgers"
             reason = (
                 f"the ledgers map is wrong for {many}: it has {mapped_bytes.get(first, 0)} bytes of ledger "
-                f"{first}, and the log {log_bytes.get(first, 0)}"
+                f"{first}; the log has {log_bytes.get(first, 0)}"
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
@@ -301,7 +303,7 @@ class _Log:
         what = (
             contents.map_damage.reason
             if contents.map_damage
-            else f"a ledgers map at byte {header.map_offset}"
+            else f"the header puts the ledgers map at byte {header.map_offset}"
         )
         reason = (
             f"{what}: the collector takes the log to have {plural(len(collected_ledgers), 'ledger')}, and "

@@ -34,23 +34,27 @@ from auditor.sources.clock import now_ms
 
 SCHEMA = schema_of(
     ("directory", pa.string(), "the ledger directory"),
-    ("path", pa.string(), "the file; the directory itself where it could not be listed"),
+    ("path", pa.string(), "the file, or the directory if it could not be listed"),
     ("log_id", pa.int64(), "its id, unique within the bookie (DbLedgerStorage: within the directory)"),
     ("bytes", pa.int64(), "its length; null in a ledger's row"),
-    ("mtime", pa.int64(), "when it last changed, ms"),
+    ("mtime", pa.int64(), "time of its last change, in ms"),
     ("version", pa.int32(), "header version: 0 or 1"),
-    ("ledgers", pa.int64(), "ledgers with entries in it; null where neither a map nor a scan says"),
-    ("entry_bytes", pa.int64(), "bytes of their entries, each with the 4 of its size; null likewise"),
+    ("ledgers", pa.int64(), "number of ledgers with entries in it; null without a map and a scan"),
+    (
+        "entry_bytes",
+        pa.int64(),
+        "bytes of their entries, each with the 4 bytes of its size; null without a map and a scan",
+    ),
     (
         "state",
         pa.string(),
-        "ok; no-map: still written to, or not closed properly; map-wrong: the map contradicts the entries; "
-        "or a collector takes it to lack ledgers that the log has; map-unreadable: the entries were read "
-        "instead; header-astray: and a server with a larger read buffer than the default reads them wrongly; "
-        "damaged: a record that no server wrote; unreadable",
+        "ok; no-map: the log is still written, or was not closed properly; map-wrong: the map contradicts "
+        "the entries, or hides ledgers of the log from garbage collection; map-unreadable: the entries were "
+        "read instead; header-astray: as map-unreadable, and a server with a larger read buffer than the "
+        "default misreads the log; damaged: a record that no server wrote; unreadable",
     ),
-    ("reason", pa.string(), "why the state is not ok"),
-    ("offset", pa.int64(), "the byte at fault, where it is known"),
+    ("reason", pa.string(), "reason for a state other than ok"),
+    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
     (
         "kind",
         pa.string(),
@@ -58,28 +62,32 @@ SCHEMA = schema_of(
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
     ("ledger_id", pa.int64(), "the ledger; null: a row about the file"),
-    ("entries", pa.int64(), "entries, those that came twice counted twice; null where only the map was read"),
-    ("counted", pa.string(), "by what bytes of ledgers are known: map or scan; null: they are not"),
-    ("direct", pa.bool_(), "written by the direct logger"),
-    ("header_bytes", pa.int64(), "bytes of the header, 4096 of them in a log of the direct logger"),
-    ("map_bytes", pa.int64(), "bytes of the ledgers map, and of other records that are no entries"),
+    ("entries", pa.int64(), "number of entries, duplicates included; null if only the map was read"),
+    ("counted", pa.string(), "source of the bytes per ledger: map or scan; null: not known"),
+    ("direct", pa.bool_(), "whether the direct logger wrote it"),
+    ("header_bytes", pa.int64(), "bytes of the header: 1024, or 4096 in a log of the direct logger"),
+    ("map_bytes", pa.int64(), "bytes of the ledgers map and of other records that are no entries"),
     ("padding_bytes", pa.int64(), "bytes between records"),
-    ("tail_bytes", pa.int64(), "bytes behind the last whole record of a log without a map"),
+    ("tail_bytes", pa.int64(), "bytes after the last whole record of a log without a map"),
     (
         "cache",
         pa.string(),
-        "what the collector's metadata cache has of it: ok, wrong, unreadable; null: nothing",
+        "its record in the metadata cache of garbage collection: ok, wrong or unreadable; null: no record",
     ),
-    ("cache_reason", pa.string(), "why it is not ok"),
+    ("cache_reason", pa.string(), "reason why that record is not ok"),
     (
         "collector_scan",
         pa.string(),
-        "of a log with damaged records, what a collector makes of it that reads its entries: counts: it "
-        "counts collected_bytes and does not see all records; may-fail: the same, unless Java's memory is "
-        "too small; fails: it leaves the log alone; null: nothing is hidden",
+        "for a log with damaged records, the result of a garbage collection that reads its entries: counts: "
+        "it counts collected_bytes and misses records; may-fail: the same, unless Java has too little "
+        "memory; fails: it skips the log; null: no record is missed",
     ),
-    ("collected_bytes", pa.int64(), "in a ledger's row: its bytes as such a collector counts them"),
-    ("cached_bytes", pa.int64(), "in a ledger's row: its bytes in that cache; 0: the cache lacks the ledger"),
+    ("collected_bytes", pa.int64(), "in a ledger's row: its bytes as that garbage collection counts them"),
+    (
+        "cached_bytes",
+        pa.int64(),
+        "in a ledger's row: its bytes in the metadata cache; 0: the cache lacks the ledger",
+    ),
 )
 """The table ``entry_logs``. A file's header, map, padding, tail and entry_bytes add up to its length."""
 
@@ -240,18 +248,24 @@ def _unreadable(error: OSError) -> dict[str, Any]:
 
 
 SIZES = schema_of(
-    ("directory", pa.string(), "a directory of it: of journals, of ledgers, or of indexes"),
-    ("journal_bytes", pa.int64(), "length of its journal files"),
-    ("index_bytes", pa.int64(), "length of its .idx files"),
-    ("rocksdb_bytes", pa.int64(), "length of the files of DbLedgerStorage's databases in it"),
-    ("other_bytes", pa.int64(), "length of all other files but entry logs"),
-    ("device", pa.int64(), "its file system's number; directories of one bookie with one number share it"),
-    ("capacity_bytes", pa.int64(), "size of the file system; null: not seen"),
-    ("free_bytes", pa.int64(), "of these, free to the bookie; null: not seen"),
-    ("seen", pa.int64(), "when, ms"),
-    ("reason", pa.string(), "why not all of it could be read; what is there is counted"),
+    ("directory", pa.string(), "journal, ledger or index directory"),
+    ("journal_bytes", pa.int64(), "bytes of its journal files"),
+    ("index_bytes", pa.int64(), "bytes of its .idx files"),
+    ("rocksdb_bytes", pa.int64(), "bytes of its RocksDB databases (DbLedgerStorage)"),
+    ("other_bytes", pa.int64(), "bytes of all other files except entry logs"),
+    (
+        "device",
+        pa.int64(),
+        "number of its file system; directories of one bookie with the same number share it",
+    ),
+    ("capacity_bytes", pa.int64(), "size of the file system, in bytes; null: not read"),
+    ("free_bytes", pa.int64(), "bytes that the bookie may still write there; null: not read"),
+    ("seen", pa.int64(), "time of reading, in ms"),
+    ("reason", pa.string(), "reason why some files could not be read; the others are counted"),
 )
-DISKS = pa.schema([column("bookie_id", pa.string(), "the bookie whose data it is; null: nobody's"), *SIZES])
+DISKS = pa.schema(
+    [column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"), *SIZES]
+)
 """The table ``disks``, with one row per directory."""
 
 

@@ -88,30 +88,34 @@ WHOLE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("logger", pa.int32(), "as in entry_logs"),
     ("log_id", pa.int64(), "the log"),
-    ("entry_offset", pa.int64(), "where the entry begins there"),
+    ("entry_offset", pa.int64(), "offset of the entry in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
-    ("ledger_id", pa.int64(), "the ledger; null: entries that were not read"),
+    ("ledger_id", pa.int64(), "the ledger; null: this row counts entries that were not read"),
     ("entry_id", pa.int64(), "the entry"),
-    ("entry_bytes", pa.int64(), "its length, header and digest too"),
-    ("crc32_right", pa.bool_(), "it is what a digest CRC32 says"),
-    ("crc32c_right", pa.bool_(), "the same of CRC32C"),
-    ("mac_right", pa.bool_(), "the same of MAC; null: no password was given"),
+    ("entry_bytes", pa.int64(), "its length, with header and digest"),
+    ("crc32_right", pa.bool_(), "whether its bytes match a CRC32 digest"),
+    ("crc32c_right", pa.bool_(), "whether its bytes match a CRC32C digest"),
+    ("mac_right", pa.bool_(), "whether its bytes match a MAC digest; null: no password was given"),
     *(
         (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest is {name}")
         for name in DIGEST_BYTES
     ),
-    ("header_bytes", pa.int32(), "where the digest begins"),
-    ("entries", pa.int64(), "1; of entries that were not read, how many"),
-    ("reason", pa.string(), "why they were not read, or not checked"),
-    ("there_ledger_id", pa.int64(), "as in locations: what lies there instead"),
-    ("there_entry_id", pa.int64(), "likewise"),
-    ("key_tag", pa.int64(), "alike where the ledger's master keys in indexes are; null: none is known"),
-    ("key_right", pa.bool_(), "that key is the password's; null: no password was given, or no key is known"),
+    ("header_bytes", pa.int32(), "offset of the digest in the entry"),
+    ("entries", pa.int64(), "1, or the number of entries that were not read"),
+    ("reason", pa.string(), "reason why entries were not read or not checked"),
+    ("there_ledger_id", pa.int64(), "ledger of the entry that is there instead, as in locations"),
+    ("there_entry_id", pa.int64(), "id of the entry that is there instead"),
+    ("key_tag", pa.int64(), "tag that is equal for equal master keys in indexes; null: no key is known"),
+    (
+        "key_right",
+        pa.bool_(),
+        "whether that key belongs to the given password; null: no password was given, or no key is known",
+    ),
 )
 """The columns of the rows that `read_whole_entries` yields."""
 
 _BLOCK = 1 << 18
-_NEAR = 1 << 16  # entries so close to each other are read with what lies between
+_NEAR = 1 << 16  # entries at most this many bytes apart are read in one block
 _KEYS = 1 << 16
 """Number of ledgers whose master key tags are cached."""
 
@@ -328,7 +332,7 @@ class _Reader:
         assert self._descriptor is not None
         end = self._start + len(self._block)
         if not self._start <= offset <= offset + length <= end:
-            # A neighbour of what was read last: the next ones will be near too.
+            # After a neighbour of the last block, further entries are likely to be near too: read more.
             near = bool(self._block) and 0 <= offset - end < _NEAR
             read_length = max(length, _BLOCK if near else 4096)
             self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))

@@ -122,7 +122,7 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
                     None,
                     path,
                     IndexState.GAP,
-                    "VERSION is not the one that was seen when the audit was planned",
+                    "VERSION changed since the audit was planned",
                 )
 
 
@@ -182,7 +182,7 @@ class _Leaves:
 
     def add(self, leaf: _Leaf, low: int) -> None:
         """List a directory whose ledgers have the two lowest bytes ``low``; below 0 if none belongs there."""
-        # Hot: one per file at worst. What outlives the call is no container, or the collector takes its time.
+        # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
                 names = os.listdir(path)  # noqa: PTH208
@@ -208,7 +208,7 @@ class _Leaves:
         odd = low < 0
         odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
         if not all(isinstance(leaf, bytes) for leaf in leaves):
-            # The same ledger in several index directories: the first one has it, and the others are strays.
+            # If several index directories have a ledger, the server opens the first; the others are strays.
             _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
             odd[leaf_of[count[number] > 1]] = True
         start = 0
@@ -237,7 +237,7 @@ def _list_scoped(
 
     ``tops`` are first-level directories in other parts, whose files win.
     """
-    # Two steps down the scope is known. What lies before that is as if it lay there without the tree.
+    # The first two steps give the scope. Files above that are treated as files of scope 0.
     keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
     below: dict[int, list[str]] = {}
     for path in paths:
@@ -287,7 +287,7 @@ def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
     padded_files: dict[str, str] = {}
     for top, below in product(tops, index_path.spellings(steps[1:])):
         folder = f"{top}/{below}"
-        with suppress(OSError):  # most spellings do not exist; what cannot be listed is a gap where it is
+        with suppress(OSError):  # most spellings do not exist; listing their own part reports a gap
             for name in os.listdir(folder):  # noqa: PTH208
                 if index_path.scoped_from_name(name.removesuffix(RLOC)) is not None:
                     padded_files.setdefault(name.removesuffix(RLOC), f"{folder}/{name}")
@@ -384,7 +384,7 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
     for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
             return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
-    why = f"lies outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
+    why = f"is outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
     return SkippedPath(ledger, path, IndexState.MISPLACED, why, scope_id=keys.scope_id)
 
 
@@ -392,7 +392,7 @@ def _empty_directory(path: str) -> bool:
     try:
         return not any(Path(path).iterdir())
     except OSError:
-        return False  # a file, or something that says no: either way not nothing
+        return False  # a file, or a directory that cannot be read: neither is an empty directory
 
 
 def _gap(path: str, error: OSError) -> SkippedPath:

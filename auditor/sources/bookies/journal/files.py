@@ -31,7 +31,7 @@ MOST_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
 
-_COMPACTED = 4 << 20  # entries after which those that came twice are dropped
+_COMPACTED = 4 << 20  # number of entries after which duplicates are dropped
 
 
 class JournalFile(NamedTuple):
@@ -111,7 +111,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
     with open_regular(path) as file:
         descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
         if start > size:
-            raise DecodeError("journal", size, f"it ends before byte {start}, from which it should be read")
+            raise DecodeError("journal", size, f"it ends before byte {start}, where its mark points")
         try:
             journal = Journal.open(lambda offset, length: os.pread(descriptor, length, offset), size)
             for records in journal.records(start):
@@ -133,7 +133,7 @@ def read_entries(path: str, start: int) -> JournalEntries:
             cut = journal.cut
         except DecodeError as error:
             damage, cut = error, False
-            # A version that no server wrote is the one damage that keeps a file from being opened.
+            # An invalid version is the only damage for which Journal.open fails.
             replay_error = journal.replay_error if journal is not None else ReplayError.INVALID_VERSION
     scope_ids, ledger_ids, entry_ids = map(_take_column, (scopes, ledgers, entries))
     return JournalEntries(scope_ids, ledger_ids, entry_ids, keys, cut, damage, replay_error)
@@ -282,9 +282,9 @@ def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> It
     if paths.journals_differ:
         yield "its VERSIONs name different journal directories"
     for path in paths.ledger:
-        # The greatest mark may be in the directory that is not there.
+        # The greatest mark may be in the missing directory.
         if path not in paths.found:
-            yield f"ledger directory {path}, which has a lastMark: {paths.reasons[path]}"
+            yield f"ledger directory {path} (its lastMark is needed): {paths.reasons[path]}"
     for path in paths.journal:
         directory = paths.found.get(path)
         trouble = paths.reasons[path] if directory is None else _trouble(bookie_id, directory, instance_id)
@@ -301,7 +301,7 @@ def _trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None)
     if cookie.bookie_id != bookie_id:
         return f"the VERSION of {where} names {cookie.bookie_id}"
     if directory.place_id not in (None, bookie_id):
-        return f"{where} lies in the place of {directory.place_id}"
+        return f"{where} is in the place of bookie {directory.place_id}"
     if None not in (instance_id, cookie.instance_id) and cookie.instance_id != instance_id:
         return f"the VERSION of {where} is of another cluster, {cookie.instance_id}"
     return None

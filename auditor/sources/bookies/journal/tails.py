@@ -45,39 +45,43 @@ from auditor.sources.bookies.journal.files import (
 from auditor.sources.bookies.parts import IndexDirectory
 from auditor.sources.clock import now_ms
 
-NO_DATA = "it has master keys and no entry: journalWriteData=false"
-NO_RECORDS = "it has no record at all, so nothing says whether entries are written to it (journalWriteData)"
+NO_DATA = "the journal has master keys and no entries: journalWriteData=false"
+NO_RECORDS = "the journal has no records: unknown whether entries are written to it (journalWriteData)"
 
 SCHEMA = schema_of(
-    ("bookie_id", pa.string(), "the bookie whose journals they are"),
+    ("bookie_id", pa.string(), "the bookie"),
     (
         "scope_id",
         pa.int64(),
-        "BP-35 scope of the ledger, 0 of all that servers write; null where ledger_id is",
+        "BP-35 scope of the ledger, always 0 for stock servers; null if ledger_id is null",
     ),
-    ("ledger_id", pa.int64(), "a ledger with entries after the mark; null: a row about a journal directory"),
-    ("groups", pa.binary(), "the entries there: BP-34 groups of 24 bytes, folded, no header"),
+    (
+        "ledger_id",
+        pa.int64(),
+        "ledger with entries after the mark; null: this row is about a journal directory",
+    ),
+    ("groups", pa.binary(), "its entries after the mark: BP-34 groups of 24 bytes, folded, without header"),
     (
         "state",
         pa.string(),
-        "ok; of a journal directory gap too: something of what follows the mark is not known; or gone: the "
-        "file that the mark names is not there",
+        "ok; for a journal directory also gap: some entries after the mark are not known; or gone: the file "
+        "that the mark names is missing",
     ),
-    ("reason", pa.string(), "why the state is not ok"),
-    ("offset", pa.int64(), "the byte of the file at fault, where it is known"),
+    ("reason", pa.string(), "reason for a state other than ok"),
+    ("offset", pa.int64(), "byte of the file at fault; null if not known"),
     ("path", pa.string(), "the journal directory, or the file at fault; null in a ledger's row"),
-    ("mark_file_id", pa.int64(), "the mark that was replayed from: the id of the file, which is no time"),
-    ("mark_offset", pa.int64(), "the mark that was replayed from: the offset in the file"),
-    ("read_at", pa.int64(), "when reading began, ms"),
-    ("modified", pa.int64(), "when the newest file that was read last changed, ms; null: there was none"),
-    ("files", pa.int32(), "files from the mark on"),
-    ("files_below", pa.int32(), "files before that of the mark, which the bookie would not read"),
-    ("entries", pa.int64(), "records of entries after the mark"),
+    ("mark_file_id", pa.int64(), "journal file id in the mark (not a time)"),
+    ("mark_offset", pa.int64(), "offset in the mark"),
+    ("read_at", pa.int64(), "time when reading began, in ms"),
+    ("modified", pa.int64(), "time of the last change of the newest file read, in ms; null: there was none"),
+    ("files", pa.int32(), "number of files from the mark on"),
+    ("files_below", pa.int32(), "number of files before the mark's file, which the bookie would not replay"),
+    ("entries", pa.int64(), "number of entry records after the mark"),
     (
         "replay_error",
         pa.string(),
-        "how the bookie's replay ends at the file at fault: invalid-record, short-record, invalid-padding, "
-        "invalid-version or invalid-name; null: it goes on, or nothing is known",
+        "error that ends the bookie's replay at the file at fault: invalid-record, short-record, "
+        "invalid-padding, invalid-version or invalid-name; null: the replay goes on, or is not known",
     ),
 )
 """The table ``journal_tails``."""
@@ -185,7 +189,7 @@ def _read_directory(directory: JournalDirectory) -> _Read:
     journal.tail = [file for file in files if file.id >= mark.file_id]
     if mark.file_id > 0 and (not journal.tail or journal.tail[0].id != mark.file_id):
         journal.lacks_mark_file = True
-        journal.wrong(f"{mark.file_name}, from which the bookie would replay it, is gone")
+        journal.wrong(f"{mark.file_name} is missing; the bookie would replay the journal from it")
     for file in journal.tail:
         _read_file(journal, file, mark.offset if file.id == mark.file_id else 0)
     for after in check_versions(directories):
@@ -215,7 +219,7 @@ def _data_doubt(journals: Sequence[_Read]) -> str | None:
         return None
     if any(piece.master_keys for journal in journals for piece in journal.pieces):
         return NO_DATA
-    # What lies before the mark, newest first: the part of the mark's own file too.
+    # Search all files, newest first: also the part of the mark's own file before the mark.
     files = sorted({file for journal in journals for file in (*journal.tail, *journal.below)}, reverse=True)
     for file in files:
         try:

@@ -144,14 +144,14 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
             values.octets(row_numbers, VALUE_BYTES).ravel(),
         )
     pairs = key_bytes.view(">i8").reshape(-1, 2)
-    # Negative numbers sort last: whether there are any shows at the end, or at the end of a ledger.
+    # Negative ids sort last, so checking the last ledger id finds any. Entry ids are all checked.
     if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
         sound = (pairs >= 0).all(axis=1)
         negative = np.flatnonzero(~sound)
         odd.add(
             rows,
             negative if row_numbers is None else row_numbers[negative],
-            "a negative ledger or entry id, key",
+            "a negative ledger or entry id",
         )
         pairs, value_bytes = pairs[sound], value_bytes.reshape(-1, VALUE_BYTES)[sound].ravel()
     has_location = value_bytes.view(np.int64) != 0
@@ -163,7 +163,7 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
 def _sound_rows(rows: Rows, odd: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
     """Return the rows with a key of this length, and a value of a location's length."""
     sound = rows.of_lengths(key_bytes, VALUE_BYTES)
-    odd.add(rows, np.flatnonzero(~sound), "a key or value of another length, key")
+    odd.add(rows, np.flatnonzero(~sound), "a key or value of the wrong length")
     return np.flatnonzero(sound)
 
 
@@ -221,7 +221,7 @@ def indexed_ledgers(
         read = _read_rows(rows, flags, odd)
         ids = np.concatenate((waiting.ids, read.ids))
         states = np.concatenate((waiting.states, read.states))
-        # A ledger can have a key of either length; the last one counts, and may be in the next batch.
+        # A ledger can have keys of both lengths. The last one counts, and may be in the next batch.
         last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, np.bool_)
         batch = IndexedLedgers(ids[last], states[last], waiting.reasons | read.reasons)
         whole = max(len(batch.ids) - 1, 0)
@@ -234,14 +234,14 @@ def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedL
     keys, values = rows
     lengths = np.diff(keys.offsets)
     sound = np.isin(lengths, ledger_data.KEY_BYTES)
-    odd.add(rows, np.flatnonzero(~sound), "a key of another length")
+    odd.add(rows, np.flatnonzero(~sound), "a key of the wrong length")
     row_numbers = np.flatnonzero(sound)
     ids = keys.octets(row_numbers, 8).ravel().view(">i8").astype(np.int64)
     for row in row_numbers[ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
-            odd.add(rows, np.array([row]), f"the flags of the storage ({error.reason}), key")
+            odd.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
     ledgers = ids >= 0  # all other negative numbers are reserved
     ids, row_numbers = ids[ledgers], row_numbers[ledgers]
     states = np.full(len(ids), EXISTING, np.uint8)
@@ -282,7 +282,7 @@ def join_ledgers(
         if ledger_rows is not None and not len(ledger_rows.ids):
             ledger_rows = next(ledgers, None)
             continue
-        # Up to here both are known: neither has anything more that comes before.
+        # Both sides are complete up to this id: later batches have only greater ids.
         ends = [int(side.ids[-1]) for side in (location_sets, ledger_rows) if side is not None]
         upto = min(ends)
         ready_sets, location_sets = (
@@ -344,7 +344,7 @@ def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)
     numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
     negative = numbers[:, 2] < 0
-    odd.add(rows, row_numbers[negative], "a negative entry id, key")
+    odd.add(rows, row_numbers[negative], "a negative entry id")
     names, places, numbers = names[~negative], places[~negative], numbers[~negative]
     if not len(numbers):
         return

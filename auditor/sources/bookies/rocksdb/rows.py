@@ -43,15 +43,15 @@ from auditor.sources.bookies.rocksdb.ledgers import (
 from auditor.sources.bookies.rocksdb.ledgers import NAME as SCOPED
 from auditor.sources.bookies.rocksdb.scan import UnexpectedRows, open_rocksdb, scan, states
 
-CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie must first find out what it has lost"
-UNCLEAR = "index files lie beside a DbLedgerStorage index: which of them the bookie uses is unclear"
+CHECK_NEEDED = "NEEDS_INTEGRITY_CHECK is set: the bookie has yet to check which entries it lost"
+UNCLEAR = "index files beside a DbLedgerStorage index: unclear which of the two the bookie uses"
 
-# State and reason by what the index of ledgers has: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
+# State and reason for each state in the index of ledgers: EXISTING, LIMBO, NONEXISTENT, UNLISTED.
 _STATE_REASONS: tuple[tuple[str, str | None], ...] = (
     (IndexState.OK, None),
     (IndexState.LIMBO, "in limbo: the bookie itself does not know which of its entries it should have"),
-    (IndexState.NOT_INDEXED, "the index of ledgers says that it does not exist"),
-    (IndexState.NOT_INDEXED, "its entries have locations, and the index of ledgers does not list it"),
+    (IndexState.NOT_INDEXED, "the index of ledgers marks it as not existing"),
+    (IndexState.NOT_INDEXED, "its entries have locations, but the index of ledgers does not list it"),
 )
 
 
@@ -108,7 +108,7 @@ def _stamp(current: str) -> int | None:
                     (f"{name}/{file}", state) for file, state in states(f"{current}/{name}").items()
                 ]
             except UnreadError:
-                return None  # whoever reads it says why
+                return None  # the reader of the database reports the reason
     return files_stamp(file_states, start_ns)
 
 
@@ -117,7 +117,7 @@ def _beside(directory: str) -> Iterator[SkippedPath]:
     current = f"{directory}/current"
     try:
         below, strays = list_current(directory)
-        files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of others
+        files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
         mixed = any(True for name in below for pattern in files for _ in Path(current, name).glob(pattern))
     except OSError as error:
         yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
@@ -128,7 +128,7 @@ def _beside(directory: str) -> Iterator[SkippedPath]:
     for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():
             yield SkippedPath(
-                None, f"{current}/{name}", IndexState.DAMAGED, f"it is not there, and {other_name} is"
+                None, f"{current}/{name}", IndexState.DAMAGED, f"missing, though {other_name} exists"
             )
 
 
@@ -182,8 +182,8 @@ class _Rows:
             places = joined_ledgers.ids % directory.of
             for place in np.unique(places[places != directory.position]):
                 reason = (
-                    f"in index directory {directory.position + 1} of {directory.of}; "
-                    f"the bookie looks for this ledger in number {place + 1}"
+                    f"in index directory {directory.position + 1} of {directory.of}, "
+                    f"but the bookie looks for this ledger in directory {place + 1}"
                 )
                 codes[places == place] = self._code(IndexState.WRONG_DIRECTORY, reason)
         groups, counts = joined_ledgers.groups.groups(), np.diff(joined_ledgers.groups.offsets)

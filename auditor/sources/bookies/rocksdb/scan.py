@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 
 from auditor.codecs.rocksdb.manifest import Manifest, RecordSpan, TableFile, batches, decode
 from auditor.errors import DamagedError, DecodeError, UnreadError
+from auditor.model.amounts import plural
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.regular_file import NotRegularError, open_regular
@@ -93,10 +94,10 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
         except UnreadError as error:
             troubles.append(str(error))
             time.sleep(PAUSE * attempt)
-            # The same byte in every copy, whatever else has changed, was not on its way.
+            # The same fault in every copy is damage, and not a write in progress.
             if _list(directory) == before or (attempt == ATTEMPTS and len(set(troubles)) == 1):
                 raise
-    raise UnreadError(directory, f"changed while it was copied, {ATTEMPTS} times; the last: {troubles[-1]}")
+    raise UnreadError(directory, f"changed during each of {ATTEMPTS} copies; last problem: {troubles[-1]}")
 
 
 def states(directory: str) -> dict[str, os.stat_result]:
@@ -130,7 +131,7 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
             try:
                 logs[number] = batches(data, name, number)
             except DecodeError as error:
-                # Most often it is one that counts no more.
+                # Raised later if the log counts: most often it is an obsolete one.
                 logs[number] = DamagedError(f"{directory}/{name}", error.reason, error.offset)
     current = f"{directory}/CURRENT"
     current_data = _copy_file(directory, scratch, "CURRENT", MAX_MANIFEST_BYTES)
@@ -153,7 +154,7 @@ def _copy_file(directory: str, scratch: str, name: str, most: int) -> bytes:
         with open_regular(path) as file:
             data = file.read(most + 1)
     except FileNotFoundError:
-        raise DamagedError(path, "it is not there") from None
+        raise DamagedError(path, "file is missing") from None
     except NotRegularError as error:
         raise DamagedError(path, error.strerror) from None
     except OSError as error:
@@ -170,7 +171,7 @@ def _link(directory: str, scratch: str, table: TableFile) -> None:
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        raise DamagedError(str(path), "the MANIFEST names it, and it is not there") from None
+        raise DamagedError(str(path), "listed in the MANIFEST, but missing") from None
     except OSError as error:
         raise UnreadError(str(path), error.strerror or str(error)) from error
     if size != table.bytes:
@@ -192,12 +193,12 @@ def _check_logs(
     if not counting:
         raise DamagedError(
             directory,
-            f"no write-ahead log of number {manifest.log_number} or later is there; a bookie always has one",
+            f"no write-ahead log numbered {manifest.log_number} or later; a bookie always has one",
         )
     for number, synced in manifest.logs.items():
         if number >= manifest.log_number and sizes.get(number, -1) < synced:
             raise DamagedError(
-                f"{directory}/{number:06}.log", f"the MANIFEST says that {synced} bytes were written"
+                f"{directory}/{number:06}.log", f"missing or shorter than the {synced} bytes in the MANIFEST"
             )
     spans: list[tuple[int, RecordSpan]] = []
     for number in counting:
@@ -209,13 +210,11 @@ def _check_logs(
     if spans and spans[0][1].first > manifest.last_sequence + 1:
         number, span = spans[0]
         raise _gap(directory, number, manifest.last_sequence + 1, span)
-    # Without a write no number tells whether a log is missing. One of this name there was: a number below the
-    # MANIFEST's own can be one that a recovery used for nothing.
+    # Without a write no sequence number shows a missing log. The MANIFEST names the log with its log number.
+    # Only a number above the MANIFEST's own surely existed: a recovery can use up a lower one without a log.
     log_number = manifest.log_number
     if not spans and log_number > manifest_number and log_number != counting[0]:
-        raise DamagedError(
-            f"{directory}/{log_number:06}.log", "the MANIFEST asks for it, and it is not there"
-        )
+        raise DamagedError(f"{directory}/{log_number:06}.log", "needed by the MANIFEST, but missing")
     for (_, before), (number, span) in pairwise(spans):
         if span.first != before.end:
             raise _gap(directory, number, before.end, span)
@@ -224,7 +223,7 @@ def _check_logs(
 def _gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
-        f"writes are missing before it: it begins with number {span.first}, {expected} comes next",
+        f"writes before it are missing: it begins with sequence number {span.first}, expected {expected}",
         0,
     )
 
@@ -232,7 +231,7 @@ def _gap(directory: str, number: int, expected: int, span: RecordSpan) -> Damage
 BATCH_ROWS = 65_536
 BATCH_BYTES = 64 << 20
 
-_CORRUPTION = "Corruption"  # how RocksDB's own words begin where bytes are damaged
+_CORRUPTION = "Corruption"  # prefix of RocksDB's error texts about damaged bytes
 _SCRATCH_PATH = re.compile(rf"\S*{SCRATCH}[^/\s]*")
 _TABLE_OFFSET = re.compile(r"\bin (\S+\.sst) offset ([0-9]+)")
 
@@ -366,11 +365,13 @@ class UnexpectedRows:
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
-            self.first = f"{what}: {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''}"
+            self.first = f"{what} (key {key[:MAX_SHOWN].hex()}{'...' if len(key) > MAX_SHOWN else ''})"
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
         """Yield a row with the count and the first key, if there were such rows."""
         if self.count:
-            reason = f"{self.count} of its rows are none of DbLedgerStorage's; the first is {self.first}"
+            reason = (
+                f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has {self.first}"
+            )
             yield SkippedPath(None, self.path, IndexState.DAMAGED, reason)

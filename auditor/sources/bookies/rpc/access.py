@@ -130,11 +130,11 @@ def _context(tls: Tls) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if tls.certificate is not None:
         try:
-            # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+            # Without a password OpenSSL would ask for it at the terminal if the key is encrypted.
             context.load_cert_chain(tls.certificate, tls.key, tls.key_password or "")
         except (OSError, ValueError):
             raise UsageError(
-                f"bookies.tls.certificate: {tls.certificate} and its key are no pair in PEM that the "
+                f"bookies.tls.certificate: {tls.certificate} and its key are not a PEM pair that "
                 "key_password opens; docs/secured.md says how to convert JKS and PKCS12"
             ) from None
     return context
@@ -217,11 +217,11 @@ async def log_in(
             if answer.status != Status.EOK:
                 raise RefusedError(
                     where,
-                    f"the bookie has another login than SASL ({status_text(answer.status)} to AUTH); one "
-                    "with roles takes a client certificate: [bookies.tls]",
+                    f"the bookie does not use SASL ({status_text(answer.status)} to AUTH). If it authorises "
+                    "certificate roles, add a client certificate: [bookies.tls]",
                 )
             if answer.plugin == NO_PLUGIN:
-                return  # it wants no login, or the role in the certificate is enough
+                return  # the bookie requires no login, or accepts the certificate's role
             token = login.next_token(answer.payload or b"")
     except SaslFailedError as error:
         raise RefusedError(where, f"{error}; see {SASL_SECTION}") from None
@@ -229,7 +229,7 @@ async def log_in(
         if await _refuses_reads(reader, writer, version, seconds):
             raise RefusedError(
                 where,
-                f"the bookie does not take the login: no answer to AUTH within {seconds:g} s, and reads are "
+                f"the bookie rejects the login: no answer to AUTH within {seconds:g} s, and reads are "
                 f"refused; check user and password of {SASL_SECTION}, and saslJaasClientAllowedIds "
                 "of the bookie",
             ) from None
@@ -295,9 +295,7 @@ async def _answer(reader: StreamReader, operation: int, number: int) -> Handshak
         if answer.operation == operation and answer.txn_id in (number, None):
             return answer
         if answer.operation != START_TLS:
-            raise DecodeError(
-                "bookie's handshake", 0, f"operation {answer.operation}: an answer to no question"
-            )
+            raise DecodeError("bookie's handshake", 0, f"unexpected answer, operation {answer.operation}")
 
 
 async def _frame(reader: StreamReader) -> bytes:

@@ -96,8 +96,8 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self._wires = deque(self.wires())
         self._connection: BookieConnection[Subject, Answer] | None = None
         self._barren = 0  # connections opened since the last answer
-        self._understood = False  # the wire has brought an answer
-        self._mute = False  # a connection stayed silent to everything
+        self._understood = False  # the bookie answered in this protocol version
+        self._mute = False  # a connection got no answer to any request
         self._silent = 0
         self._replies: list[Reply] = []
 
@@ -191,10 +191,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 if await self._is_well(connection):
                     self._note_silence([subject])
                     return
-                broken = f"no answer within {self._options.timeout_s:g} s, to anything"
+                broken = f"no answer within {self._options.timeout_s:g} s to any request"
             except UnreadError as error:
                 broken = error.reason
-        self._replies.append(self.unknown(subject, f"asked for by itself {SINGLE_ATTEMPTS} times: {broken}"))
+        self._replies.append(self.unknown(subject, f"{SINGLE_ATTEMPTS} single requests failed: {broken}"))
 
     async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
         for attempt in range(BUSY):
@@ -233,9 +233,9 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
             await self._request(connection, self.impossible())
         except TimeoutError:
             self._mute = True
-            connection.lose(f"no answer within {self._options.timeout_s:g} s, to anything")
+            connection.lose(f"no answer within {self._options.timeout_s:g} s to any request")
         except UnreadError:
-            return False  # the connection knows why
+            return False  # connection.lost has the reason
         return connection.lost is None
 
     def _note_silence(self, subjects: list[Subject]) -> None:
@@ -362,7 +362,7 @@ def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Rec
 
 def one_bookie_per_partition(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
     """Return the rows with all of one bookie in one partition, in the order of these columns."""
-    # With a number of its own Spark neither brings parts together nor splits one.
+    # With an explicit number of partitions Spark neither merges nor splits them.
     return pairs.repartition(max(1, bookies), "bookie_id").sortWithinPartitions("bookie_id", *order)
 
 

@@ -115,7 +115,7 @@ class BookieConnection(Generic[Subject, Answer]):
         finally:
             del self._waiting[key]
             if future.done() and not future.cancelled():
-                future.exception()  # seen: where drain failed first, nobody else looks at it
+                future.exception()  # retrieve it, or asyncio logs it: a failed drain skips the await
 
     def lose(self, reason: str) -> None:
         """End the connection. Requests without an answer fail with the reason."""
@@ -159,7 +159,7 @@ class BookieConnection(Generic[Subject, Answer]):
         """Read one answer. It counts only after all of its bytes arrived, most of which may be dropped."""
         head = await self.reader.readexactly(self.wire.head(length))
         if self.access.tls is not None and is_late_start_tls(head):
-            return  # the bookie is not satisfied with TLS alone; each request is refused then
+            return  # the bookie requires more than TLS, and refuses each request
         key, answer = self.wire.answer(head, length)
         remaining_bytes = length - len(head)
         while remaining_bytes:
@@ -171,8 +171,8 @@ class BookieConnection(Generic[Subject, Answer]):
         if subject is None or waiting is None or waiting.done():
             if key in self._overdue:
                 self._overdue.discard(key)
-                return  # it comes after its time
-            raise DecodeError("bookie's answer", 0, f"to request {key}, which was never made")
+                return  # the answer came after the time-out
+            raise DecodeError("bookie's answer", 0, f"answers request {key}, which was never sent")
         mismatch = self.wire.mismatch(subject, answer)
         if mismatch is not None:
             raise mismatch
@@ -211,10 +211,10 @@ async def connect(host: str, port: int, timeout_s: float) -> tuple[str, StreamRe
     except TimeoutError as error:
         raise UnreadError(where, f"no connection within {timeout_s:g} s") from error
     except OSError as error:
-        # asyncio's own words name every address that it tried.
+        # str(error) would name every address that asyncio tried.
         raise UnreadError(where, f"no connection: {error.strerror or error}") from error
     except ValueError as error:
-        # A registration can say anything: this is not a name that could be looked up.
+        # The registered host can be any text, also one that cannot be looked up.
         raise UnreadError(where, f"no connection: {host!r} is not a host: {error}") from error
     return where, reader, writer
 
@@ -227,7 +227,7 @@ async def end(writer: StreamWriter) -> None:
     except TimeoutError:
         writer.transport.abort()
     except OSError:
-        pass  # what a broken connection says when it is closed is known already
+        pass  # the error of a broken connection is reported already
 
 
 def address(host: str, port: int) -> str:
@@ -243,30 +243,30 @@ Address = tuple[str, int]
 Endpoint = Address | str
 """The host and port of a bookie, or the reason why it has none."""
 
-SHARED = "another bookie is registered with the same address: whose answers they are cannot be told"
-NOT_REGISTERED = "not registered: nobody says where it can be asked"
+SHARED = "another bookie is registered with the same address: answers cannot be attributed"
+NOT_REGISTERED = "not registered: its address is not known"
 _MAX_PORT = 65_535
 
 
 def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]) -> dict[str, Endpoint]:
-    """Where each of ``bookies`` can be asked, from rows of the table registrations.
+    """Return the endpoint of each of ``bookies``, from rows of the table registrations.
 
     >>> rows = [{"bookie_id": "b1", "damage": None,
     ...          "endpoints": [{"host": "h", "port": 3181, "protocol": "bookie-rpc"}]}]
     >>> endpoints(rows, ["b1", "b2"])
-    {'b1': ('h', 3181), 'b2': 'not registered: nobody says where it can be asked'}
+    {'b1': ('h', 3181), 'b2': 'not registered: its address is not known'}
     """
     offered: dict[str, Endpoint] = {}
     for row in registrations:
         if row.get("ephemeral") is False:
-            continue  # left behind, perhaps at the address of another bookie
-        # One that is registered twice, while it turns read-only, may have an address in either place.
+            continue  # a leftover, perhaps with the address of another bookie
+        # While a bookie turns read-only it is registered twice; either registration may have the address.
         if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
             offered[row["bookie_id"]] = _endpoint(row)
     sharing = Counter(offered.values())
     endpoint_by_bookie = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
     return {
-        # The protocol has no word for who answers: what one of two lacks would be the other's loss.
+        # An answer does not name the bookie, so entries that one lacks would count as lost by the other.
         bookie_id: SHARED if not isinstance(endpoint, str) and sharing[endpoint] > 1 else endpoint
         for bookie_id, endpoint in endpoint_by_bookie.items()
     }
@@ -289,7 +289,7 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
 
 def _endpoint(row: Mapping[str, Any]) -> Endpoint:
     if row["damage"] is not None:
-        return f"its registration says no address: {row['damage']}"
+        return f"its registration has no readable address: {row['damage']}"
     for offered in row["endpoints"]:
         if offered["protocol"] == BOOKIE_RPC:
             host, port = offered["host"], offered["port"]

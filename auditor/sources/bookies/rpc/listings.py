@@ -60,7 +60,7 @@ CHUNK_BYTES = 64 << 20
 SILENT = 3
 """Number of ledgers without an answer, and without any listing, that identify DbLedgerStorage."""
 
-DB_LEDGER_STORAGE = "does not list entries: DbLedgerStorage"
+DB_LEDGER_STORAGE = "the bookie does not list entries: DbLedgerStorage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,11 @@ class Listing:
         """Return an error if the answer names another ledger, else None."""
         if answer.ledger_id in (None, subject):
             return None
-        return DecodeError("bookie's answer", answer.at, f"of ledger {answer.ledger_id}; asked was {subject}")
+        return DecodeError(
+            "bookie's answer",
+            answer.at,
+            f"for ledger {answer.ledger_id}; the request was for ledger {subject}",
+        )
 
 
 class ListingClient(BookieClient[int, BookieAnswer, Reply]):
@@ -120,7 +124,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         Status.EBADVERSION: "the bookie does not speak protocol version 3",
     }
 
-    _listed = False  # it has listed some ledger
+    _listed = False  # whether the bookie has listed any ledger
     _bytes = 0
 
     def wires(self) -> tuple[Wire[int, BookieAnswer], ...]:
@@ -148,7 +152,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
         if self._listed or silent < SILENT:
             return None
-        return f"{DB_LEDGER_STORAGE} (it answers for what it lacks, not for {silent} others)"
+        return f"{DB_LEDGER_STORAGE} (it answers for ledgers that it lacks, not for {silent} others)"
 
     def unknown(self, subject: int, reason: str) -> Reply:
         """Return the reply for a ledger without an answer."""

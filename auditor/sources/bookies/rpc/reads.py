@@ -111,7 +111,10 @@ class Reading:
         answer_key = (answer.ledger_id, answer.entry_id)
         if answer_key in (subject, (None, None)):
             return None
-        reason = f"of entry {answer_key[1]} of ledger {answer_key[0]}; asked was {subject[1]} of {subject[0]}"
+        reason = (
+            f"for entry {answer_key[1]} of ledger {answer_key[0]}; the request was for entry {subject[1]} of "
+            f"ledger {subject[0]}"
+        )
         return DecodeError("bookie's answer", 0, reason)
 
 
@@ -130,7 +133,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         super().__init__(host, port, options)
-        self._absent: set[int] = set()  # ledgers that the bookie says it does not have
+        self._absent: set[int] = set()  # ledgers for which the bookie answered "no such ledger"
         self.requests: Counter[Entry] = Counter()
 
     def wires(self) -> tuple[Wire[Entry, ReadAnswer], ...]:
@@ -177,9 +180,9 @@ WITNESS = schema_of(
     ("entry_id", pa.int64(), "the entry that was asked for"),
     ("bookie_id", pa.string(), "the bookie that was asked"),
     ("answer", pa.string(), "served, no-such-entry, no-such-ledger, refused or unknown"),
-    ("reason", pa.string(), "why the answer is refused or unknown"),
-    ("answered", pa.int64(), "when the bookie answered, ms; null: it did not"),
-    ("requests", pa.int32(), "reads that were sent to it; 0: it was not asked"),
+    ("reason", pa.string(), "reason for the answers refused and unknown"),
+    ("answered", pa.int64(), "time of the bookie's answer, in ms; null: no answer"),
+    ("requests", pa.int32(), "number of read requests sent; 0: the bookie was not asked"),
 )
 
 

@@ -80,7 +80,7 @@ class LineStore(SavedStore[Whole]):
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
         self._lines = 0
-        self._siblings: dict[str, bytes | None] = {}  # by the name: its value; None: only what is below it
+        self._siblings: dict[str, bytes | None] = {}  # value by name; None if only its children were seen
         self._unread_siblings: dict[str, str] = {}
 
     @abstractmethod
@@ -157,15 +157,15 @@ class LineStore(SavedStore[Whole]):
             return None
         below = len(self.root) + 1
         tops = {znode.path[below:].partition("/")[0] for znode in whole.nodes}
-        # A store of Pulsar has no LAYOUT: its absence shows no cut.
+        # A store of Pulsar has no LAYOUT, so its absence indicates nothing.
         expected = [
             name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._siblings
         ]
         absent = [name for name in expected if name not in tops]
         if absent:
-            return f"the dump has no {' and no '.join(absent)}, and may be cut before it"
+            return f"the dump has no {' and no '.join(absent)}; it may be cut off"
         if (whole.last or "")[below:].partition("/")[0] in self.bookies_below:
-            return f"the dump ends with {whole.last} and does not say that this is its end"
+            return f"the dump ends with {whole.last} and has no last line that confirms its end"
         return None
 
     @cached_property
@@ -241,7 +241,7 @@ class LineStore(SavedStore[Whole]):
 
         A line that is too long or cut off is a reason.
         """
-        # One byte early: a range that begins exactly at a line must not skip that line.
+        # Start one byte early: a range that begins exactly at a line must not skip it.
         offset = max(0, start - 1)
         with self._readable(), open_packed(self._path, offset) as (file, unpacked):
             if start:
@@ -249,7 +249,7 @@ class LineStore(SavedStore[Whole]):
             while offset < end:
                 line, length = next_line(file)
                 if not length:
-                    # Shorter than when it was measured: what is gone could have been anything.
+                    # The file became shorter. The lost lines could have been anything.
                     damage = unpacked.damage if unpacked else None
                     yield offset, damage or "cut off"
                     return
@@ -266,5 +266,5 @@ class LineStore(SavedStore[Whole]):
         roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]
         way_out = other_roots_sentence(store, roots, self.parameter) or way_out
-        damage_note = f" ({len(damage)} places could not be read, as {damage[0][1]})" if damage else ""
+        damage_note = f" ({len(damage)} places could not be read, first: {damage[0][1]})" if damage else ""
         return StoreError(f"{problem}; {way_out}{damage_note}")

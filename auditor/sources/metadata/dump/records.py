@@ -64,12 +64,12 @@ def last_line(records: int) -> bytes:
 
 @dataclass
 class Frame:
-    """What one pass over a dump saw of its frame; ``faults`` are (offset, reason).
+    """The state of a pass over a dump's first line, records and last line; ``faults`` are (offset, reason).
 
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
     >>> frame.complete, frame.faults
-    (False, [(40, 'cut, or not as it was made: 2 records are promised, 1 are there')])
+    (False, [(40, 'cut off or changed: its last line counts 2 records, 1 are present')])
     """
 
     records: int = 0
@@ -86,14 +86,14 @@ class Frame:
     def record(self, offset: int) -> None:
         """Count a record, also one that cannot be read."""
         if self.ended and not self.faults:
-            self.faults.append((offset, "it lies behind the last line of the dump"))
+            self.faults.append((offset, "a record after the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
         """Check a first or a last line."""
         if BEGIN in frame:
             if self.begun or self.ended or self.records:
-                self.faults.append((offset, "a first line, and lines before it"))
+                self.faults.append((offset, "a first line after other lines"))
             self.begun = True
             first = frame[BEGIN]
             time = first.get(TIME) if isinstance(first, dict) else None
@@ -111,14 +111,14 @@ class Frame:
         elif self.ended:
             self.faults.append((offset, "a second last line"))
         elif promised != self.records:
-            counts = f"{promised} records are promised, {self.records} are there"
-            self.faults.append((offset, f"cut, or not as it was made: {counts}"))
+            counts = f"its last line counts {promised} records, {self.records} are present"
+            self.faults.append((offset, f"cut off or changed: {counts}"))
         self.ended = True
 
     def finish(self, offset: int) -> None:
         """Check that the dump may end at ``offset``."""
         if self.begun and not self.ended:
-            self.faults.append((offset, "cut: the last line, which the first one promises, is not there"))
+            self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
 
 
 LINE_LIMIT = 16 * 1024 * 1024
@@ -128,8 +128,8 @@ UNREAD = "unread"
 """Field of a record that has a reason instead of data."""
 
 _NUMBER_LIMIT = 2**63
-_SURROGATE = re.compile("[\ud800-\udfff]")  # one without its other half, which JSON can have, is no text
-_REASON_LIMIT = 1000  # characters: whoever made a dump may have written anything
+_SURROGATE = re.compile("[\ud800-\udfff]")  # a lone surrogate, which JSON allows, is not UTF-8
+_REASON_LIMIT = 1000  # characters; the maker of a dump may have written anything
 
 
 class DamagedLineError(ValueError):

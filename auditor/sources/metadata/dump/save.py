@@ -110,7 +110,7 @@ def save(
     """
     if request.uri.scheme not in READERS:
         raise UsageError(
-            f"{request.uri}: it is saved already; a dump is made of zk://, etcd:// and metadata-store:oxia://"
+            f"{request.uri}: already saved; a dump needs a running store: zk://, etcd:// or metadata-store:oxia://"
         )
     check_reachable(request.uri, request.options)
     saving = READERS[request.uri.scheme](request)
@@ -136,9 +136,9 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         UsageError: ``path`` exists already, or its directory does not exist.
     """
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent}: there is no such directory; make it, or name another FILE")
-    if path.exists() or path.is_symlink():  # a link to nowhere, which would be written over
-        raise UsageError(f"{path}: it is there already, and is not written over")
+        raise UsageError(f"{path.parent}: no such directory; create it, or name another FILE")
+    if path.exists() or path.is_symlink():  # a dangling link, which would be overwritten
+        raise UsageError(f"{path}: already exists and is not overwritten; name another FILE")
     descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (
@@ -166,7 +166,7 @@ def read_zookeeper(request: SaveRequest) -> StoreRecords:
     from auditor.sources.metadata.zookeeper.live import ZooKeeperStore
 
     with closing(ZooKeeperStore(request.uri, request.options)) as store:
-        # It says in its own words what is wrong with hosts, rights or the root.
+        # Raises the right error for wrong hosts, permissions or root.
         return StoreRecords(store.cluster().scan_time, _znode_batches(request))
 
 
@@ -181,7 +181,7 @@ def _znode_batches(request: SaveRequest) -> Iterator[list[Record]]:
             for tree, answer in zip(request.trees, reader.data(request.trees), strict=True)
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
-        # A walk takes the last top first.
+        # `walk` reads the last top first.
         for znodes, gaps in walk(reader, [Top(path) for path in reversed([root, *present_trees])]):
             records = [
                 znode_record(znode._replace(data=_data_to_save(znode.path, znode.data, request)))

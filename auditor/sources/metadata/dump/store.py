@@ -79,7 +79,7 @@ def key_of_line(line: bytes) -> Znode:
         )
     path = etcd.key_text(base64_of(record, "key"))
     if path != record["path"]:
-        # Either could be the right one.
+        # Either of them could be right.
         raise DamagedLineError(None, "path and key disagree")
     return key_znode(path, base64_of(record, "data"), *int64s_of(_USUAL_KEY | record, _KEY_NUMBERS))
 
@@ -105,7 +105,7 @@ class EtcdDumpStore(LineStore):
     note = NOTE
     parameter = "scope"
     parse = staticmethod(key_of_line)
-    names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
+    names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
     always_there: tuple[str, ...] = ("layout", "bookies", "cookies", "underreplication")
     bookies_below: tuple[str, ...] = ("bookies", "cookies")
 
@@ -120,7 +120,7 @@ class EtcdDumpStore(LineStore):
         if newest is None:
             raise self._nothing_read(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
-                f"name its {self.parameter} with ?{self.parameter}=/path, taken as it is written",
+                f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it",
                 gaps,
             )
         revision = f"revision {max(newest.czxid, newest.mzxid)}"
@@ -137,7 +137,7 @@ class PathEtcdDumpStore(EtcdDumpStore):
     parameter = "root"
     tree_of = LineStore.tree_of
     names = staticmethod(own_nodes)
-    always_there = ("LAYOUT", "cookies")  # no key stands for available itself
+    always_there = ("LAYOUT", "cookies")  # available itself has no key
     bookies_below = ("available", "cookies")
 
 
@@ -227,7 +227,7 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     (11, b'a')
     """
     numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
-    # Every child that was made counts one, and every one that was deleted another.
+    # cversion counts every creation and every deletion of a child.
     changed = 2 * znode.made - znode.children
     data = {"path": znode.path, "data": base64_text(znode.data)}
     return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": changed}
@@ -281,7 +281,7 @@ def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     counted = {}
     for path, znode in nodes.items():
         creation_count = UNCOUNTED
-        if znode.modifications != UNCOUNTED:  # it is the count itself
+        if znode.modifications != UNCOUNTED:  # Oxia: `made` is exact already
             creation_count = znode.made
         elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
             creation_count = (znode.made + child_counts[path] + 1) // 2

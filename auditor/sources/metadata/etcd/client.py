@@ -38,7 +38,7 @@ _LOST_ENDPOINT_CODES = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.INTERNAL,
     grpc.StatusCode.CANCELLED,
-    grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; a message that is too large is told apart
+    grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; `finish` handles a message that is too large
 )
 _TOO_LARGE = "larger than max"
 _COMPACTED = "has been compacted"
@@ -128,7 +128,7 @@ class _Endpoint:
             answer = etcdrpc.AuthStub(self._channel).Authenticate(request, self._timeout_s)
             self._token = answer.token
         except grpc.RpcError as error:
-            # A server without authentication lets everybody read.
+            # A server without authentication lets everyone read.
             if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
                 raise
             self._token = ""
@@ -148,7 +148,7 @@ class _Endpoint:
             count_only=question.counted,
             min_mod_revision=question.since,
         )
-        # Keys come in order without being asked to; a request that sorts makes the server fetch them all.
+        # Keys come in order anyway. A sort order in the request would make the server fetch the whole range.
         metadata = (("token", self._token),) if self._token else None
         return self._range.future(request, self._timeout_s, metadata)
 
@@ -207,7 +207,7 @@ class EtcdClient:
             try:
                 return self._answer(question, pending.future.result())
             except grpc.FutureCancelledError:
-                pass  # another question on its way found the endpoint dead, and closed it
+                pass  # another request found the endpoint dead, and closed it
             except grpc.RpcError as error:
                 code, details = error.code(), error.details() or ""
                 if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
@@ -305,8 +305,8 @@ class EtcdClient:
         if self.cluster_id is None:
             self.cluster_id = header.cluster_id
         elif self.cluster_id != header.cluster_id:
-            raise StoreError(f"{self.name}: the endpoints are not of one cluster; name those of one")
-        key_values = list(response.kvs)  # each is made an object once, not once a column
+            raise StoreError(f"{self.name}: the endpoints belong to several clusters; name those of one")
+        key_values = list(response.kvs)  # protobuf makes each an object once, not once a column
         keys = Keys(
             [kv.key for kv in key_values],
             [kv.value for kv in key_values],
@@ -323,21 +323,21 @@ class EtcdClient:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
             return CompactedError(
-                f"{self.name}: revision {question.revision} was compacted while it was being read; "
-                "a longer --auto-compaction-retention of etcd keeps it for the time of a scan"
+                f"{self.name}: revision {question.revision} was compacted during the scan; "
+                "set etcd's --auto-compaction-retention to more than the time of a scan"
             )
         if code is grpc.StatusCode.OUT_OF_RANGE:
             return StoreError(
-                f"{self.name} has no revision {question.revision}, which it had when it was asked first: was "
-                "it restored from a backup?"
+                f"{self.name}: revision {question.revision} no longer exists; was etcd restored from a "
+                "backup during the scan?"
             )
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
             words in details for words in _NO_USER
         ):
             start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
-                f"not authorised to read {start} in {self.name} ({details}); name a user that may read all "
-                "below the scope, and its password, in the [etcd] section of the credentials file"
+                f"not authorised to read {start} in {self.name} ({details}); name a user that may read "
+                "the whole scope, and its password, in the [etcd] section of the credentials file"
             )
         return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
 
@@ -345,7 +345,7 @@ class EtcdClient:
         details = error.details() or ""
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return StoreError(
-                f"{self.name}: no answer within {self._options.timeout_s:g} s; the time-out is an option"
+                f"{self.name}: no answer within {self._options.timeout_s:g} s; raise --timeout if it is slow"
             )
         tls = read_credentials(self._options.credentials).etcd.tls
         if (problem := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:

@@ -92,7 +92,7 @@ class EtcdStore(PinnedEtcd):
             StoreError: see `cluster`.
         """
         moment = self._moment = self._moment or self._pin()
-        # The log is asked before the revision for the least that it is ahead, and after it for the most.
+        # The log index before the revision gives the smallest difference, that after it the largest.
         before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
         newest = self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision
@@ -122,8 +122,8 @@ class EtcdStore(PinnedEtcd):
             and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
         ):
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
-                "ends with the cluster's scope, taken as it is written"
+                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
+                "URI with the cluster's scope, exactly as BookKeeper has it"
             )
         return by_node_name(self.root, znodes_of(key_batches)), gaps
 
@@ -163,8 +163,8 @@ class PathEtcdStore(PinnedEtcd):
         first = self._pages.first(*_below(self.root), moment.revision)
         if first is None:
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; the metadata URI "
-                "ends with the cluster's root, such as /ledgers"
+                f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
+                "URI with the cluster's root, such as /ledgers"
             )
         return own_nodes(self.root, znodes_of(key_batches)), gaps
 

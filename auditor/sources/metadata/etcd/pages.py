@@ -59,7 +59,7 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
     """Return a page as a `ZnodeBatch`. ``time`` is when its revision was pinned, in ms."""
     changed = np.array(page.keys.changed, np.int64)
     names = ByteColumn.of(page.keys.names)
-    plain = names.octets.max(initial=0) < 0x80  # then no key needs a look of its own
+    plain = names.octets.max(initial=0) < 0x80  # all keys are ASCII
     return ZnodeBatch(
         TextColumn(names) if plain else [key_text(name) for name in page.keys.names],
         page.keys.values,
@@ -69,7 +69,7 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
         version=changed,
         ephemeral_owner=np.array(page.keys.leases, np.int64),
         gaps=page.gaps,
-        # The creation of a key is the first of its writes.
+        # The first write of a key is its creation.
         changes=np.array(page.keys.written, np.int64) - 1,
     )
 
@@ -91,8 +91,8 @@ class EtcdPages:
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
         self._client = client
         self._in_flight = max(1, options.in_flight)
-        # Not more at once than a second's share, or a low rate would come in bursts.
-        # A second's share of the rate; of a share below 1 one key, for etcd takes 0 as no limit.
+        # At most one second's share of the rate, so that a low rate gives no bursts. At least one key: to
+        # etcd 0 means no limit.
         page = max(1, int(options.rate_limit)) if options.rate_limit else LARGEST_PAGE
         self._largest = min(LARGEST_PAGE, page)
         self._largest = max(1, self._largest)
@@ -151,8 +151,8 @@ class EtcdPages:
             yield page
         if read != expected:
             raise StoreError(
-                f"{self._client.name} gave {read} keys from {key_text(question.start)} on, of {expected} "
-                f"that it counted at revision {question.revision}"
+                f"{self._client.name}: {read} keys received from {key_text(question.start)} on, "
+                f"{expected} counted by etcd at revision {question.revision}"
             )
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
@@ -207,5 +207,5 @@ class EtcdPages:
     def _learn(self, answer: EtcdAnswer) -> None:
         if answer.keys.names:
             fitting = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
-            # At most twice the last one: values further on may be larger.
+            # At most twice the last page: later values may be larger.
             self._limit = max(1, min(fitting, 2 * self._limit, self._largest))

@@ -274,7 +274,7 @@ class PinnedEtcd(ABC):
                     raise
         notes = [self.note]
         if lost:
-            notes.append(f"etcd compacted the revision being read, {lost} times: read at a newer one")
+            notes.append(f"etcd compacted the revision during the scan ({lost} times); a newer one was read")
         return ClusterNodes(
             nodes,
             self._moment.time,
@@ -345,7 +345,7 @@ class PinnedEtcd(ABC):
         return EtcdPart(edges, moment, self._cluster_id(), tree)
 
     def _cluster_id(self) -> int:
-        if self._client.cluster_id is None:  # the moment was given, and nothing has been asked yet
+        if self._client.cluster_id is None:  # the options pinned the moment, and no question was sent yet
             self._client.ask(EtcdQuestion(etcd.key_bytes(f"{self.root}/layout"), b"", 0, bare=True))
         cluster_id = self._client.cluster_id
         assert cluster_id is not None
@@ -354,7 +354,7 @@ class PinnedEtcd(ABC):
     def _pin(self) -> Moment:
         if self._requested_moment is not None:
             return self._requested_moment
-        clock_time = self._clock()  # before the server is asked: an age must not come out too small
+        clock_time = self._clock()  # before the request: a later time would make ages too small
         key = etcd.key_bytes(f"{self.root}/layout")
         return Moment(self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision, clock_time)
 
@@ -378,6 +378,6 @@ def _of_tree(page: Page, root: str, tree: Tree) -> Page:
         and names
         and all(name[name_start : name_start + 1].isdigit() for name in (names[0], names[-1]))
     ):
-        return Page(page.keys, gaps)  # keys are in order, so all between them begin with digits too
+        return Page(page.keys, gaps)  # keys are in order, so all others begin with digits too
     rows = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
     return Page(page.keys.taken(rows), gaps)

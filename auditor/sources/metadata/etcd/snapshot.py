@@ -37,11 +37,11 @@ PART_LEAVES = 20_000
 """Largest number of leaves in a part. With their bits they stay below the 1 MB of Spark's task size warning.
 """
 
-READ_LEAVES = 1000  # taken apart at a time in a task
+READ_LEAVES = 1000  # leaves to decode at a time in a task
 
 _HASH_BYTES, _HASH_CHUNK = 32, 16 * 1024 * 1024
-_SECTOR = 512  # what is left of a file's length beyond whole sectors tells etcd whether a hash is there
-_STALE_REASON = "what was changed later could not be read: it may have changed or be gone"
+_SECTOR = 512  # etcd appends the hash if the length beyond whole sectors is that of a hash
+_STALE_REASON = "later changes could not be read: it may have changed or be deleted"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +54,9 @@ class LeavesPart(Part):
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     changes: int
-    holds: bytes  # a bit for every change
+    holds: bytes  # a bit for every change: see `Leaves.holds`
     unsure: int
-    tree: Tree = Tree.WHOLE  # of what holds, what counts; WHOLE: all of it
+    tree: Tree = Tree.WHOLE  # keys of other trees are skipped
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
     note = NOTE
     markers: tuple[str, ...] = OWN_MARKERS
     parameter = "scope"
-    names = staticmethod(by_node_name)  # of the cluster's own keys: ZooKeeper's
+    names = staticmethod(by_node_name)  # turns the cluster's own keys into ZooKeeper's names
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
@@ -220,7 +220,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
         return other_roots_sentence(store, roots, self.parameter) or (
-            f"name its {self.parameter} with ?{self.parameter}=/path, taken as it is written"
+            f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it"
         )
 
     def _read_files(self) -> _DriverState:
@@ -286,7 +286,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 def _unreadable(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a file of which nothing can be read."""
-    instead = "name what `etcdctl snapshot save` wrote"
+    instead = "name a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
     return StoreError(f"{not_a('an etcd snapshot that can be read', file, instead)} ({damage})")
@@ -305,20 +305,18 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     """Return reasons why parts of the file may be missing, and other facts for the report."""
     written_bytes = meta.pages * meta.page_size
     if len(data) < written_bytes:
-        return [f"cut off: {written_bytes} bytes were written, {len(data)} are there"], []
+        return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
     if len(data) % _SECTOR != _HASH_BYTES:
-        reasons = (
-            [] if meta.both_valid else ["one of its two meta pages is damaged, and it could be the newer one"]
-        )
+        reasons = [] if meta.both_valid else ["one of its two meta pages is damaged, possibly the newer one"]
         return reasons, [
-            "a copy of etcd's own file: without a hash, and without what the server had in its log only"
+            "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
         ]
     body = len(data) - _HASH_BYTES
     digest = hashlib.sha256()
     for offset in range(0, body, _HASH_CHUNK):
         digest.update(data[offset : min(offset + _HASH_CHUNK, body)])
     if digest.digest() != data[body:]:
-        return ["its SHA-256 is wrong: bytes were changed, and no page tells which"], []
+        return ["its SHA-256 is wrong: some bytes changed, and it is unknown which"], []
     return [], []
 
 
@@ -337,7 +335,7 @@ def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
     """Decode the change in ``span``. ``main`` is the revision in its key; None if that is unknown."""
     key_value = decode_key_value(bytes(data[span.at : span.end]))
     if main is not None and key_value.mod_revision != main:
-        raise DecodeError("etcd key", 0, f"kept under revision {main} and says {key_value.mod_revision}")
+        raise DecodeError("etcd key", 0, f"its key has revision {main}, its value {key_value.mod_revision}")
     path = etcd.key_text(key_value.key)
     return key_znode(
         path,

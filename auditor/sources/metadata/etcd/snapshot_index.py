@@ -59,7 +59,7 @@ _DIGITS = np.delete(np.arange(_UUID_LENGTH), _DASHES)
 _NO_DIGIT = 16
 _NIBBLES = np.full(256, _NO_DIGIT, np.uint8)
 _NIBBLES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
-_NO_LEDGER, _SET, _DELETED = range(3)  # what a change is: none of a ledger's, or which
+_NO_LEDGER, _SET, _DELETED = range(3)  # kinds of change: of another key, write or delete of a ledger's key
 
 
 class KeyKind(Enum):
@@ -160,7 +160,7 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
     good = stamps.valid & (begin >= 0)
     good &= ~_out_of_order(pass_state, stamps, good)
     for row in np.flatnonzero(~good).tolist():
-        reason = "no change of a key, or one that is older than the one before it"
+        reason = "not a change of a key, or older than the change before it"
         offset = int(leaf_elements.key_at[row])
         pass_state.lost(
             DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
@@ -176,7 +176,7 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
     is_ledger, high, low = identities(data, pass_state.scope, begin[rows], stop[rows])
     ledgers = rows[is_ledger]
     kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
-    # Copies: a column keeps alive the array of both halves that it is taken from.
+    # Copies, because a column view would keep the array of both halves alive.
     pass_state.low.append(low.copy())
     pass_state.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
     _others(data, pass_state, leaf_elements, stamps, rows[~is_ledger], begin, stop)
@@ -258,7 +258,7 @@ def _hashes(
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         names = windows(data, starts[rows], length)
-        # Seeded, so that one file gives one answer; a sum of bytes times random numbers, once for each half.
+        # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
         for half, numbers in ((high, factors[0]), (low, factors[1])):
             for place in range(length):
@@ -300,7 +300,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotInde
         if deleted:
             continue
         if _is_of_tree(key, pass_state):
-            holds[change] = True  # no ledger's key, and what it stands for is for others to say
+            holds[change] = True  # not a ledger's key; `classify` decides later
         else:
             keys[key] = span
     pages = Leaves(
@@ -357,7 +357,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
             if key in COMPACTED:
                 yield decode_revision(value)[0]
     except DecodeError as damage:
-        notes.append(f"its revision may be later: what was compacted last cannot be read: {damage}")
+        notes.append(f"its revision may be later: the last compaction cannot be read: {damage}")
 
 
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:

@@ -284,7 +284,7 @@ class OxiaClient:
                     paths = tuple(key_text(changed.key) for changed in message.changes)
                     failures, after = 0, message.offset
                     yield NotifiedWrite(message.offset, paths, bool(kinds - _SINGLE_KEY_CHANGES))
-                raise StoreError(f"{self.name}: shard {shard.number} stopped to tell what changes")
+                raise StoreError(f"{self.name}: shard {shard.number} stopped sending changes")
             except grpc.RpcError as error:
                 self.leave(sent, shard, failures, error)
                 failures += 1

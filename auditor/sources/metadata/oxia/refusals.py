@@ -110,6 +110,6 @@ def unreachable(
     if any(word in details.lower() for word in _HANDSHAKE):
         return StoreError(f"{address}, {role}: no TLS connection: {details}")
     return StoreError(
-        f"cannot reach {address}, {role}: {details}; check the host of the metadata URI, and that this "
-        "machine reaches every server of Oxia by the name under which it is known there"
+        f"cannot reach {address}, {role}: {details}. Check the host of the metadata URI. This machine must "
+        "reach every server of Oxia by the name that Oxia gives it"
     )

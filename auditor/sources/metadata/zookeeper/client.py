@@ -62,7 +62,7 @@ class ZooKeeperReader:
         self._options = options
         self._limit = RateLimit(options.rate_limit)
         self._session: Session | None = None
-        self._multi_read: bool | None = None  # None: not yet asked on this connection
+        self._multi_read: bool | None = None  # None: not known for this connection yet
         self._probe = probe
         self._newest_zxid = 0
 
@@ -82,7 +82,7 @@ class ZooKeeperReader:
     def catch_up(self) -> None:
         """Accept answers only from a server that has everything the leader has now."""
         if self._session is None:
-            return  # connecting does the same
+            return  # the next connection syncs too
         self.operations["sync"] += 1
         try:
             self._session.sync(self._probe)
@@ -127,7 +127,7 @@ class ZooKeeperReader:
             try:
                 received = self._receive(session, pending)
             except (*LOST, UnimplementedError) as error:
-                # All that was sent is lost, and only a chunk that was alone is known to be the one to blame.
+                # Every request in flight is lost. Only a chunk that was alone is known to be the cause.
                 lost = (
                     [chunk, *(sent_chunk for sent_chunk, _ in sent)]
                     if sent
@@ -226,7 +226,7 @@ class ZooKeeperReader:
             session = None
             try:
                 session = Session(self._hosts, self._options.timeout_s, credentials, self._newest_zxid)
-                # A server that lags behind its leader could miss ledgers made long before this moment.
+                # A server that lags behind its leader may not have older ledgers yet.
                 self.operations["sync"] += 1
                 session.sync(self._probe)
                 return session
@@ -235,8 +235,8 @@ class ZooKeeperReader:
                     session.close()
                 if attempt == ATTEMPTS or (session is None and not self._newest_zxid):
                     raise StoreError(
-                        f"cannot connect to ZooKeeper at {self._hosts} {error}; check the hosts of the "
-                        "metadata URI, that this machine may reach them, and whether they want TLS"
+                        f"cannot connect to ZooKeeper at {self._hosts}: {error}; check the hosts of the "
+                        "metadata URI, that this machine can reach them, and whether they require TLS"
                     ) from error
             except StoreError:
                 if session is not None:
@@ -250,4 +250,4 @@ def _failed_read(answer: Answer | FailedRead) -> FailedRead:
         return answer
     if isinstance(answer, int):
         return FailedRead(answer, _CODES.get(answer, f"ZooKeeper error {answer}"))
-    return FailedRead(None, "the server answered another question")
+    return FailedRead(None, "the server sent an answer of another kind")

@@ -57,7 +57,7 @@ class SubtreesPart(Part):
     """A part of whole subtrees, and of single znodes whose children are in other parts."""
 
     tops: tuple[Top, ...]
-    zxid: int = 0  # where the server stood that they were cut from
+    zxid: int = 0  # zxid of the server when the parts were cut
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ShareOfRootPart(Part):
 
     share: int
     shares: int
-    zxid: int = 0  # as above
+    zxid: int = 0  # like `SubtreesPart.zxid`
 
 
 class ZooKeeperStore:
@@ -92,14 +92,14 @@ class ZooKeeperStore:
         ZooKeeper tells its clients no time. So ``scan_time`` comes from this machine's clock. It is never
         before the largest ctime or mtime that was read, which the server's clock sets.
         """
-        # A second scan on the same connection must not see less than there was when it began.
+        # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
         newest = self._check_root()
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
         tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication(gaps)
         answers = self._reader.data([top.path for top in tops])
-        # Most of them need not be there; one that is absent is not a deletion to look into.
+        # Most of them are optional: `walk` must not take an absent one for a deleted one.
         tops = [
             top
             for top, answer in zip(tops, answers, strict=True)
@@ -151,7 +151,7 @@ class ZooKeeperStore:
             return {}
         children: dict[str, list[str]] = {}
         for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
-            # One that cannot be listed stays whole: its task finds out why, and says so.
+            # A znode that cannot be listed is not cut. Its task reports the reason.
             if not isinstance(answer, FailedRead):
                 children[path] = [f"{path}/{name}" for name in sorted(answer)]
         return children
@@ -206,7 +206,7 @@ class ZooKeeperStore:
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
-            return True  # what may not be read is there all the same
+            return True  # not readable, but it exists
         if answer.code == NO_NODE:
             return False
         raise StoreError(f"cannot look for {path}: {answer.reason}")
@@ -249,11 +249,11 @@ class ZooKeeperStore:
     def _no_root(self, failed: FailedRead) -> StoreError:
         where = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
         if failed.code == NO_NODE:
-            return NoRootError(f"there is no znode {where}; the metadata URI ends with the cluster's root")
+            return NoRootError(f"there is no znode {where}; end the metadata URI with the cluster's root")
         if failed.code == NO_AUTH:
             return StoreError(
-                f"not authorised to read {where}; give this client's address or user READ there, "
-                "or name a user who has it in the file of --credentials"
+                f"not authorised to read {where}; give this client's user or address READ there, "
+                "or name a permitted user in the --credentials file"
             )
         return StoreError(f"cannot read {where}: {failed.reason}")
 
@@ -344,7 +344,7 @@ def probe(host: str, options: StoreOptions) -> Server:
         with socket.create_connection((name.strip("[]"), int(port)), options.timeout_s) as connection:
             latency = (time.monotonic() - begun) * 1000
             if tls:
-                return Server(host, True, latency, trouble="srvr is not asked over TLS")
+                return Server(host, True, latency, trouble="srvr is not sent over TLS")
             connection.sendall(b"srvr")
             while len(answer) < ANSWER_LIMIT and (chunk := connection.recv(ANSWER_LIMIT)):
                 answer += chunk

@@ -112,11 +112,11 @@ class MultiRead:
                     break
                 offset += _HEADER_BYTES
                 if kind == _GET_DATA:
-                    # Nearly all are: of these there are tens of millions in a large cluster.
+                    # The hot path: tens of millions of these answers in a large cluster.
                     length = int_at(buffer, offset)[0]
                     begin = offset + 4
                     end = begin + length if length > 0 else begin
-                    stat = new(Stat, stat_at(buffer, end))  # refuses what is beyond the buffer
+                    stat = new(Stat, stat_at(buffer, end))  # raises if it ends beyond the buffer
                     answers.append(new(NodeData, (bytes(buffer[begin:end]), stat)))
                     offset = end + _STAT_BYTES
                 else:
@@ -125,7 +125,7 @@ class MultiRead:
         except (struct.error, UnicodeDecodeError, ValueError) as error:
             raise DecodeError("multiRead response", min(offset, len(buffer)), str(error)) from error
         if len(answers) != len(self.paths):
-            reason = f"{len(answers)} answers to {len(self.paths)} questions"
+            reason = f"{len(self.paths)} answers expected, {len(answers)} received"
             raise DecodeError("multiRead response", offset, reason)
         return answers
 
@@ -149,7 +149,7 @@ def _answer(buffer: bytes, offset: int, kind: int) -> tuple[Answer, int]:
 def _bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
     end = offset + length
     if end > len(buffer):
-        raise ValueError(f"{length} bytes promised, {len(buffer) - offset} present")
+        raise ValueError(f"{length} bytes expected, {len(buffer) - offset} present")
     return bytes(buffer[offset:end]), end
 
 
@@ -185,7 +185,7 @@ class WatchEvent(NamedTuple):
             type, _, length = _HEAD.unpack_from(buffer, offset)
             begin = offset + _HEAD.size
             if not 0 <= length <= len(buffer) - begin:
-                raise ValueError(f"a path of {length} bytes, {len(buffer) - begin} present")
+                raise ValueError(f"a path of {length} bytes expected, {len(buffer) - begin} present")
             return cls(type, bytes(buffer[begin : begin + length]).decode())
         except (struct.error, ValueError) as error:
             raise DecodeError("watch event", min(offset, len(buffer)), str(error)) from error

@@ -52,9 +52,9 @@ GARBAGE = "an answer that does not follow ZooKeeper's protocol"
 
 REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
 
-# What kazoo reports about lost connections is raised here as well, with the way out. Its debug messages hold
-# whole answers and passwords, and ledger metadata holds passwords: no program around this one may switch them
-# on, so each session's logger is out of the reach of logging.getLogger.
+# Errors here repeat kazoo's messages about lost connections, with advice. kazoo's debug messages contain
+# whole answers and passwords, and ledger metadata contains passwords. So no surrounding program may switch
+# them on: logging.getLogger cannot find a session's logger.
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.addHandler(logging.NullHandler())
 
@@ -104,10 +104,10 @@ class Session:
         try:
             self._client.start(timeout=timeout_s)
         except (KazooTimeoutError, KazooException, OSError) as error:
-            if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in close
+            if not isinstance(error, WriterNotClosedException):  # else its thread closes it, as in `close`
                 self._client.close()
             self._refuse(error)
-            raise NotReachedError(f"within {timeout_s:g} s{self._trouble}") from error
+            raise NotReachedError(f"no connection within {timeout_s:g} s{self._trouble}") from error
 
     @property
     def last_zxid(self) -> int:
@@ -125,7 +125,7 @@ class Session:
             self._client.sync_async(path).get(timeout=self._timeout_s)
         except (*LOST, ZookeeperError, RuntimeError) as error:  # RuntimeError: an answer to another request
             self._refuse(error)
-            raise NotReachedError(f": {reason_of(error, self._timeout_s)}{self._trouble}") from error
+            raise NotReachedError(f"{reason_of(error, self._timeout_s)}{self._trouble}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
         """Send one request for all paths. Pass the result to `answers`."""
@@ -158,9 +158,9 @@ class Session:
             try:
                 listener(WatchEvent.read(buffer, offset))
             except DecodeError:
-                self.moved = True  # what it said is lost
+                self.moved = True  # an event is lost
 
-        # kazoo looks for a watcher of the very path that an event names, and drops the event.
+        # kazoo drops an event unless there is a watcher of exactly its path.
         self._client._connection._read_watch_event = event
         self._received(self._send(AddWatch(path)))
 
@@ -199,9 +199,9 @@ class Session:
         try:
             self._client.stop()
         except WriterNotClosedException:
-            return  # its thread still waits for a server that is silent, and closes the connection by itself
+            return  # kazoo's thread still waits for a silent server, and closes the connection later
         except (OSError, KazooException):
-            pass  # stop writes to a socket that a broken connection may have closed already
+            pass  # `stop` writes to a socket that may be closed already
         self._client.close()
 
     def _send(self, request: MultiRead | AddWatch) -> Any:
@@ -216,11 +216,11 @@ class Session:
             self._refuse(error)
             raise
         except (DecodeError, RuntimeError) as error:  # kazoo: an answer to another request
-            self.moved = True  # whatever sent that, nothing that it sends can be relied on
+            self.moved = True  # no further answer of this server can be trusted
             raise ConnectionLoss(f"{GARBAGE}: {error}") from error
         if self.moved:
-            # Another server, perhaps one that is behind, may have answered what was asked of this one.
-            raise ConnectionLoss("the connection went to another server")
+            # Another server, perhaps one that is behind, may have sent this answer.
+            raise ConnectionLoss("the connection moved to another server")
         return received
 
     def _changed(self, state: str) -> None:
@@ -234,8 +234,8 @@ class Session:
             raise StoreError(f"ZooKeeper at {self._hosts}: {words}") from error
         if self._refused or isinstance(error, REFUSED):
             raise StoreError(
-                f"not authorised: ZooKeeper at {self._hosts} does not take these credentials; "
-                "check user, password and mechanism in the file that --credentials names"
+                f"not authorised: ZooKeeper at {self._hosts} refuses these credentials; "
+                "check user, password and mechanism in the --credentials file"
             ) from error
 
 
@@ -258,7 +258,7 @@ def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
 def reason_of(error: Exception, timeout_s: float) -> str:
     """Return a text that says why a request failed."""
     if isinstance(error, KazooTimeoutError):
-        return f"no answer within {timeout_s:g} s; the time-out is an option"
+        return f"no answer within {timeout_s:g} s; raise --timeout if it is slow"
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
@@ -268,13 +268,13 @@ class _Trouble(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._last = ""
-        self.kerberos: BaseException | None = None  # what Kerberos had against a login
+        self.kerberos: BaseException | None = None  # the last Kerberos error of a login
 
     def emit(self, record: logging.LogRecord) -> None:
-        # "Connection dropped: ...", "Connection time-out: ..."; others only say that it gives up.
+        # "Connection dropped: ...", "Connection time-out: ..."; other messages only say that kazoo gives up.
         if record.getMessage().startswith("Connection "):
             self._last = record.getMessage()
-        # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from what Kerberos said.
+        # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from the Kerberos error.
         raised = record.exc_info[1] if record.exc_info else None
         for error in (raised, *(record.args if isinstance(record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
@@ -333,7 +333,7 @@ def _tls(tls: Tls | None) -> dict[str, Any]:
         "ca": tls.ca,
         "certfile": tls.certificate,
         "keyfile": tls.key or tls.certificate,
-        # Without a password OpenSSL would ask at the terminal for that of an encrypted key.
+        # With None, OpenSSL would ask at the terminal for the password of an encrypted key.
         "keyfile_password": tls.key_password or "",
         "verify_certs": tls.verify,
         "check_hostname": tls.check_hostname,

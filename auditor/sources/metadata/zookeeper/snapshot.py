@@ -93,7 +93,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
         nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
         new_children = loaded.replay.new_children()
-        # Logs made some of the children; a znode that is not in the snapshot was itself made by them.
+        # The logs created some of the children, and also every znode that the snapshot lacks.
         nodes = {
             name: znode._replace(made=max(znode.made, 0) + new_children[znode.path])
             for name, znode in nodes.items()
@@ -159,7 +159,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
                 with map_file(file) as data:
                     index = build_index(data, self.root, replay.paths())
             except DecodeError as damage:
-                notes.append(f"{file.name} was passed over: {damage}")
+                notes.append(f"{file.name} was skipped: {damage}")
                 continue
             state = replay.apply(index.base)
             if not (index.has_root or state.get(self.root)):
@@ -216,7 +216,7 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             low, high = int(bounds.path_at[chunk[0]]), int(bounds.tail_at[chunk[-1]])
             octets = np.frombuffer(data[low:high], np.uint8)
             paths = ByteColumn(octets, bounds.path_at[chunk] - low, bounds.path_end[chunk] - low)
-            # A path that is not text cannot be a ledger's; it is shown, so that it is seen as malformed.
+            # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
             texts = TextColumn(paths)
             for place in np.flatnonzero(~is_of_tree).tolist():
                 is_of_tree[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree

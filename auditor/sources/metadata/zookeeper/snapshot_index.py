@@ -73,8 +73,8 @@ class ZooKeeperSnapshotIndex:
     cluster: dict[str, Znode] = field(default_factory=dict)
     newest: int = 0
     has_root: bool = False
-    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not text
-    neighbours: dict[str, bytes] = field(default_factory=dict)  # values of znodes beside the root, by name
+    unreadable: list[int] = field(default_factory=list)  # offsets of records whose path is not UTF-8
+    neighbours: dict[str, bytes] = field(default_factory=dict)  # data of znodes beside the root, by name
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
@@ -103,7 +103,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
         bounds.tail_at[rows],
     )
     fixed = tails(data, tail_at)
-    # On disk cversion counts what was made, and only that.
+    # On disk cversion counts creations of children alone.
     names = ("czxid", "mzxid", "ctime", "mtime", "version")
     columns = (*(fixed[name] for name in names), owners(fixed), fixed["cversion"])
     numbers = zip(*(column.tolist() for column in columns), strict=True)
@@ -122,7 +122,7 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     path_at, ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
     after = path_at[rows] + len(prefix)
-    # One more byte: /ledgers2 is not below /ledgers. Every record has bytes behind its path.
+    # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
     inside: NDArray[np.int64] = rows[(after == ends[rows]) | (octets[after] == 0x2F)]
     return inside
 
@@ -230,7 +230,7 @@ class Replay:
     """
 
     zxid: int
-    operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time, what
+    operations: list[tuple[int, int, Operation]] = field(default_factory=list)  # zxid, time in ms, operation
     missing: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     neighbours: dict[str, bytes | None] = field(
@@ -325,7 +325,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
     if len(replay.operations) > OPERATION_LIMIT:
         raise StoreError(
             f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "
-            "take a newer snapshot of the server along"
+            "add a newer snapshot of the server"
         )
 
 

@@ -136,7 +136,7 @@ def _read_chunk(
                 stat.mtime,
                 stat.version,
                 stat.ephemeral_owner,
-                # cversion counts what was made and what was deleted.
+                # cversion counts creations and deletions of children.
                 (stat.cversion + stat.num_children) // 2,
                 stat.num_children,
             )
@@ -144,7 +144,7 @@ def _read_chunk(
         if stat.num_children and depth < DEPTH_LIMIT:
             inner.append(_Inner(path, stat.num_children, depth))
         elif stat.num_children and depth == DEPTH_LIMIT:
-            gaps.append((path, f"it is {DEPTH_LIMIT} levels down and has children, which were not read"))
+            gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels down"))
     gaps += _reappeared_gaps(reader, vanished)
     return znodes, inner
 
@@ -159,9 +159,9 @@ def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
         names = listings[parent]
         if isinstance(names, FailedRead):
             if names.code != NO_NODE:
-                gaps.append((path, f"it vanished, and its parent could not be listed: {names.reason}"))
+                gaps.append((path, f"it was deleted, and its parent could not be listed: {names.reason}"))
         elif name in names:
-            gaps.append((path, "it vanished while it was read and is there again"))
+            gaps.append((path, "it was deleted and created again during the scan"))
     return gaps
 
 
@@ -209,7 +209,7 @@ class TreeWatch:
         try:
             self._session = self._opened(hosts, options, newest_zxid)
         except UnimplementedError:
-            self._unknown = "this ZooKeeper cannot watch a tree, as servers since 3.6 can"
+            self._unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
             self._unknown = f"the ledgers could not be watched: {self._why(error)}"
 
@@ -217,21 +217,21 @@ class TreeWatch:
         """End the watch, and return the ledger paths that changed up to a moment after this call."""
         session = self._session
         if session is None:
-            return LedgerMoves((), self._unknown or "the watch of the ledgers ended before")
+            return LedgerMoves((), self._unknown or "the watch of the ledgers ended too early")
         cversions: dict[str, int] = {}
         try:
-            # All that the leader has now is told before the answer to this.
+            # The server sends all earlier events before the answer to sync.
             session.sync(self._root)
             self.operations["sync"] += 1
             cversions = self._inner(session)
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
-            self._unknown = f"the connection that watched them broke, or was refused: {self._why(error)}"
-        self.close()  # from here on nothing is heard
+            self._unknown = f"the connection of the watch broke or was refused: {self._why(error)}"
+        self.close()  # no more events after this
         untold = sorted(path for path, since in cversions.items() if since != self._before.get(path, 0))
         if self._unknown is None and untold:
-            self._unknown = f"ZooKeeper did not tell of all that changed below {untold[0]}"
+            self._unknown = f"ZooKeeper did not report every change below {untold[0]}"
         if self._unknown is None and len(self._moved) > MOVES_LIMIT:
-            self._unknown = f"more than {MOVES_LIMIT:,} records moved since the first one"
+            self._unknown = f"more than {MOVES_LIMIT:,} ledger records changed since the first scan"
         return LedgerMoves((), self._unknown) if self._unknown else LedgerMoves(tuple(sorted(self._moved)))
 
     def close(self) -> None:
@@ -248,7 +248,7 @@ class TreeWatch:
             session.watch(self._root, self._hear)
             self.operations["watch"] += 1
             self._before = self._inner(session)
-        except BaseException:  # Ctrl-C too: a session that nobody holds would go on connecting
+        except BaseException:  # Ctrl-C too: an unreferenced session would go on connecting
             session.close()
             raise
         return session
@@ -260,7 +260,7 @@ class TreeWatch:
         path = event.path
         if event.type != EventType.CHANGED:
             self._changes[path.rpartition("/")[0] or "/"] += 1
-            # What is made anew begins to count anew.
+            # A created or deleted znode's own cversion starts at 0 again.
             self._changes.pop(path, None)
             self._before.pop(path, None)
         below = path[len(self._below) :]

@@ -88,14 +88,14 @@ def test_files_that_the_manifest_does_not_list_do_not_count(made: Path) -> None:
     [
         (
             {"schema": "bookkeeper-auditor/collection/2"},
-            "'bookkeeper-auditor/collection/2' where this version",
+            "'bookkeeper-auditor/collection/2'; this version",
         ),
         ({"schema": None}, "schema None"),
         ({"tables": {}}, "'places'"),
         ({"tables": []}, "damaged"),
-        ({"made": "today"}, "'today' where a count or time should be"),
-        ({"finished": -1}, "-1 where a count or time should be"),
-        ({"made": True}, "True where"),
+        ({"made": "today"}, "'today' is not a count or time"),
+        ({"finished": -1}, "-1 is not a count or time"),
+        ({"made": True}, "True is not a count or time"),
         ({"id": ""}, "must be text"),
         ({"sources": [1]}, "must be text"),
         ({"sources": None}, "damaged"),
@@ -126,7 +126,7 @@ def test_a_manifest_names_no_file_outside_its_table(made: Path, path: str) -> No
 def test_a_table_counts_as_many_rows_as_its_files(made: Path) -> None:
     manifest = json.loads((made / "collection.json").read_text())
     manifest["tables"]["availability"]["files"] = []
-    assert "and its files have others" in trouble(changed(made, manifest))
+    assert "but its files have another number" in trouble(changed(made, manifest))
 
 
 @given(cut=st.integers(0, 400))

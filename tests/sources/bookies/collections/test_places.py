@@ -174,7 +174,7 @@ def test_a_store_cookie_alone_reads_nothing_that_was_not_collected(tmp_path: Pat
     found = read([collected(tmp_path / "bookies", tmp_path / "out")], {"bk-a:3181"}, in_store)
     state, reason, _, _ = found.bookies["bk-a:3181"]
     assert state == "unread"
-    assert "was not taken for an index when it was collected" in reason
+    assert "no index was collected from it" in reason
     assert found.rows == []
 
 
@@ -219,7 +219,7 @@ def test_the_newer_collection_of_the_same_directories_wins_entirely(tmp_path: Pa
         found = read(sources, {"bk-a:3181"})
         assert ledgers(found) == {}  # neither the old index nor the lost disk
         assert found.bookies["bk-a:3181"][0] == "partial"
-        assert found.notes == (f"{old}: of bk-a:3181 the collection {new} is used",)
+        assert found.notes == (f"{old}: bookie bk-a:3181 is read from the newer collection {new}",)
 
 
 @pytest.mark.usefixtures("clock")
@@ -347,7 +347,7 @@ def test_a_collection_that_is_not_whole_gives_way_to_an_older_one_that_is(tmp_pa
     assert found.bookies["bk-a:3181"][:2] == ("read", None)
     assert ledgers(found) == {"bk-a:3181": {1, 2}}
     assert found.broken == ((str(new), "was not finished: it has no collection.json"),)
-    assert found.notes == (f"{new}: of bk-a:3181 the collection {old} is used",)
+    assert found.notes == (f"{new}: bookie bk-a:3181 is read from the newer collection {old}",)
 
 
 def test_odd_names_and_uris_are_read(tmp_path: Path, read: Any) -> None:

@@ -93,18 +93,18 @@ def test_a_cache_in_the_bookies_first_directory_counts_for_the_others(tmp_path: 
 
 
 WRONG = {
-    "other bytes of a ledger": (value({5: 40, 9: 22}), "has 40 bytes of ledger 5, and the log 44"),
-    "a ledger that is not there": (value({5: 44, 7: 1}), "has 1 bytes of ledger 7, and the log 0"),
-    "another sum": (value(WHOLE, total=70), "has 70 bytes of entries, and the log 66"),
-    "more that remains": (value({5: 44}, remaining=66), "says that 66 bytes remain, and its ledgers are 44"),
-    "another log": (value(WHOLE, log_id=30), "has log 30 under this log's id"),
+    "other bytes of a ledger": (value({5: 40, 9: 22}), "40 bytes of ledger 5; the log has 44"),
+    "a ledger that is not there": (value({5: 44, 7: 1}), "1 bytes of ledger 7; the log has 0"),
+    "another sum": (value(WHOLE, total=70), "70 bytes of entries; the log has 66"),
+    "more that remains": (value({5: 44}, remaining=66), "66 bytes remain, but its ledgers add up to 44"),
+    "another log": (value(WHOLE, log_id=30), "the record of this log names log 30"),
 }
 
 
 @pytest.mark.parametrize(("cached", "reason"), WRONG.values(), ids=WRONG.keys())
 def test_what_contradicts_the_log_is_wrong(tmp_path: Path, cached: bytes, reason: str) -> None:
     file, *_ = rows(tmp_path, cached)
-    assert (file["cache"], file["cache_reason"]) == ("wrong", f"{NAME} {reason}")
+    assert (file["cache"], file["cache_reason"]) == ("wrong", f"{NAME}: {reason}")
 
 
 def test_a_value_that_no_server_wrote_says_where(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def test_each_digest_has_its_length(digest_type: str, digest: bytes, tmp_path: P
 
 def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
     location = written(tmp_path, b"body", bytes(4))
-    with pytest.raises(DecodeError, match="CRC32C does not match") as damage:
+    with pytest.raises(DecodeError, match="CRC32C digest does not match") as damage:
         read_body([str(tmp_path)], location, 7, 2, "CRC32C")
     assert damage.value.offset == 1028 + 32
     log = tmp_path / "current" / "a.log"
@@ -94,7 +94,7 @@ def test_damage_is_refused_where_it_begins(tmp_path: Path) -> None:
         read_body([str(tmp_path)], location, 7, 2, "CRC32C")
     assert damage.value.offset == 1028
     log.write_bytes(whole[:1024] + struct.pack(">i", 31) + whole[1028:])
-    with pytest.raises(DecodeError, match="31 bytes of an entry") as damage:
+    with pytest.raises(DecodeError, match="invalid entry size: 31 bytes") as damage:
         read_body([str(tmp_path)], location, 7, 2, "CRC32C")
     assert damage.value.offset == 1024
 

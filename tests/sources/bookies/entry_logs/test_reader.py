@@ -88,12 +88,12 @@ def test_a_map_that_lacks_a_ledger_is_found_without_looking_for_it() -> None:
     assert found.map_damage is not None
     assert found.map_damage.offset == 1090
     assert found.map_damage.reason == (
-        "the ledgers map is wrong for 1 ledger: it has 0 bytes of ledger 9, and the log 22"
+        "the ledgers map is wrong for 1 ledger: it has 0 bytes of ledger 9; the log has 22"
     )
     unseen = read(log(ENTRIES, said={5: 44}), scan=False)
     assert (unseen.counted, unseen.tail_bytes) == (None, 66 + 40)
     assert unseen.map_damage is not None
-    assert unseen.map_damage.reason == "the ledgers map adds up to 44 bytes, and 66 lie before it"
+    assert unseen.map_damage.reason == "the ledgers map adds up to 44 bytes, but 66 bytes are before it"
 
 
 def test_bytes_that_are_no_entries_do_not_make_a_map_wrong() -> None:
@@ -109,7 +109,7 @@ def test_a_map_of_the_right_sum_and_wrong_ledgers_is_found_where_both_are_read()
     assert (found.counted, ledgers(found)) == ("scan", {5: 44, 9: 22})
     assert found.map_damage is not None
     assert found.map_damage.reason == (
-        "the ledgers map is wrong for 3 ledgers: it has 22 bytes of ledger 5, and the log 44"
+        "the ledgers map is wrong for 3 ledgers: it has 22 bytes of ledger 5; the log has 44"
     )
     assert read(log(ENTRIES), verify=True).map_damage is None
 

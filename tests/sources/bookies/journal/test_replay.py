@@ -122,7 +122,7 @@ def test_a_journal_that_lies_in_anothers_place_is_read_for_nobody(tmp_path: Path
     for bookie, place in ((A, "bk-b:3181"), (B, "bk-a:3181")):
         trouble = journals(tmp_path, bookie).trouble
         assert trouble is not None
-        assert f"lies in the place of {place}" in trouble
+        assert f"is in the place of bookie {place}" in trouble
 
 
 def test_one_journal_of_two_that_is_missing_leaves_none_to_be_read(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_ledger_directory_that_is_missing_may_have_the_greatest_mark(tmp_path:
     directory(tmp_path / "bk-a_3181/ledgers0", two, {"lastMark": (5000, 900)})
     found = journals(tmp_path)
     assert found.trouble is not None
-    assert found.trouble.startswith("ledger directory /data/ledgers1, which has a lastMark")
+    assert found.trouble.startswith("ledger directory /data/ledgers1 (its lastMark is needed)")
     assert (found.index_time, found.stopped) == (None, None)
 
 

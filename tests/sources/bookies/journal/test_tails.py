@@ -123,10 +123,10 @@ TORN: dict[str, tuple[dict[int, bytes], tuple[int, int], dict[int, Any], str, in
         {MADE + 1: journal([(1, 4)])},
         (MADE, 600),
         {1: [(4, 4, 1, 0)]},
-        "1a1fc8020c3.txn, from which the bookie would replay it, is gone",
+        "1a1fc8020c3.txn is missing; the bookie would replay the journal from it",
         None,
     ),
-    "all files are gone": ({}, (MADE, 600), {}, "1a1fc8020c3.txn, from which", None),
+    "all files are gone": ({}, (MADE, 600), {}, "1a1fc8020c3.txn is missing", None),
     "the mark lies past the end": (
         {MADE: journal([(1, 4)])[:600], MADE + 1: journal([(1, 5)])},
         (MADE, 601),
@@ -171,7 +171,7 @@ def test_what_is_not_all_is_said_and_what_was_read_is_held(
     tmp_path: Path,
 ) -> None:
     found, [row] = tail(directory(tmp_path, files, mark))
-    state = TailState.GONE if "from which" in reason else TailState.GAP
+    state = TailState.GONE if "is missing" in reason else TailState.GAP
     assert (found, row["state"], row["offset"]) == (held, state, offset)
     assert reason in row["reason"]
 
@@ -224,7 +224,7 @@ def test_another_disk_than_was_planned_is_not_read(tmp_path: Path) -> None:
     (tmp_path / "current/VERSION").write_bytes(b"4\n")
     held, [row] = tail(found)
     assert (held, row["state"]) == ({}, TailState.GAP)
-    assert "VERSION is not the one that was seen" in row["reason"]
+    assert "VERSION changed since" in row["reason"]
 
 
 def test_a_name_that_the_server_does_not_understand_is_said(tmp_path: Path) -> None:

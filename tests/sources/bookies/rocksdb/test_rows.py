@@ -127,7 +127,9 @@ def test_a_ledger_in_a_directory_where_the_bookie_does_not_look_is_in_the_wrong_
     root = write_bookie(tmp_path / "l0", {ledger: [0] for ledger in (1, 2, 3, 4)})
     rows = read_directory(root, 1, 3)
     assert states(rows) == {1: "ok", 2: "wrong-directory", 3: "wrong-directory", 4: "ok"}
-    assert rows[1]["reason"] == "in index directory 2 of 3; the bookie looks for this ledger in number 3"
+    assert (
+        rows[1]["reason"] == "in index directory 2 of 3, but the bookie looks for this ledger in directory 3"
+    )
     assert rows[1]["groups"] == b""
 
 
@@ -147,8 +149,8 @@ def test_rows_that_are_none_of_the_storages_make_the_bookie_partial_and_hide_not
         (3, "ok", [0]),
     ]
     damaged = {row["path"].rpartition("/")[2]: row["reason"] for row in found if row["state"] == "damaged"}
-    assert damaged["locations"].startswith("4 of its rows are none of DbLedgerStorage's; the first is ")
-    assert damaged["ledgers"].startswith("2 of its rows are none of DbLedgerStorage's; the first is ")
+    assert damaged["locations"].startswith("4 rows that DbLedgerStorage does not write; the first has ")
+    assert damaged["ledgers"].startswith("2 rows that DbLedgerStorage does not write; the first has ")
     assert key(1, 3).hex() in damaged["locations"]
 
 

@@ -82,7 +82,7 @@ def test_rows_that_are_no_entries_are_told_together_and_location_0_is_none(tmp_p
     _, row, told = read_directory(root)
     assert (row["scope_id"], row["ledger_id"], entries(row["groups"])) == (1, 2, [5])
     assert (told["state"], told["scope_id"], told["ledger_id"]) == ("damaged", None, None)
-    assert told["reason"].startswith("3 of its rows")
+    assert told["reason"].startswith("3 rows")
 
 
 @pytest.mark.parametrize("how", ["cut", "a file"])

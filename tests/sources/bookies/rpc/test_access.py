@@ -126,7 +126,7 @@ def test_silence_to_auth_and_a_refused_read_is_a_login_that_is_not_taken(file: P
     file.write_text(SASL)
     replies, client, frames = heard(refusing, file)
     assert (replies, client.refuses, client.operations["connect"]) == ([], True, 1)
-    assert "the bookie does not take the login: no answer to AUTH within 0.3 s" in str(client.given_up)
+    assert "the bookie rejects the login: no answer to AUTH within 0.3 s" in str(client.given_up)
     assert operations(frames) == [5, 5, 1]
     assert SECRET not in str(client.given_up)
     assert not [each for each in frames if SECRET.encode() in each]
@@ -186,7 +186,7 @@ def test_a_late_answer_to_start_tls_is_passed_over(file: Path, tmp_path: Path) -
 
 @pytest.mark.parametrize(
     ("message", "words"),
-    [(b"\x02\x02" + bytes(22), "START_TLS failed"), (answer(11, 0, 0), "an answer to no question")],
+    [(b"\x02\x02" + bytes(22), "START_TLS failed"), (answer(11, 0, 0), "unexpected answer")],
 )
 def test_an_answer_to_no_question_ends_the_connection(message: bytes, words: str, file: Path) -> None:
     async def confused(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, frames: Frames) -> None:
@@ -238,7 +238,7 @@ def test_files_that_are_no_certificates_are_refused_by_key(file: Path, tmp_path:
     (tmp_path / "other").write_text("no certificate")
     for text, words in (
         (f'ca = "{tmp_path}/other"', r"bookies\.tls\.ca: .*other holds no certificate in PEM"),
-        (f'certificate = "{tmp_path}/other"', r"bookies\.tls\.certificate: .* no pair in PEM"),
+        (f'certificate = "{tmp_path}/other"', r"bookies\.tls\.certificate: .* are not a PEM pair"),
         (f'certificate = "{pem.client}"\nkey = "{pem.server_key}"', r"bookies\.tls\.certificate: "),
     ):
         file.write_text(f"[bookies.tls]\n{text}\n")

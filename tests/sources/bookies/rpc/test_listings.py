@@ -158,7 +158,7 @@ def test_a_bookie_that_answers_only_for_what_it_lacks_is_named_and_asked_no_more
     ledgers = [1000, *range(1, 60), 1001]
     with FakeBookie(HOLDS, db_ledger_storage) as bookie:
         heard, client = asked(bookie, ledgers, HASTY)
-    assert str(client.given_up).startswith("does not list entries: DbLedgerStorage")
+    assert str(client.given_up).startswith("the bookie does not list entries: DbLedgerStorage")
     assert entries(heard[1000]) == []
     assert len(bookie.asked) < 12
     assert IMPOSSIBLE_LEDGER in bookie.asked
@@ -249,7 +249,7 @@ STRANGE = {
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "an empty frame": (LENGTH.pack(0), "a frame of 0 bytes"),
     "garbage": (LENGTH.pack(5) + b"\xff" * 5, "no field"),
-    "an answer to no request": (framed(2**40, 402, 1), "which was never made"),
+    "an answer to no request": (framed(2**40, 402, 1), "which was never sent"),
 }
 
 
@@ -269,7 +269,7 @@ def test_one_ledger_that_breaks_every_connection_takes_no_other_along(
         heard, client = asked(bookie, HOLDS, HASTY)
     assert client.given_up is None
     assert [ledger for ledger, each in heard.items() if each.groups is None] == [20]
-    assert "asked for by itself 2 times" in str(heard[20].reason)
+    assert "2 single requests failed" in str(heard[20].reason)
     assert reason in str(heard[20].reason)
     assert heard.keys() == HOLDS.keys()
     assert bookie.connections == 4  # the first, two that ledger 20 broke, and the one for the rest
@@ -283,7 +283,7 @@ def test_an_answer_for_another_ledger_is_not_believed() -> None:
         heard, client = asked(bookie, [1, 2, 3])
     assert not any(each.groups is not None for each in heard.values())
     assert "4 connections in a row" in str(client.given_up)
-    assert "of ledger" in str(client.given_up)
+    assert "for ledger" in str(client.given_up)
 
 
 def test_a_connection_that_keeps_breaking_is_not_made_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -229,9 +229,9 @@ STRANGE = {
     "a reset": (None, "connection"),
     "an announcement beyond the limit": (LENGTH.pack(MAX_FRAME_BYTES + 1), "a frame of"),
     "garbage": (LENGTH.pack(5) + b"\xff" * 5, "no field"),
-    "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never made"),
-    "another entry": ("entry", "of entry 2 of ledger 1; asked was 1 of 1"),
-    "another ledger": ("ledger", "of entry 1 of ledger 2; asked was 1 of 1"),
+    "an answer to no request": (read_frame(2**40, 403, 1, 1), "which was never sent"),
+    "another entry": ("entry", "for entry 2 of ledger 1; the request was for entry 1 of ledger 1"),
+    "another ledger": ("ledger", "for entry 1 of ledger 2; the request was for entry 1 of ledger 1"),
     "an entry with other ids": ("ids", "entry 2 of ledger 1, announced as 1 of 1"),
     "half an entry, then the end": ("half", "in the middle"),
 }

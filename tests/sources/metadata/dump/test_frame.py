@@ -81,7 +81,7 @@ def test_wherever_it_is_cut_a_dump_with_a_first_line_says_so(lines: list[bytes],
         cut = cluster(text[:length])
         ((path, reason),) = cut.gaps
         assert path == "/ledgers"
-        assert "the last line, which the first one promises, is not there" in reason
+        assert "the last line, which the first line announces, is missing" in reason
         assert not cut.proves_absence
     inside = cluster([*text[:-1], text[-1][:-5]])  # in its last line
     assert {path for path, _ in inside.gaps} == {"/ledgers"}
@@ -90,11 +90,11 @@ def test_wherever_it_is_cut_a_dump_with_a_first_line_says_so(lines: list[bytes],
 def test_a_dump_of_zookeeper_that_is_cut_before_the_bookies_end_may_lack_anything(cluster: Read) -> None:
     ends = {length: cluster(ZOOKEEPER[:length]).cut for length in range(1, len(ZOOKEEPER))}
     for length in range(1, 9):
-        assert "may be cut before it" in str(ends[length]), length
+        assert "it may be cut off" in str(ends[length]), length
     for length in (9, 10, 11):
-        assert "does not say that this is its end" in str(ends[length]), length
-    assert ends[5] == "the dump has no available and no cookies, and may be cut before it"
-    assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).cut == "the dump has no LAYOUT, and may be cut before it"
+        assert "has no last line that confirms its end" in str(ends[length]), length
+    assert ends[5] == "the dump has no available and no cookies; it may be cut off"
+    assert cluster([*ZOOKEEPER[:4], *ZOOKEEPER[5:]]).cut == "the dump has no LAYOUT; it may be cut off"
     whole = cluster(ZOOKEEPER)
     assert (whole.cut, whole.gaps, whole.proves_absence) == (None, (), False)
 
@@ -108,16 +108,19 @@ def test_a_dump_of_etcd_that_is_cut_anywhere_may_lack_anything(cluster: Read) ->
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 15})], "15 records are promised, 14 are there"),
-        ([*ZOOKEEPER, ZOOKEEPER[2], frame_line(end={"nodes": 15})], "15 records are promised, 16 are there"),
-        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 14}), ZOOKEEPER[-1]], "behind the last line"),
+        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 15})], "counts 15 records, 14 are present"),
+        (
+            [*ZOOKEEPER, ZOOKEEPER[2], frame_line(end={"nodes": 15})],
+            "counts 15 records, 16 are present",
+        ),
+        ([*ZOOKEEPER[:-1], frame_line(end={"nodes": 14}), ZOOKEEPER[-1]], "after the last line"),
         ([*ZOOKEEPER, frame_line(end={"nodes": 15}), frame_line(end={"nodes": 15})], "a second last line"),
         ([*ZOOKEEPER, frame_line(end={"nodes": "15"})], "does not count nodes"),
         ([*ZOOKEEPER, frame_line(end=15)], "does not count nodes"),
         ([*ZOOKEEPER, frame_line(end={"nodes": True})], "does not count nodes"),
         (
             [*ZOOKEEPER, frame_line(begin={}), frame_line(end={"nodes": 15})],
-            "and lines before it",
+            "a first line after other lines",
         ),
         ([*ZOOKEEPER[:-1], b"?\n", frame_line(end={"nodes": 15})], "not JSON"),
     ],

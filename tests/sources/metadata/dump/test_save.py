@@ -192,11 +192,11 @@ def test_nothing_is_left_of_a_dump_that_broke_off(zookeeper: EmbeddedZooKeeper, 
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "a").write_text("mine")
     with (
-        pytest.raises(UsageError, match="none: there is no such directory; make"),
+        pytest.raises(UsageError, match="none: no such directory; create"),
         new_file(tmp_path / "none/a"),
     ):
         pytest.fail("the store would be read")
-    with pytest.raises(UsageError, match="there already"), new_file(tmp_path / "a"):
+    with pytest.raises(UsageError, match="already exists"), new_file(tmp_path / "a"):
         pass
     assert (tmp_path / "a").read_text() == "mine"
 
@@ -214,5 +214,5 @@ def test_a_rate_is_kept(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("uri", ["dump:///a", "zk-snapshot:///a", "etcd-snapshot:///a"])
 def test_what_is_saved_is_not_saved_again(uri: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="it is saved already"), new_file(tmp_path / "a") as out:
+    with pytest.raises(UsageError, match="already saved"), new_file(tmp_path / "a") as out:
         save(wanted(uri), out)

@@ -124,7 +124,7 @@ def test_endpoints_of_two_clusters_are_not_read_as_one(server: Etcd, tmp_path: P
         reader = client([server.host, other.host], StoreOptions())
         reader.ask(ALL)
         server.stop()
-        with pytest.raises(StoreError, match="not of one cluster"):
+        with pytest.raises(StoreError, match="belong to several clusters"):
             reader.ask(ALL)
         reader.close()
 

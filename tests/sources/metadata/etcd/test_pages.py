@@ -113,7 +113,7 @@ class Forgetful(EtcdClient):
 def test_fewer_keys_than_were_counted_are_no_answer() -> None:
     client = Forgetful(["127.0.0.1:1"], OPTIONS)
     with pytest.raises(
-        StoreError, match="gave 2 keys from /bk/ledgers/ on, of 3 that it counted at revision 7"
+        StoreError, match="2 keys received from /bk/ledgers/ on, 3 counted by etcd at revision 7"
     ):
         pages(client, 7)
 

@@ -176,7 +176,7 @@ def test_a_file_without_its_hash_says_so(tmp_path: Path) -> None:
     for copied in (file, file + bytes(1024 * 9)):  # etcd makes room before it writes
         cluster = store_of(copied, tmp_path).cluster()
         assert not cluster.gaps
-        assert any("without a hash" in note for note in cluster.notes)
+        assert any("no hash" in note for note in cluster.notes)
     broken = bytearray(file)
     broken[1024 + 16] ^= 1  # of the two meta pages of a copy either can be the newer
     cluster = store_of(bytes(broken), tmp_path).cluster()
@@ -204,7 +204,7 @@ def test_a_cut_file_says_so(tmp_path: Path) -> None:
         held, gaps = ledgers_of(store_of(file[:left], tmp_path, SCOPE))
         assert held == whole
         assert [path for path, _ in gaps] == [SCOPE]
-        assert f"cut off: 53248 bytes were written, {left} are there" in gaps[0][1]
+        assert f"cut off: {left} of 53248 bytes are present" in gaps[0][1]
     with pytest.raises(StoreError, match="the file ends before the end of page 10"):
         ledgers_of(store_of(file[: 11 * 4096 - 1], tmp_path, SCOPE))
     # Only the hash is gone: the database is whole.

@@ -82,7 +82,7 @@ def test_a_damaged_snapshot_is_passed_over_and_that_is_said(
         assert held_by(store, LayoutKind.HIERARCHICAL, 2) == expected_of(corpus)
         (note,) = store.cluster().notes
         assert newest.name in note
-        assert "passed over" in note
+        assert "was skipped" in note
 
 
 @settings(

@@ -192,7 +192,7 @@ def test_a_change_that_the_server_keeps_from_us_is_found_out(server: EmbeddedZoo
     client.create(f"{root}/00/0000/L0004", CLOSED, acl=WRITE_ONLY)
     moves = store.ledgers_moved()
     # Servers before 3.8.4 and 3.9.2 tell of what may not be read.
-    hidden = f"ZooKeeper did not tell of all that changed below {root}/00/0000"
+    hidden = f"ZooKeeper did not report every change below {root}/00/0000"
     assert moves in (LedgerMoves((f"{root}/00/0000/L0004",)), LedgerMoves((), hidden))
     store.close()
 
@@ -204,7 +204,7 @@ def test_what_moves_beyond_the_limit_is_not_kept(
     client.ensure_path(f"{root}/00/0000")
     store = opened(server, root)
     monkeypatch.setattr(tree, "MOVES_LIMIT", 3)
-    for made, unknown in ((3, None), (4, "more than 3 records moved since the first one")):
+    for made, unknown in ((3, None), (4, "more than 3 ledger records changed since the first scan")):
         store.watch_ledgers()
         for leaf in range(made):
             client.create(f"{root}/00/0000/L{made}{leaf:03}", CLOSED)
@@ -229,7 +229,7 @@ def test_a_connection_that_breaks_may_have_missed_something(server: EmbeddedZooK
         moves = store.ledgers_moved()
         assert moves.paths == ()
         assert moves.unknown is not None
-        assert moves.unknown.startswith("the connection that watched them broke, or was refused: ")
+        assert moves.unknown.startswith("the connection of the watch broke or was refused: ")
         store.close()
 
 
@@ -249,6 +249,6 @@ def test_a_server_without_such_a_watch_says_so_and_is_still_read(
         assert isinstance(store, ZooKeeperStore)
         store.watch_ledgers()
         assert whole(store).num_rows == 1
-        unknown = "this ZooKeeper cannot watch a tree, as servers since 3.6 can"
+        unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
         assert store.ledgers_moved() == LedgerMoves((), unknown)
         store.close()
