@@ -1,7 +1,7 @@
 """Every commit since a fixed one has a subject of the form ``area: verb object``; merges are free.
 
-The test needs the history. In an archive or a shallow clone it is skipped with the reason. In CI a skipped test
-fails (`tests.plugin`), so that a clone without history does not pass there.
+The test needs the history. In an archive or a shallow clone it is skipped with the reason. In CI a skipped
+test fails (`tests.plugin`), so that a clone without history does not pass there.
 """
 
 from __future__ import annotations
