@@ -13,10 +13,8 @@ PAGE = ROOT / "docs" / "proofs.md"
 _TEXT = """\
 # Proving programs
 
-Each program below `proofs/` compares the auditor with data that it did not make: real bookies, real brokers, bytes
-of other programs, or its own run without the damage. It ends with exit code 1 if the claim is false. Run
-`python -m proofs.NAME`; CONTRIBUTING.md says what each needs. The results are in [truth.md](truth.md).
-
+Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME` ends with
+exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has the results.
 `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two cores.
 
 """
