@@ -13,16 +13,16 @@ PAGE = ROOT / "docs" / "proofs.md"
 _TEXT = """\
 # Proving programs
 
-Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME` ends with
-exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has the results.
-`python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two cores.
+Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME`
+ends with exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has the
+results. `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two cores.
 
 """
 
 _END = """\
 
-`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. If you run a whole program, change
-its row.
+`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. If you run a whole program,
+change its row.
 """
 
 

@@ -51,7 +51,7 @@ _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 _LABEL = re.compile(r"^\*\*[^*]+\*\*\s*")
 _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
-_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)[\"')*]*\s+(?=[\"'(*\[]*[A-Z0-9])")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)[\"')*]*\s+")
 _ITEM = re.compile(r"^\s*(?:[-*]|\d+\.) ")
 _WORD = re.compile(r"[\w'-]*\w[\w'-]*")
 
