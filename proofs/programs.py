@@ -14,8 +14,9 @@ _TEXT = """\
 # Proving programs
 
 Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME`
-ends with exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has the
-results. `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two cores.
+ends with exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has
+the results. `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two
+cores.
 
 """
 
