@@ -13,21 +13,17 @@ PAGE = ROOT / "docs" / "proofs.md"
 _TEXT = """\
 # Proving programs
 
-Each program below `proofs/` compares the auditor with something that it did not make: real bookies, real
-brokers, the bytes of other programs, or its own run without the damage. It ends with 1 if the claim is false.
-`python -m proofs.NAME` runs one, and `--help` lists its options. CONTRIBUTING.md says what each needs.
-The results are in [truth.md](truth.md).
-
-`python3 run.py test --all` runs the short form of each, and so does `.ci/run`. Times are by the clock on two
-cores, unless the row says otherwise. Short forms were timed on 2026-11-26, in a run of all tests with other
-work beside it. A program that has no time was never timed as a whole.
+Each program below `proofs/` compares the auditor with data that it did not make. `python -m proofs.NAME`
+ends with exit code 1 if the claim is false. CONTRIBUTING.md says what each needs, [truth.md](truth.md) has
+the results. `python3 run.py test --all` and `.ci/run` run the short forms. Times are wall-clock times on two
+cores.
 
 """
 
 _END = """\
 
-The rows are `proofs/programs.toml`, and `python -m proofs > docs/proofs.md` writes this page. Whoever runs a
-whole program changes its row. A row is not older than the results in truth.md (`proofs/test_programs.py`).
+`python -m proofs > docs/proofs.md` writes this page from `proofs/programs.toml`. If you run a whole program,
+change its row.
 """
 
 
@@ -59,7 +55,7 @@ def programs() -> list[Program]:
 
 def page() -> str:
     """Return the text of docs/proofs.md."""
-    head = ["program", "what it proves", "all of it", "short form", "last run of all"]
+    head = ["program", "claim", "whole", "short form", "last whole run"]
     lines = [
         f"| {' | '.join(head)} |",
         "| --- | --- | --- | --- | --- |",

@@ -31,12 +31,9 @@ A flag goes before the file. [conf/audit.toml](../conf/audit.toml) says when to 
 _TABLES_PAGE = """\
 # Tables of a run
 
-Written from the program itself by `python -m auditor.reports.reference_pages`. Each lies in `RUN/tables/NAME`
-as Parquet. [schemas/tables.json](../schemas/tables.json) says of each column what it means, and so does
-`DESCRIBE NAME` in SQL after `run.views(spark)`.
-
-| table | a row is | only in |
-| --- | --- | --- |
+`python -m auditor.reports.reference_pages` writes this page. `RUN/tables/NAME` has each table as Parquet.
+[schemas/tables.json](../schemas/tables.json) explains each column. So does `DESCRIBE NAME` in SQL after
+`run.views(spark)`. Each line below names a table and the meaning of its rows.
 """
 
 
@@ -52,9 +49,13 @@ def options_page() -> str:
 
 
 def tables_page() -> str:
-    """Return docs/tables.md: every table of a run, with the meaning of its rows."""
-    rows = (f"| `{name}` | {_cell(table.row)} | {table.only or ''} |\n" for name, table in TABLES.items())
-    return _TABLES_PAGE + "".join(rows)
+    """Return docs/tables.md: the tables of every run, then those that only some runs have."""
+    groups: dict[str, list[str]] = {}
+    for name, table in TABLES.items():
+        groups.setdefault(table.only or "every run", []).append(f"- `{name}`: {table.row}\n")
+    return _TABLES_PAGE + "".join(
+        f"\n## {only[0].upper()}{only[1:]}\n\n{''.join(rows)}" for only, rows in groups.items()
+    )
 
 
 def metrics_table() -> str:

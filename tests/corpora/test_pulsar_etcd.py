@@ -65,7 +65,7 @@ def test_it_is_the_same_and_its_owners_are_judged_alike(spark: SparkSession, tmp
 
 
 def dump(said: dict[str, list[dict[str, str]]], folder: Path) -> Path:
-    """What etcdctl prints of all keys, as `docs/dumps.md` makes a dump of it."""
+    """What etcdctl prints of all keys, as `conf/etcd_dump.py` makes a dump of it."""
     records = [
         {
             "path": base64.b64decode(each["key"]).decode(), "key": each["key"], "data": each.get("value", ""),

@@ -1,10 +1,10 @@
-"""The scripts of docs/dumps.md, as they stand there: what they write is the store."""
+"""The scripts in conf/ that dump a store: a dump has everything that the store has."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,16 +19,12 @@ from auditor.sources.metadata.store import Tree, Znode
 from auditor.sources.metadata.stores import open_store
 from tests.servers import etcd as etcd_server
 
-PAGE = Path(__file__).parents[4] / "docs" / "dumps.md"
+CONF = Path(__file__).parents[4] / "conf"
 
 
 def script(name: str, folder: Path) -> Path:
-    """A script of the page, in a file."""
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    (text,) = [block for block in blocks if block.startswith(f"# {name}\n")]
-    path = folder / name
-    path.write_text(text, "utf-8")
-    return path
+    """A copy of a script of conf/ in a folder."""
+    return Path(shutil.copy(CONF / name, folder))
 
 
 def ran(*command: str, given: bytes = b"") -> bytes:
