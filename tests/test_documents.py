@@ -134,7 +134,7 @@ def test_no_install_line_takes_this_project_from_an_index() -> None:
 
 
 MOST_WORDS_OF_A_DECISION = 120
-DECISION = re.compile(r"\*\*Context\.\*\* .+ \*\*Decision\.\*\* .+ \*\*Consequences\.\*\* .+", re.DOTALL)
+DECISION = re.compile(r"\*\*Context\.\*\*\s.+\s\*\*Decision\.\*\*\s.+\s\*\*Consequences\.\*\*\s.+", re.DOTALL)
 
 
 def decisions() -> list[tuple[str, str]]:
