@@ -208,6 +208,8 @@ def _is_lifted(seen: Seen) -> Column:
             F.col("object") == HoldObject.ENTRY_LOG,
             _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
         )
+        # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
+        .when(F.lit(seen.unread_records is not None) & (F.col("reason") == FactReason.OPEN_LEDGERS), False)
         # The metadata decides which copies are the last, and which ledgers are open.
         .when(is_bookie, bookie_read & ~of_unread_record & F.lit(seen.metadata_whole))
         # The data of a bookie stays old until the whole bookie is read again.

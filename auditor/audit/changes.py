@@ -15,7 +15,7 @@ from pathlib import Path
 
 from auditor.actions.run_inputs import RunInputs
 from auditor.audit.landing import Landing
-from auditor.audit.unread_parts import bookies_with_unread_logs
+from auditor.audit.unread_parts import bookies_with_unread_logs, holders_of_unread_records
 from auditor.checks import GROUP_OF, Basis, place_of_check
 from auditor.errors import RunError, UsageError
 from auditor.findings.changes import RunCoverage, findings_with_changes
@@ -245,6 +245,7 @@ def _coverage_of(
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),
         unread_logs=bookies_with_unread_logs(tables),
+        unread_records=holders_of_unread_records(tables) or frozenset(),
     )
 
 

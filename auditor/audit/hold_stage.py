@@ -120,9 +120,12 @@ def land_holds(
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
         unseen: list[Any] = []
+        unread_records = None if earlier is None else holders_of_unread_records(tables)
         doubted = doubted_by_cookies(tables.roster.every_cookie)
         if earlier is not None:
-            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(tables)
+            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(
+                tables, unread_records or ()
+            )
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
         holders = None if earlier is None else holders_of_weak_ledgers(tables)
         weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
@@ -136,7 +139,7 @@ def land_holds(
             found=frozenset(id for id, count in counts.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
-            unread_records=None if earlier is None else holders_of_unread_records(tables),
+            unread_records=unread_records,
             unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
         )
         undecided = None if earlier is None else undecided_ledgers(tables)

@@ -1,5 +1,7 @@
 """Bookie data that a run could not read. Holds of an earlier run that depend on it are not lifted."""
 
+from collections.abc import Collection
+
 from auditor.actions.memory import ledgers_with_unread_record, undecided_ledgers
 from auditor.model.columns import LEDGER
 from auditor.model.holds import HoldObject
@@ -76,19 +78,27 @@ def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[st
     return frozenset((_ON_ANSWERS, row["bookie_id"]) for row in names)
 
 
-def doubted_by_foresight(tables: Tables) -> frozenset[tuple[str, str | None]]:
-    """Return the check of collections with each bookie that will delete a copy that may be needed."""
-    if "gc_foresight" in tables.known_empty:
-        return frozenset()
-    is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
-    names = tables.gc_foresight.where(is_doubt).select("bookie_id")
+def doubted_by_foresight(
+    tables: Tables, unread_records: Collection[str]
+) -> frozenset[tuple[str, str | None]]:
+    """Return the check of collections with each bookie that may delete a copy that may be needed.
+
+    ``unread_records``: bookies with copies of ledgers whose records could not be decoded. Such a record says
+    neither whether an ensemble names the bookie, nor how many other copies there should be.
+    """
+    names = set(unread_records)
+    if "gc_foresight" not in tables.known_empty:
+        is_doubt = (F.col("action") == GcAction.DELETE) & (F.col("verdict") == GcVerdict.UNKNOWN)
+        names |= _bookies_of(tables.gc_foresight.where(is_doubt))
     # A copy that no ensemble names may be the last one while another copy is unknown.
     if "over_replicated" not in tables.known_empty:
         unknown = undecided_ledgers(tables)
-        names = names.unionByName(
-            tables.over_replicated.join(unknown, [*LEDGER], "left_semi").select("bookie_id")
-        )
-    return frozenset(("gc-would-delete-live", row["bookie_id"]) for row in names.distinct().collect())
+        names |= _bookies_of(tables.over_replicated.join(unknown, [*LEDGER], "left_semi"))
+    return frozenset(("gc-would-delete-live", name) for name in names)
+
+
+def _bookies_of(rows: DataFrame) -> set[str]:
+    return {row["bookie_id"] for row in rows.select("bookie_id").distinct().collect()}
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
@@ -100,4 +110,4 @@ def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
     if unread.isEmpty():
         return None
     rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
-    return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())
+    return frozenset(_bookies_of(rows))

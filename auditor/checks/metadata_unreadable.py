@@ -17,29 +17,26 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 
     What it finds:
-        Znodes of ledgers whose bytes do not follow any format of ledger metadata. The evidence has the path,
-        the byte and the reason.
+        Ledger znodes whose bytes follow no format of ledger metadata, with path, byte and reason.
 
     Why it matters:
-        No client can open the ledger, and nobody knows where its entries are. One such ledger also ends whole
-        passes of BookKeeper's auditor. Bookies keep its data: the record exists, so it is not an orphan.
+        No client can open the ledger, and BookKeeper's auditor breaks off at it. Bookies keep the data.
 
     How sure:
-        Confirmed: the bytes are there and do not follow the format. Suspect where the ledger changed between
-        the two scans.
+        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two
+        scans.
 
     What to do:
-        Restore the record from a backup of the metadata store. The server's shell cannot write over a record
-        that it cannot read: put the bytes back with the store's own client, and keep the old ones.
+        Keep the old bytes. Restore the record from a backup with the store's own client: BookKeeper's
+        shell cannot overwrite it.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          This is what the server makes of it.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bkaudit decode ledger-metadata FILE`
           shows how far the bytes can be read. Risk: none; it reads the file.
 
     Limits:
-        Metadata that parses and says what may not be has findings of its own.
+        Other checks report metadata that breaks a rule.
     """
     return finding_rows(
         filter_part("unreadable_ledgers", tables.ledgers),

@@ -1,7 +1,7 @@
-"""What checks cannot do without, what a run looked at, and what of the first it lacks: a need is said here.
+"""What checks need, what a run looked at, and which needs it did not meet.
 
-A check that looks at what a store does not keep, or that no source showed, is silent and not satisfied.
-`lacks` is the one place that says what a run lacks; every form asks it, and the doctor for an audit to come.
+A check whose need is not met finds nothing, and that proves nothing. `lacks` is the only place that decides
+which needs a run did not meet. All reports use it; the doctor uses it for an audit to come.
 """
 
 from __future__ import annotations
@@ -17,60 +17,67 @@ if TYPE_CHECKING:
     from auditor.model.report import Report
 
 UNCLEAR_SHOWN = 5
-"""So many bookies are named of which a cookie or a registration could not be read."""
+"""Number of bookies with an unreadable cookie or registration that are named."""
 
 ENTRIES_WHOLE = "entries read whole"
-"""The operation of a run that looked deep: it held entries to their digests."""
+"""Operation of a ``--deep`` run: it compared entries with their digests."""
 
 
 class Need(StrEnum):
-    """What a check cannot do without: where a run lacks it, finding nothing means nothing."""
+    """An input that a check requires. If a run lacks it, finding nothing means nothing."""
 
     METADATA = "metadata"
-    """All records of the metadata; no check declares it, all that rest on records alone need it."""
+    """All records of the metadata. No check declares it; all checks that rest on records alone need it."""
 
     MARKS = "marks"
     """A store that keeps under-replication marks and locks."""
     ALL_MARKS = "all marks"
-    """A listing of the marks without holes: the check asks which are absent."""
+    """A complete list of the marks: the check reports absent ones."""
     ALL_LEDGERS = "all ledgers"
-    """A listing of the ledgers without holes."""
+    """A complete list of the ledgers."""
     ALL_BOOKIES = "all bookies"
-    """A listing of cookies and registrations without holes: the check asks which are absent."""
+    """A complete list of cookies and registrations: the check reports absent ones."""
     REGISTRATIONS = "registrations"
-    """A store with registrations: saved metadata without any does not say which bookies are down."""
+    """A store with registrations. Saved metadata without any does not show which bookies are down."""
     TIMES = "times"
-    """A store that keeps when something changed."""
+    """A store that keeps times of changes."""
     TWO_SCANS = "two scans"
-    """A live store: what changes shows in two scans only."""
+    """A live store: only two scans show a change."""
     INSTANCE_ID = "instance id"
-    """A cluster with an instance id, to compare with."""
+    """An instance id of the cluster, to compare with."""
     COPIES = "copies"
-    """What bookies hold: their indexes, or their answers."""
+    """The bookies' indexes, or their answers to requests."""
     DISKS = "disks"
-    """What lies in bookies' directories; a bookie that is asked does not tell it."""
+    """Files in the bookies' directories. Answers to requests do not show them."""
     ENTRY_LOGS = "entry logs"
-    """A run that was asked to read entry logs."""
+    """A run with ``--entry-logs``."""
     DIGESTS = "digests"
-    """A run that was asked to look deep: entries are read completely then."""
+    """A run with ``--deep``, which reads whole entries."""
     OWNERS = "owners"
-    """Who refers to the ledgers: the lists of an application."""
+    """Applications' lists of the ledgers that they use."""
     OBJECTS = "objects"
-    """An inventory of the bucket that ledgers are offloaded to."""
+    """A listing of the bucket that ledgers are offloaded to."""
     LOCATIONS = "locations"
-    """A mapping of bookies to locations, or a placement policy that was chosen."""
+    """A mapping of bookies to locations, or a chosen placement policy."""
     WITNESS = "witness"
-    """Bookies of a live store that may be asked for entries."""
+    """Bookies of a live store that the run may ask for entries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """What a run looked at, or an audit to come will; as it is without arguments, all of it.
+    """The inputs that a run looked at, or that a planned audit will look at. The defaults mean all of them.
 
-    None where a run of an earlier version does not say. ``hidden`` and ``unclear`` are cookies and
-    registrations that could not be read (`auditor.model.report.BookiesListed`). ``sources``: ``--bookies``
-    named any; ``directories`` of bookies were found, ``read`` bookies were read completely. ``undecided``:
-    not all ledgers and replicas could be decided. ``not_run``: checks that the run left out.
+    A field is None if a run of an earlier version does not record it.
+
+    Attributes:
+        hidden: Reason why a place with cookies or registrations could not be read; None if there is none
+            (`auditor.model.report.BookiesListed`).
+        unclear: Bookies with a cookie or registration that could not be read.
+        sources: ``--bookies`` named any.
+        directories: Number of bookie directories found.
+        read: Number of bookies that were read completely.
+        undecided: The run could not decide all ledgers and replicas.
+        not_run: Checks that the run left out.
     """
 
     live: bool = True
@@ -99,7 +106,7 @@ class Sight:
 
     @classmethod
     def of(cls, report: Report) -> Sight:
-        """That of a finished run."""
+        """Return the inputs of a finished run."""
         run, coverage, listed = report.run, report.coverage, report.run.bookies_listed
         return cls(
             live=run.live,
@@ -130,9 +137,11 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """Why something is lacking; ``where`` names the part that lacks it, empty for all.
+    """Reason why a need is not met.
 
-    Not ``is_known``: nobody can say whether it was there.
+    Attributes:
+        where: Part that the need is not met for; empty for all.
+        is_known: False if the run does not record whether the need was met.
     """
 
     why: str
@@ -141,7 +150,7 @@ class Lack:
 
 
 def lacks(sight: Sight) -> dict[Need, Lack]:
-    """What checks need and this did not show them, and why: what is lacking altogether first."""
+    """Return the needs that are not met, with reasons. Needs that are not met at all come first."""
     missing_needs = [*_of_store(sight), *_of_bookies(sight), *_of_options(sight), *_of_parts(sight)]
     first: dict[Need, Lack] = {}
     for need, lack in sorted(
@@ -156,7 +165,7 @@ def _unsaid(what: str) -> Lack:
 
 
 def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """What the metadata store does not keep, or could not list."""
+    """Yield needs that the metadata store does not keep, or that the scan could not list."""
     if sight.keeps_marks is False:
         yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
     elif sight.keeps_marks is None:
@@ -187,7 +196,7 @@ def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """What no bookie showed, or was asked for."""
+    """Yield needs that no bookie met, or that no bookie was asked for."""
     if not sight.directories and not sight.read:
         lack = Lack("no bookie was read" if sight.sources else "no --bookies was given")
         yield Need.COPIES, lack
@@ -205,7 +214,7 @@ def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """What a run was not given to read, or not asked to, and how it reads it."""
+    """Yield needs that an option of the run leaves out."""
     if not sight.entry_logs:
         yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs reads them")
     elif not sight.deep:
@@ -223,7 +232,7 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
 
 
 def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
-    """What was looked at but for a part: some bookies, some ids, some places of the metadata."""
+    """Yield needs that are met except for some bookies, ids or places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
         unread_count = len(sight.unread)
         where = f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]

@@ -1,4 +1,4 @@
-"""Clusters in which no process of AutoRecovery is elected auditor."""
+"""Clusters without an elected auditor."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Confidence, Findings, Need, Roster, Severity, roster_check
@@ -15,28 +15,26 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.
 
     What it finds:
-        Clusters with several bookies whose store has a place for replication and no live vote for auditor, or
-        a vote of a bookie with a cookie that is not registered.
+        Clusters with several bookies and with ledgers, but no live vote for auditor. Also a vote of a
+        bookie that has a cookie and no registration.
 
     Why it matters:
-        Only the auditor notices a lost bookie and marks its ledgers. Each AutoRecovery process votes and runs
-        a worker, so without a vote there is no worker either.
+        Only the auditor marks the ledgers of a lost bookie. Without a vote no worker runs either.
 
     How sure:
-        Confirmed if no scan saw a live vote. Unconfirmed if the vote is of a bookie that is down:
-        AutoRecovery can run as its own process there, and a vote outlives its process for a session timeout.
+        Confirmed if no scan saw a live vote. Unconfirmed for a bookie that is down: AutoRecovery may run
+        there alone, or the vote's session has not expired.
 
     What to do:
-        See whether AutoRecovery is configured (autoRecoveryDaemonEnabled, or processes of its own) and look
-        at its log.
+        Check that AutoRecovery is configured (autoRecoveryDaemonEnabled, or its own processes). Read its
+        log.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        A store without a znode `underreplication` is left out: AutoRecovery never ran, or the saved metadata
-        lacks it. So are clusters with a single bookie or without ledgers.
+        Stores without znode `underreplication` are left out.
     """
     state = roster.cluster.repair
     names_ledgers = any(row["named"] for row in roster.bookies)

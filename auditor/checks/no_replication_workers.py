@@ -1,4 +1,4 @@
-"""Marks that have waited for a day while no worker works on any ledger."""
+"""Clusters whose marks wait for a day while no worker holds a lock."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -18,18 +18,17 @@ def no_replication_workers(tables: Tables) -> DataFrame:
     """Marked ledgers wait for a day or more, and no worker works on any ledger.
 
     What it finds:
-        Clusters with marks older than a day, none of which is stale or of a deleted or empty ledger, and
-        without a single lock. Replication is switched on.
+        Marks older than a day and no lock, while replication is switched on. Stale marks and marks of
+        deleted or empty ledgers do not count.
 
     Why it matters:
-        A worker locks the ledger that it copies. If nobody holds a lock while ledgers wait, probably no
-        worker runs, and no ledger gets its copies back.
+        A worker locks the ledger that it copies. Without locks, probably nothing is copied.
 
     How sure:
-        Unconfirmed: workers do not register, and each of them holds no lock between two ledgers.
+        Unconfirmed: workers do not register, and hold no lock between two ledgers.
 
     What to do:
-        See whether AutoRecovery runs, and read the logs of its workers.
+        Check that AutoRecovery runs, and read the logs of its workers.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
@@ -37,8 +36,7 @@ def no_replication_workers(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        The finding mark-stuck names each of these ledgers. Workers that fail at once hold a lock only for a
-        moment, so that this looks the same.
+        Workers that fail at once look the same.
     """
     repair = tables.cluster.repair
     idle = not repair.locked and not repair.disabled

@@ -9,30 +9,24 @@ def object_orphan(tables: Tables) -> DataFrame:
     """The bucket has a copy of a ledger that no topic's list names.
 
     What it finds:
-        Objects of the listing whose name has the UUID and the ledger of no offload context. One finding per
-        copy: its data and its index together.
+        Offloaded objects whose UUID and ledger no offload context has.
 
     Why it matters:
-        They cost money for ever: the broker deletes only what a list names. A deleted topic, or a failed
-        offload that was begun anew, leaves them.
+        The broker never deletes them. A deleted topic or a repeated offload leaves them.
 
     How sure:
-        Suspect: another cluster may offload into the same bucket, and an offload begun after the owners were
-        read is in a newer listing. Unknown where a topic's list could not be read: it may name the copy
-        (`doubt` says which).
+        Suspect: another cluster may offload into the bucket, or the offload began after the owners were
+        read. Unknown if a topic's list could not be read (`doubt`).
 
     What to do:
-        See that no other cluster uses the bucket. Look whether the ledger belongs to a topic now (`bkaudit
-        explain ledger`), and whether its topic was deleted. Keep the copy until two listings that are days
-        apart both have it without a context.
+        Check that no other cluster uses the bucket, and that no topic has the ledger (`bkaudit explain
+        ledger`). Keep the copy until two listings some days apart have it without a context.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows whether the ledger is in BookKeeper as well.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only with `--offload-listing`. Objects of streaming offloads name no ledger and are not looked at, nor
-        is anything else in the bucket.
+        Needs `--offload-listing`. Streaming offloads are ignored.
     """
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "object-orphan"),

@@ -1,4 +1,4 @@
-"""Offloads that were begun and never became whole."""
+"""Offloads that were begun and are incomplete."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
@@ -9,26 +9,24 @@ def offload_incomplete(tables: Tables) -> DataFrame:
     """A ledger's copy to an object store was begun and is incomplete.
 
     What it finds:
-        Ledgers of a topic's list with an offload context that is not complete, closed longer ago than
-        `--owner-grace`.
+        Ledgers in a topic's list, closed longer ago than `--owner-grace`, with an incomplete offload
+        context.
 
     Why it matters:
-        The objects of the attempt may lie in the bucket for ever: the broker cleans them up only if it tries
-        again. The ledger itself is complete in BookKeeper.
+        The broker removes the attempt's objects only if it tries again. BookKeeper has the whole ledger.
 
     How sure:
-        Suspect: an offload of an old ledger that is under way at this moment looks the same.
+        Suspect: an offload of an old ledger that runs now looks the same.
 
     What to do:
-        See whether one is under way (`pulsar-admin topics offload-status`). If not, see the broker's log for
-        why it failed, and offload again: that removes what the attempt left.
+        See whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log
+        and offload again.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows that the ledger is there.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The bucket is not looked at.
+        The check does not look at the bucket.
     """
     return finding_rows(
         with_fault(tables, "offload-incomplete"),

@@ -1,4 +1,4 @@
-"""Ledgers that are in an object store and still in BookKeeper."""
+"""Ledgers that are both in an object store and in BookKeeper."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -17,29 +17,27 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 
     What it finds:
-        Ledgers of a topic's list that still exist although their offload became complete longer ago than
-        `--owner-grace`, or the list says that they were deleted. With `--offload-listing`, those whose copy
-        the bucket has; without it, those whose copy only the list claims.
+        Ledgers that exist although the topic's list calls them deleted, or their offload became complete
+        longer ago than `--owner-grace`. With `--offload-listing`, only those whose copy the bucket has.
 
     Why it matters:
-        The space that the offload was to free is not freed.
+        The offload did not free its space.
 
     How sure:
-        Confirmed where the bucket was listed and has both objects of the copy. Suspect where it was not
+        Confirmed where the bucket was listed and has both objects of the copy. Suspect if it was not
         listed: the ledger may be the only copy.
 
     What to do:
-        Where the list says deleted and the bucket has the copy, the delete failed and nobody tries again: a
-        leak like ledger-unowned. Where the bucket was not listed, list it first (`--offload-listing`) and
-        keep the ledger. Otherwise see the namespace's offload deletion lag (`pulsar-admin namespaces`), which
-        may be longer than `--owner-grace`; a topic must be loaded to be trimmed.
+        If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the
+        list says deleted, a delete failed and is not repeated: see `ledger-unowned`. Otherwise the
+        offload deletion lag (`pulsar-admin namespaces`) may exceed `--owner-grace`, or the topic is not
+        loaded.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows that the ledger is there.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Objects are listed, and not read.
+        Objects are listed, but not read.
     """
     given_up = F.when(F.col("offload") == "deleted", "was given up for it").otherwise(
         "was not given up for it"

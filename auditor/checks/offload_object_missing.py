@@ -1,4 +1,4 @@
-"""Offload contexts without their objects."""
+"""Offload contexts whose objects are missing."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -26,28 +26,25 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
 
     What it finds:
-        Complete offload contexts without both objects in the listing. Critical where BookKeeper has given the
-        ledger up for the copy: then nobody has its entries.
+        Complete offload contexts without both objects. Critical if BookKeeper has given the ledger up:
+        then nobody has its entries.
 
     Why it matters:
-        Readers of that part of the topic fail: the broker reads an offloaded ledger from the bucket once
-        BookKeeper's copy is gone, or sooner if it is told to.
+        Readers fail when the broker reads the ledger from the bucket.
 
     How sure:
-        Confirmed where the listing has the objects of an offload that became complete `--owner-grace` or more
-        after this one. Suspect where it may have been made before the copy was, or the context has no time.
+        Confirmed where the listing has objects of an offload that became complete `--owner-grace` or more
+        after this one. Suspect if the listing may be older than the copy, or the context has no time.
 
     What to do:
-        Look for the object in the bucket, in its older versions, and in the log of its lifecycle rules, which
-        delete what is old. Where BookKeeper still has the ledger, offload it again before its trim.
+        If BookKeeper still has the ledger, offload it again before its trim. Look for the object among
+        the bucket's older versions, and in the log of its lifecycle rules.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows whether BookKeeper still has the ledger.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only with `--offload-listing`. A listed object may still be unreadable. Streaming offloads are not
-        looked at.
+        Needs `--offload-listing`. A listed object may be unreadable. Streaming offloads are ignored.
     """
     lacking = (
         F.when(F.col("has_index"), "the data are")

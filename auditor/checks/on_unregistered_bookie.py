@@ -1,4 +1,4 @@
-"""Bookies that ledgers depend on and that are not registered."""
+"""Unregistered bookies that ledgers depend on."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -17,19 +17,17 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        Bookies that are neither writable nor read-only in the store while a non-empty segment stripes entries
-        to them. One finding per bookie, with the number of ledgers and replicas. A registration that is not
-        ephemeral counts as none (`registration-not-ephemeral`).
+        Bookies to which a segment stripes entries, without an ephemeral registration.
 
     Why it matters:
-        Readers cannot reach these copies now. If the disks were read and are whole, the copies come back with
-        the bookie; if they were not read, these replicas are undecided.
+        Readers cannot reach these copies. Copies on disks that were read come back with the bookie; other
+        replicas are undecided.
 
     How sure:
         Confirmed: neither scan of the metadata saw a registration.
 
     What to do:
-        Start the bookie again if its disks are good. If it is gone for good, have its ledgers copied.
+        If the bookie's disks are good, start it again. If it is gone for good, have its ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
@@ -39,8 +37,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        A store saved while bookies restarted, or without its ephemeral nodes, shows them as unregistered.
-        Segments without entries do not count.
+        A store saved during a restart, or without ephemeral nodes, shows running bookies as unregistered.
     """
     rows = tables.unregistered.where("depending > 0")
     read = (

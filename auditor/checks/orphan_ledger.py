@@ -1,4 +1,4 @@
-"""Ledgers on a bookie's disks that the metadata store does not know."""
+"""Ledgers on a bookie's disks that the metadata store does not list."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
@@ -7,23 +7,21 @@ from auditor.checks.gc_guards import doubt_clause, doubted_orphans
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="orphans")
 def orphan_ledger(tables: Tables) -> DataFrame:
-    """A bookie keeps a ledger that the metadata store no longer knows.
+    """A bookie keeps a ledger that the metadata store does not list.
 
     What it finds:
-        Ledgers with an index on a bookie and no metadata, neither before the bookies were read nor after. One
-        finding per ledger and bookie.
+        Ledgers with an index on a bookie that neither scan of the metadata lists.
 
     Why it matters:
-        The bookie's collector frees them within minutes to an hour. If they stay, it is stuck. Very many of
-        them mean that the listing is wrong, and that the next collection destroys good data: see
-        metadata-suspect.
+        The bookie's collector frees them within minutes to an hour. If they stay, it is stuck. Very many
+        mean that the listing may be wrong: the next collection then destroys good data
+        (`metadata-suspect`).
 
     How sure:
-        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect where the
-        index file is newer than a saved scan (or, in RocksDB, which keeps no times, where the ledger id is
-        above all that the scan lists); where a directory's cookie and place name two bookies; where
-        metadata-suspect stands for the bookie; and where the store may have the ledger unseen: a failed
-        listing could have shown it, or a misplaced record could be its own (`doubt` says which).
+        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
+        index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
+        the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the store
+        may have the ledger where it could not be read, or in a misplaced record (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
@@ -33,11 +31,11 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`
           There should be none.
         - `bookkeeper shell whatisinstanceid`
-          The bookie's own cookie must have the same, or they speak of two clusters.
+          The bookie's cookie must have the same.
 
     Limits:
-        A name in the ledger tree that no ledger can have is ignored. A ledger whose id the server's listing
-        reads out of such a name is only suspected, as no collector takes it.
+        If the server's listing reads the id out of a malformed name, no collector deletes the ledger, and
+        it is only a suspect.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

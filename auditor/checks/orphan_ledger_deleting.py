@@ -1,4 +1,4 @@
-"""Ledgers deleted from the store while the bookies were read."""
+"""Ledgers that were deleted from the store during the audit."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, words
@@ -10,27 +10,26 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that was deleted while the audit ran.
 
     What it finds:
-        Ledgers with an index on a bookie whose metadata the first scan listed and the second did not.
+        Ledgers with an index on a bookie that the first scan lists and the second does not.
 
     Why it matters:
-        Metadata goes first, data with the next collection. It is kept apart from orphan-ledger so that a busy
-        cluster does not look neglected.
+        This is normal: the next collection deletes the data.
 
     How sure:
-        Confirmed: the first scan listed it and the second did not. Suspect where a directory's cookie and
-        place name two bookies, and where the second scan may have missed it: a failed listing could have
-        shown it, or a misplaced record could be its own (`doubt` says which).
+        Confirmed: the first scan listed it and the second did not. Suspect if the directory carries
+        another bookie's cookie. Suspect if the store may have the ledger where it could not be read, or
+        in a misplaced record (`doubt`).
 
     What to do:
-        Nothing. If the deletion was a mistake, stop the bookie's collector at once: the data is still there.
+        Nothing. If the deletion was a mistake, stop the bookie's collector at once: the data is still
+        there.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        Saved metadata has one scan: such a ledger is an orphan-ledger there, or none.
+        Saved metadata is one scan, which cannot show this.
     """
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),

@@ -1,4 +1,4 @@
-"""Garbage that a bookie's collector had the time to delete and has not."""
+"""Garbage that a bookie's collector should have deleted already."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_ledgers, words
@@ -14,38 +14,35 @@ from auditor.model.states import GcPass, GcReason
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps what its collector should have deleted long ago: collection has stopped.
+    """A running bookie keeps ledgers that its collector should have deleted: collection has stopped.
 
     What it finds:
-        Registered bookies with ledgers that their collector should delete, where an earlier run beside this
-        one saw the same longer ago than twice gcWaitTime of `--bookie-conf`, or an hour without that file.
-        One finding per bookie, with the number of ledgers and since when. `causes` says what a pass would do
-        with them (`listing-breaks-off`: nothing).
+        Registered bookies with garbage that an earlier run saw longer ago than twice gcWaitTime of
+        `--bookie-conf` (without it, an hour). `causes` says what a pass would do (`listing-breaks-off`:
+        nothing).
 
     Why it matters:
-        The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata, or
-        waits for a compaction of hours. On etcd it stops by itself after a day, unless
-        gcOverreplicatedLedgerWaitTime is 0.
+        The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata,
+        or waits for a compaction. On etcd it stops after a day, unless gcOverreplicatedLedgerWaitTime is
+        0.
 
     How sure:
-        Confirmed where the bookie's index is newer than the first of these runs. Suspect where nothing says
-        so, where `metadata-suspect` stands for the bookie, and where a directory's cookie and place name two
-        bookies.
+        Confirmed where the bookie's index is newer than the first of these runs. Suspect if that is not
+        known, if `metadata-suspect` stands, or if a directory carries another bookie's cookie.
 
     What to do:
-        Look into the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. Settle
-        `metadata-suspect` first where it is reported too: the stuck collector may be what keeps the data.
-        Otherwise a restart of the bookie starts a new collector.
+        If `metadata-suspect` is reported too, settle it first: the stuck collector may be what keeps the
+        data. Read the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. A
+        restart starts a new collector.
 
     Commands:
         - `bkaudit diff OLD NEW`
           shows what came and went between two runs. Risk: none; it reads both.
-        - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        It takes two runs in one directory. Where metadata is read slowly, or a compaction of hours holds the
-        same thread, a run may come too early.
+        Needs two runs in one directory. A collector that reads metadata slowly or compacts for hours
+        looks the same.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

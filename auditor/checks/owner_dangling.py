@@ -1,4 +1,4 @@
-"""Topics, subscriptions and schemas that name a ledger which is gone."""
+"""Topics, subscriptions and schemas that name a missing ledger."""
 
 from auditor.checks.check import (
     ERASES,
@@ -39,35 +39,32 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        References to ledgers that neither scan lists: of a topic's list, of a subscription (its positions,
-        delayed messages, compacted ledger), of a schema. One finding per ledger and owner. Not reported where
-        the ledger was offloaded and given up for the copy. A warning where the copy is whole and the ledger
-        was not given up: the object store has its data, and a trim broke off.
+        Ledgers that neither scan lists, in a topic's list, a subscription (positions, delayed messages,
+        compacted ledger) or a schema. A warning if the ledger's offload is complete: the object store has
+        the data. If the list also calls it deleted, there is no finding.
 
     Why it matters:
-        Readers of a topic fail at a missing ledger in the first or middle place of its list. If it is the
-        last, or a subscription's, the topic does not load or the subscription restarts from an older
-        position. Without its schema, producers and consumers are refused.
+        Readers fail at the missing ledger. Without its last ledger a topic does not load. Without its
+        ledger a subscription restarts from an older position. Without a schema, producers and consumers
+        are refused.
 
     How sure:
-        Confirmed where the owner was read between two scans that both lack the ledger, or all at one time,
-        and did not change meanwhile. Suspect where the owner changed, where the listing of ledgers has gaps
-        that could hold the id, and where owners and ledgers were saved apart (`doubt` says which).
+        Confirmed where owner and ledgers were read at one time, or the owner between two scans that lack
+        the ledger. Suspect if the owner changed, the listing has gaps that could hold the id, or owners
+        and ledgers were saved apart (`doubt`).
 
     What to do:
-        Look for the ledger on the bookies' disks before they collect it (orphan-ledger): while it is there,
-        its metadata can be put back. Then see whether any subscription still needs it (`bkaudit explain
-        topic`): nobody needs what every mark-delete position has passed. Never delete the topic to get rid of
-        the error before that.
+        Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it: its metadata
+        can still be put back. A subscription needs it unless every mark-delete position is past it
+        (`bkaudit explain topic`). Never delete the topic before you know.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It confirms that the ledger is gone.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same: its ledgers go before its znode. A compacted ledger
-        that only a cursor's own ledger names is seen only with saved metadata and the bookies' directories.
+        A schema that is being deleted looks the same. Only saved metadata and the bookies' directories
+        show a compacted ledger that a cursor's own ledger names.
     """
     is_offloaded = F.col("offload") == "complete"
     place = words(" ({place + 1} of {list_size} in its list)")

@@ -1,4 +1,4 @@
-"""Topics that know another length of a ledger than BookKeeper does."""
+"""Topics whose list has another length of a ledger than its metadata."""
 
 from auditor.checks.check import (
     ERASES,
@@ -29,27 +29,25 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's list says another number of entries or bytes than the closed ledger has.
 
     What it finds:
-        Closed ledgers whose last entry or length differs from what the topic's list says of them.
+        Closed ledgers whose last entry or length differs from the topic's list.
 
     Why it matters:
-        Readers go by the list: they fail at entries beyond the ledger's end, and never read what the list
-        leaves out. Either the list or the ledger's metadata was altered or restored. A bookie outside the
-        ensembles may have entries that only the list names: it must not collect garbage until this is
-        settled.
+        Readers fail at entries past the ledger's end, or miss entries that the list leaves out. A bookie
+        outside the ensembles may have entries that only the list counts.
 
     How sure:
         Confirmed: both are written once, when the ledger is closed.
 
     What to do:
-        Find out which of the two was restored or edited. Where the list has more entries, see
-        below-ack-quorum and entry-lost of the ledger, and whether its metadata were closed too early.
+        Let no bookie with entries of the ledger collect garbage meanwhile. Find out whether list or
+        metadata was restored or edited. If the list has more entries, the ledger may have been closed too
+        early (`below-ack-quorum`, `entry-lost`).
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          The last entry and the length are in it.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Of open ledgers the list says nothing.
+        A list has no length of an open ledger.
     """
     return finding_rows(
         with_fault(tables, "owner-length-mismatch"),
@@ -58,7 +56,7 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
             "ledger {ledger} has {last_entry_id + 1} entries and {length} bytes, but {owner_name} lists "
             "it with {listed}",
             owner_name=owner_name(),
-            # A list may say one of them alone.
+            # A list may have only one of the two.
             listed=F.concat_ws(" and ", words("{entries} entries"), words("{size} bytes")),
         ),
         evidence=owner_evidence("entries", "size", "last_entry_id", "length"),

@@ -22,34 +22,32 @@ from auditor.checks.finding_rows import finding_rows, with_fault
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owner_unreadable(tables: Tables) -> DataFrame:
-    """What an application keeps of its ledgers cannot be read.
+    """An application's record of its ledgers cannot be read.
 
     What it finds:
-        Values of topics, subscriptions, schemas and logs that break their format, and places of the owners'
-        trees that could not be listed. One finding per znode. A damaged record of a saved store that may be
-        of any tree is one finding, at the tree that every such application has.
+        Values of topics, subscriptions, schemas and logs that break their format, and places of the
+        owners' trees that could not be listed.
 
     Why it matters:
-        The application cannot read it either: the topic does not load. Its ledgers are unknown, so none that
-        claims it is called unowned.
+        The application cannot read a damaged value either: the topic does not load. No ledger that claims
+        this owner counts as unowned.
 
     How sure:
-        Confirmed: the bytes are what they are. What could not be listed may be readable to others.
+        Confirmed: the bytes break the format. A place that could not be listed may be readable to others.
 
     What to do:
-        Restore the znode from a snapshot of the store. `bkaudit decode` shows at which byte it goes wrong.
+        Restore the znode from a snapshot of the store.
 
     Commands:
         - `bkaudit decode pulsar-managed-ledger FILE`
-          says at which byte a topic's value goes wrong that was saved to a file. Risk: none; it reads the
-          file.
+          shows where a topic's saved value breaks its format. Risk: none; it reads the file.
         - `bkaudit decode pulsar-cursor FILE`
-          the same of a subscription's. Risk: none; it reads the file.
+          does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        A value that is damaged and still follows its format is taken as it is.
+        Damage that follows the format is not noticed.
     """
-    from auditor.sources.owners.applications import APPLICATIONS  # which explain does without
+    from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 
     rows = with_fault(tables, "owner-unreadable")
     for application in APPLICATIONS.values():
@@ -64,8 +62,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
 def _without_repeated_gaps(rows: DataFrame, first_tree: str, *later_trees: str) -> DataFrame:
     """Drop a gap at the top of a later tree if the first tree of its saved store has the same.
 
-    A record whose path cannot be read may be of any tree, and the reader of each tree reports it, also of a
-    tree that never existed.
+    A record without a readable path may be of any tree. The reader of each tree reports it, even if the tree
+    never existed.
     """
     from auditor.sources.metadata.uri import SAVED
 

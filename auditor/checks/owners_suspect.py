@@ -21,35 +21,38 @@ from auditor.model.owner_scope import incomplete_reasons
     holds=(HoldRule(HoldTarget.OWNERS, (ActionKind.DELETE_LEDGER,)),),
 )
 def owners_suspect(roster: Roster) -> Findings:
-    """The stores of owners are not proved to be all that refer to ledgers of this cluster.
+    """The stores of owners are not proved complete.
 
     What it finds:
-        A run whose stores of owners do not prove that a ledger without an owner is unused. One finding per
-        run, a warning if the run has ledger-unowned findings, otherwise a note. The stores are proved
-        complete if the operator declares exactly them with `--owners-complete`, at least 99 % of the claims
-        in custom metadata are in namespaces that a store has, at most 1 % of the ledgers that an earlier run
-        saw listed lost their owner and stay in BookKeeper, and every place of the stores could be listed.
+        Runs that do not prove ledgers without an owner to be unused; a warning if there are
+        `ledger-unowned` findings. The proof needs all of these:
+
+        - `--owners-complete` names exactly the stores that were read, and no store has two names.
+        - At least 99 % of the claims in custom metadata are in namespaces that a store has.
+        - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their
+          owner.
+        - Every place of the stores could be listed.
 
     Why it matters:
-        Several Pulsar clusters can share one BookKeeper cluster, and a broker's store can be restored or
-        wiped (pulsar #17213, #5935, #8133). The ledgers of a live topic then have no owner in the stores that
-        were read. Whoever deletes them loses its messages.
+        Several Pulsar clusters can share one BookKeeper cluster, and a store can be restored or wiped
+        (pulsar #17213, #5935, #8133). Whoever then deletes ledgers without an owner loses messages of a
+        live topic.
 
     How sure:
-        Confirmed: it says what is not proved, and not that a store is missing.
+        Confirmed: the proof is missing; no store need be missing.
 
     What to do:
-        Nothing, if no ledger is to be deleted. Otherwise find every Pulsar cluster that keeps ledgers here,
-        pass the store of each with `--owners`, and name all of them with `--owners-complete`. If lists lost
-        ledgers, find out whether the store was restored or wiped before anything is deleted.
+        Nothing, if no ledger is to be deleted. Otherwise pass `--owners` with the store of every Pulsar
+        cluster that has ledgers here, and `--owners-complete` with all of them. If lists lost ledgers,
+        first find out whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          shows whose a ledger says it is.
+          Shows the owner that the ledger claims.
 
     Limits:
-        Claims do not name a store: only the operator's declaration tells two Pulsar clusters with the same
-        namespaces apart. A ledger that lost its owner counts for a week.
+        Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost
+        its owner counts for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

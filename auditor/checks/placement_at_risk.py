@@ -1,4 +1,4 @@
-"""Ledgers of which one domain has all copies of some entries, though the server says nothing."""
+"""Ledgers with all copies of some entries in one domain, which the server's placement class accepts."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, F, Severity, Tables, Urgency, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -15,33 +15,29 @@ from auditor.model.placement import POLICY_LEVEL
     action=ActionKind.RECOVER,
 )
 def placement_at_risk(tables: Tables) -> DataFrame:
-    """One rack, zone or region has all copies of entries, and the server's class sees nothing wrong.
+    """One rack, zone or region has all copies of an entry, and the server's placement class accepts it.
 
     What it finds:
-        Ledgers with a segment of which a write quorum of two or more lies in one rack, zone or region, where
-        the server's class does not say FAIL: that of regions never does, that of zones counts a vanished
-        bookie as a zone, that of racks may have a minimum of 1. With reppRegionsToWrite also fewer than
-        reppMinimumRegionsForDurability regions with an ack quorum. Open ledgers count too. One finding per
-        ledger, with the first segment and window.
+        A write quorum of two or more in one rack, zone or region, which the server's class accepts. It
+        never calls regions FAIL, counts a vanished bookie as a zone, and may require only 1 rack. With
+        reppRegionsToWrite, also an ack quorum in fewer regions than reppMinimumRegionsForDurability.
 
     Why it matters:
         One failure of that domain takes every copy of these entries.
 
     How sure:
-        Confirmed, by this run's mapping. Suspect where the ledger changed between the two scans. A window
-        with a bookie of unknown location is never reported.
+        Confirmed, by this run's mapping. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Check the mapping. Then have the ledger replicated elsewhere before that domain needs work: `bkaudit
-        simulate` shows what a failure would cost.
+        Check the mapping. Have the ledger replicated elsewhere before that domain needs work (`bkaudit
+        simulate` shows the cost of its failure).
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its ensembles.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        An entry may have fewer copies than its ensemble has places. The worker that repairs placement handles
-        only what a rack class calls FAIL.
+        Write quorums with a bookie of unknown location do not count. The server does not repair these
+        ledgers.
     """
     assert tables.cluster.placement is not None
     level, rule = POLICY_LEVEL[tables.cluster.placement.policy], rule_of(tables.cluster.placement)

@@ -1,4 +1,4 @@
-"""AutoRecovery places by other rules, or another mapping, than the brokers."""
+"""Clusters whose AutoRecovery has another placement policy or mapping than the brokers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -10,30 +10,28 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     do_now="give AutoRecovery the policy and mapping of the brokers",
 )
 def placement_settings_differ(roster: Roster) -> Findings:
-    """AutoRecovery goes by another placement policy or mapping than those who write.
+    """AutoRecovery has another placement policy or mapping than the brokers.
 
     What it finds:
-        Differences between the configuration of brokers (--placement broker.conf) and of AutoRecovery
-        (--bookie-conf bk_server.conf), where both were given: the policy, its minimum numbers, the metadata
-        store of the mapping, and a rack resolver that does not read Pulsar's mapping. One finding for the
-        cluster.
+        Differences between `--placement broker.conf` and `--bookie-conf bk_server.conf`: policy, minimum
+        numbers, metadata store of the mapping, or a rack resolver that does not read Pulsar's mapping.
 
     Why it matters:
-        AutoRecovery undoes the brokers' placement: it repairs ledgers onto bookies that break their policy,
-        and calls FAIL what is well placed. Without a mapping it takes every bookie to be in /default-rack.
+        AutoRecovery repairs ledgers onto bookies that break the brokers' policy, and calls good placement
+        FAIL. Without a mapping it puts every bookie in /default-rack.
 
     How sure:
-        Confirmed: both files were read. Settings of a command line or the environment are not seen.
+        Confirmed: both files were read.
 
     What to do:
-        Give AutoRecovery the brokers' policy, and their metadata store to look for the mapping in.
+        Give AutoRecovery the brokers' policy, and the metadata store of their mapping.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+          The mapping must name these hosts.
 
     Limits:
-        Names of hosts are compared as they are written.
+        Settings of a command line or the environment are not seen. Host names are compared as written.
     """
     differences = roster.cluster.placement_differences
     if differences:

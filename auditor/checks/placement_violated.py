@@ -1,4 +1,4 @@
-"""Ledgers with an ensemble that breaks the placement policy, by the server's own class."""
+"""Ledgers with an ensemble that the server's placement class calls FAIL."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, words
@@ -13,41 +13,38 @@ from auditor.model.placement import PlacementSettings, Policy
     do_now="see whether policy and mapping are right for {ledgers}",
 )
 def placement_violated(tables: Tables) -> DataFrame:
-    """An ensemble does not keep to the placement policy.
+    """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers with a segment whose ensemble the server's placement class calls FAIL with this run's
-        settings. Racks: a write quorum with fewer racks than minNumRacksPerWriteQuorum. Zones: fewer zones
-        than minNumZonesPerWriteQuorum, two bookies of a zone in one upgrade domain, or a bookie without a
-        zone. Open ledgers count too, which the Auditor's own task leaves out. With mixed depths only a FAIL
-        for every depth counts. One finding per ledger, with the first segment and the places of its bookies;
-        a note where only an unwritable bookie is at fault. One finding for the cluster for what a zone policy
-        always refuses: a write quorum that does not divide the ensemble size, or is not above
-        minNumZonesPerWriteQuorum.
+        Ledgers, open ones too, with a segment that the server's placement class calls FAIL. A note if
+        only an unwritable bookie is at fault.
+
+        - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
+        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone,
+          or a bookie without a zone.
+        - Zones, once for the cluster: a write quorum that does not divide the ensemble size, or is not
+          above minNumZonesPerWriteQuorum.
 
     Why it matters:
-        A failing rack or zone may take more copies of an entry than the policy allows. The Auditor counts
-        such ledgers, and with repairedPlacementPolicyNotAdheringBookieEnable it moves their data.
+        A failing rack or zone may take more copies than the policy allows. With
+        repairedPlacementPolicyNotAdheringBookieEnable the Auditor moves the data.
 
     How sure:
         Confirmed, as a server would answer that starts now with this mapping and these settings. Suspect
-        where the ledger changed between the two scans. A running server may remember bookies that are gone.
+        if the ledger changed between the two scans.
 
     What to do:
-        First make sure that policy and mapping are those of your Auditor: the report says which were used.
-        Where it refuses the ensemble size or the write quorum, change these or the minimum. A note only needs
-        its bookies writable again. Other ledgers stay until the Auditor repairs them or their bookies are
-        replaced.
+        Check that the report's policy and mapping are your Auditor's. If sizes are refused, change them
+        or the minimum. For a note, make the bookies writable again. Other ledgers stay until the Auditor
+        repairs them or you replace their bookies.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its ensembles.
-        - `bookkeeper shell listbookies -ro -h`
-          Look which bookies are read-only.
+        - `bookkeeper shell ledgermetadata -l ID`.
+        - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Like the server, it ignores the ack quorum, entries and isolation groups. For regions see
-        placement-at-risk.
+        Ack quorums, entries and isolation groups do not count. With mixed depths only a FAIL for every
+        depth counts. For regions see `placement-at-risk`.
     """
     settings = tables.cluster.placement
     if settings is None:
@@ -60,7 +57,7 @@ def placement_violated(tables: Tables) -> DataFrame:
 
 
 def _by_places(tables: Tables, rule: str) -> DataFrame:
-    """One finding for each ledger whose bookies stand where the policy does not want them."""
+    """Return one finding for each ledger with bookies whose locations break the policy."""
     excuse = words("; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}")
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
@@ -78,7 +75,10 @@ def _by_places(tables: Tables, rule: str) -> DataFrame:
 
 
 def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
-    """The finding of what `auditor.model.adherence.refuses_shape` says, or none."""
+    """Return one finding for all ensemble shapes that the zone policy refuses, or none.
+
+    See `auditor.model.adherence.refuses_shape`.
+    """
     rule = rule_of(settings)
     # Other policies refuse no shape.
     is_zone = "true" if settings.policy is Policy.ZONE else "false"

@@ -1,4 +1,4 @@
-"""Ledgers with quorums that cannot be."""
+"""Ledgers with impossible quorums."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_breaking
@@ -13,29 +13,26 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def quorum_invalid(tables: Tables) -> DataFrame:
-    """The quorums of a ledger cannot be.
+    """A ledger has impossible quorums.
 
     What it finds:
-        Ledgers whose write quorum is above the ensemble size, whose ack quorum is above the write quorum, or
-        where one of them is not positive.
+        A write quorum above the ensemble size, an ack quorum above the write quorum, or a number below 1.
 
     Why it matters:
-        No client can write or recover such a ledger, and no striping follows from such numbers. The metadata
-        was edited or damaged.
+        No client can write or recover the ledger. The metadata was edited or damaged.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses quorums
-        above the ensemble size: keep such a record and put the other in its place with the store's own
-        client.
+        Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's
+        shell refuses quorums above the ensemble size.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It fails on such a record.
 
     Limits:
-        Whether the ledger has all its copies is undecided.
+        The ledger's copies are undecided.
     """
     return ledgers_breaking(tables, "quorum-invalid")

@@ -18,30 +18,28 @@ def recovery_stuck(tables: Tables) -> DataFrame:
     """A ledger has been in recovery for a day.
 
     What it finds:
-        Ledgers in the state IN_RECOVERY whose metadata has not changed for 24 hours at the time of the scan.
+        Ledgers IN_RECOVERY whose metadata has not changed for 24 hours.
 
     Why it matters:
-        A client began to close the ledger and did not finish. The ledger takes no writes, its length is not
-        known, and nothing closes it until somebody opens it with recovery again.
+        A client began to close the ledger and did not finish. Nobody can write to it until somebody opens
+        it with recovery.
 
     How sure:
-        Confirmed: the record's own time, against the clock of the scan. Suspect where the ledger changed
+        Confirmed: the record's own time, against the clock of the scan. Suspect if the ledger changed
         between the two scans.
 
     What to do:
-        Look for bookies of its last ensemble that are down: recovery needs enough of them to be certain.
-        Start the missing bookies first, or acknowledged entries may be cut off.
+        First start the bookies of its last ensemble that are down: without them recovery may cut off
+        acknowledged entries.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its ensemble.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -r`
-          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its end, and
-          cannot be undone.
+          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its end,
+          and cannot be undone.
 
     Limits:
-        Age counts from the last change of the metadata; recovery that adds entries without an ensemble change
-        does not show.
+        A recovery that still adds entries looks the same: it does not change the metadata.
     """
     age = F.lit(tables.cluster.scan_time) - F.col("mtime")
     hours = (age / 3_600_000).cast("bigint")

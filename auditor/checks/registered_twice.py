@@ -15,19 +15,18 @@ def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:
-        Bookies with both registrations: on a live store at both scans of the metadata, in a saved store at
-        its one time.
+        Bookies with both registrations at every scan of the metadata.
 
     Why it matters:
-        A bookie that turns read-only has both for a moment. One that keeps both failed in between, or two
-        processes share its id: clients go on choosing a bookie that refuses their writes.
+        A change to read-only failed halfway, or two processes share the id. Clients still choose the
+        bookie, and it refuses their writes.
 
     How sure:
-        Confirmed where both scans of a running store saw both. Suspect in a saved store: it is
-        of one time.
+        Confirmed where both scans of a running store saw both. Suspect in a saved store: it is of one
+        time.
 
     What to do:
-        Restart the bookie; its registrations go with its session. See that no second process has its id.
+        Check that no second process has its id. Restart the bookie, which ends its registrations.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -35,7 +34,7 @@ def registered_twice(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        A bookie that turned read-only at each of two scans, and was writable in between, looks the same.
+        A bookie that turns read-only at both scans, and is writable in between, looks the same.
     """
     for row in roster.bookies:
         if row["registered_twice"]:

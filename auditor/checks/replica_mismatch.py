@@ -25,34 +25,31 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_samples, 
     ),
 )
 def replica_mismatch(tables: Tables) -> DataFrame:
-    """Bookies hold different payloads as one and the same entry.
+    """Bookies hold different payloads of the same entry.
 
     What it finds:
-        Sampled entries whose copies differ in length or checksum of the payload, while no copy's own digest
-        refutes it. One finding per ledger, with the number of entries and, for a few, which bookie holds
-        which: the length and the CRC-32C of the payload, never a byte of it. Only with `--deep`.
+        Sampled entries whose copies differ in length or checksum of the payload, while no copy
+        contradicts its own digest. The evidence has lengths and CRC-32Cs of a few, never a byte.
 
     Why it matters:
-        What a reader gets depends on which bookie answers, and replication copies any of them. It happened
-        where a client reused a buffer while it was sent (pulsar #22906).
+        Readers and replication get the payload of the bookie that answers. A known cause is a client that
+        reused a buffer during a send (pulsar #22906).
 
     How sure:
-        Confirmed: entries do not change once they are written. Suspect where a holder's directory has a
-        cookie and place that name two bookies. Bookies outside of all ensembles, and entries past the end, do
-        not count.
+        Confirmed: entries do not change once they are written. Suspect if a directory carries another
+        bookie's cookie.
 
     What to do:
-        Find out from the application which payload is meant before anything copies the ledger: replication
-        takes what it reads first. Keep both, by reading from each bookie.
+        Keep both payloads: read the entry from each bookie. Ask the application which is right before
+        anything copies the ledger.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only copies that were read are compared, and only of the sample. Last add confirmed and digest differ
-        between copies of a recovered or copied ledger, and are left out. Ledgers of unknown digest type are
-        not compared.
+        Needs `--deep`, which reads a sample. Not compared: bookies outside the ensembles, entries past
+        the end, and ledgers of unknown digest type.
     """
 
     from auditor.tables.digests import differing_copies

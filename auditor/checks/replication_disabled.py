@@ -17,24 +17,24 @@ def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
 
     What it finds:
-        The znode `underreplication/disable`, which `autorecovery -d` makes. It is an error if ledgers wait
-        and it was made more than a day before the scan, or at an unknown time.
+        The znode `underreplication/disable`, which `autorecovery -d` makes; an error if ledgers wait and
+        it is more than a day old, or of unknown age.
 
     Why it matters:
-        The auditor marks nothing and workers copy nothing while it is there, also if a bookie is lost.
+        The auditor marks nothing and workers copy nothing, also if a bookie is lost.
 
     How sure:
         Confirmed: the znode is there.
 
     What to do:
-        Operators switch replication off before planned restarts. If none is under way, switch it on again.
+        If no planned restart is under way, switch replication on again.
 
     Commands:
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell autorecovery -e`.
 
     Limits:
-        It does not know whether maintenance is under way.
+        The check does not know of maintenance.
     """
     state = roster.cluster.repair
     if not state.disabled:

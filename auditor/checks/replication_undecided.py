@@ -1,4 +1,4 @@
-"""Ledgers that an unreadable or old index on a bookie leaves without an answer."""
+"""Ledgers whose class is unknown because of a bookie's unreadable or old index."""
 
 from auditor.checks.check import Basis, Column, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, words
@@ -19,9 +19,9 @@ _REASON_WORDS = {
     UnknownCopy.UNREAD: "not read: ",
 }
 _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
-"""What a finding of the bookie says, once for all of its ledgers."""
+"""Reasons that a finding of the bookie reports once for all of its ledgers."""
 _OF_OLD_INDEXES = (UnknownCopy.INDEX_INCOMPLETE, UnknownCopy.NOT_ASKED)
-"""What is unknown because an index is older than the ledger; the journal would say it."""
+"""Reasons that come from an index older than the ledger; the bookie's journal would decide."""
 _HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 
@@ -30,29 +30,27 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it is old or cannot be read.
 
     What it finds:
-        Ledgers that could be in a worse class, because a bookie was read but does not show what it has of
-        them: its index is damaged, cut, misplaced or incomplete, or points into an entry log that a
-        collection lacks. Also where a live bookie serves some of what its index lacks, or denies what it
-        shows. The finding names the bookies and the worse class. One finding per bookie where the index is
-        older than the ledgers and no journal shows anything newer.
+        Ledgers that may be in a worse class. A bookie's index is damaged, misplaced or incomplete,
+        differs from its answers, or points into an entry log that a collection lacks. One finding per
+        bookie if its index is older than the ledgers and no journal shows newer entries.
 
     Why it matters:
-        The ledger may be healthy, or may be losing copies while nobody can tell.
+        The ledger may be losing copies.
 
     How sure:
-        Always unknown: what cannot be read is neither there nor missing.
+        Always unknown: data that cannot be read is neither there nor missing.
 
     What to do:
-        Repair the index (see index-unreadable or ledger-not-indexed of that bookie), and audit again. If the
-        journal was not read, pass its directories too. With journalWriteData=false, audit again once the
-        index was flushed, or with `--bookies rpc:` beside the disks.
+        Repair the index (`index-unreadable`, `ledger-not-indexed`), and audit again. If the journal was
+        not read, pass its directories too. With journalWriteData=false, wait for a flush of the index, or
+        add `--bookies rpc:` to the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        A cause that concerns a whole bookie is one finding of that bookie: bookie-unread, ledgers-in-limbo or
-        ledgers-in-wrong-directory.
+        `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes of a whole
+        bookie.
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))
     rows = rows.crossJoin(F.broadcast(_without_journal(tables)))
@@ -60,18 +58,18 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 
 def _without_journal(tables: Tables) -> DataFrame:
-    """One row: why the journal of a bookie shows nothing that is newer than its index, by bookie."""
+    """Return one row: a map from bookie to the reason why its journal shows nothing newer than its index."""
     unread = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
     return unread.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
 def _of_old_index(copy: Column) -> Column:
-    """Whether the journal of its bookie would say what a copy is, and nobody could read it."""
+    """Return whether only the bookie's journal, which was not read, would decide a copy."""
     return copy["why"].isin(*_OF_OLD_INDEXES) & F.map_contains_key("tails", copy["bookie_id"])
 
 
 def _of_bookies(rows: DataFrame) -> DataFrame:
-    """One finding for each bookie whose index is older than ledgers, and whose journal says nothing."""
+    """Return one finding for each bookie whose index is older than ledgers and whose journal was not read."""
     copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
     worst = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
     bookies = (
@@ -99,7 +97,7 @@ def _of_bookies(rows: DataFrame) -> DataFrame:
 
 
 def _of_ledgers(rows: DataFrame) -> DataFrame:
-    """One finding for each ledger of which a copy is unknown for no reason that a bookie's finding has."""
+    """Return one finding for each ledger with an unknown copy that no finding of a bookie explains."""
     untold = F.exists("unknown", lambda copy: ~copy["why"].isin(*_OF_BOOKIES) & ~_of_old_index(copy))
     return finding_rows(
         rows.where(untold),
@@ -119,7 +117,7 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
 
 
 def _where(why: str, reason_words: str) -> Column:
-    """Where copies are unknown for one reason; null where none are."""
+    """Return the bookies whose copies are unknown for one reason, as words; null if there are none."""
     bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{why}').bookie_id))"
     return F.expr(
         f"CASE WHEN size({bookies}) > 0 THEN concat('{reason_words}', array_join({bookies}, ', ')) END"

@@ -1,4 +1,4 @@
-"""Ledgers whose first entries belong to no segment."""
+"""Ledgers whose first segment does not start at entry 0."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.ledger_queries import ledgers_breaking
@@ -19,25 +19,22 @@ def segment_gap(tables: Tables) -> DataFrame:
         Ledgers whose metadata lists no ensemble for their first entries.
 
     Why it matters:
-        Nobody knows which bookies have the entries before the first segment, so readers fail at them. No
-        server writes such metadata: it was edited, or cut.
+        Readers cannot find these entries. No server writes such metadata: it was edited or cut.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one.
+        Dump the present record, then restore the ledger's metadata from a backup of the store.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          Keep what is there.
+        - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE -update`
-          writes a record that was dumped before over the one that is there. Risk: danger; a wrong ensemble
-          makes entries unfindable, and nothing keeps the record that was there.
-        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`
-          Ask one bookie after the other.
+          overwrites the record with a dumped one. Risk: danger; a wrong ensemble makes entries
+          unfindable, and nothing keeps the old record.
+        - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        The segments that exist are judged as usual.
+        Other segments are checked as usual.
     """
     return ledgers_breaking(tables, "segment-gap")

@@ -16,25 +16,24 @@ def segment_order(tables: Tables) -> DataFrame:
     """The segments of a ledger are not in ascending order, or there is none.
 
     What it finds:
-        Ledgers whose metadata lists segments by descending or repeated first entries, and ledgers without a
-        segment.
+        Descending or repeated first entries of segments, or no segment.
 
     Why it matters:
-        Servers sort segments by first entry, so something else wrote this list, and a repeated first entry
-        hides one of two ensembles. Without a segment nobody knows where any entry is.
+        No server writes such a list. A repeated first entry hides an ensemble; without a segment no entry
+        is found.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read
-        such a record: keep it and put the other in its place with the store's own client.
+        Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's
+        shell refuses such a record.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It fails on such a record.
 
     Limits:
-        Whether the ledger has all its copies is undecided.
+        The ledger's copies are undecided.
     """
     return ledgers_breaking(tables, "segment-order", "no-segment")

@@ -1,4 +1,4 @@
-"""Clusters whose own checks have not ended for a month."""
+"""Clusters whose auditor has not ended a check for a month."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -17,25 +17,24 @@ def server_check_overdue(roster: Roster) -> Findings:
     """The servers' own checks have not ended for a month.
 
     What it finds:
-        Clusters whose auditor last ended a check (of all ledgers, of placement or of replicas) more than 30
-        days before the scan. It is a note if the store is older than that and no check ever ended: some
-        operators switch the checks off.
+        Clusters whose auditor last ended a check (of ledgers, placement or replicas) more than 30 days
+        before the scan. A note if none ever ended: some operators switch the checks off.
 
     Why it matters:
-        The auditor's check of all ledgers, every 7 days by default, finds copies that cannot be read. A check
-        that hangs ends all later ones without a word (bookkeeper #1578).
+        The weekly check of all ledgers finds unreadable copies. A check that hangs silently stops all
+        later ones (bookkeeper #1578).
 
     How sure:
         Confirmed: the store has the time at which each check ended.
 
     What to do:
-        Look at the log of the auditor. If checks are switched off on purpose, suppress this finding.
+        Read the auditor's log. If the checks are off on purpose, suppress this finding.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
 
     Limits:
-        A check that was broken off can have been recorded as ended, so a recent time proves little.
+        A broken-off check can count as ended, so a recent time proves little.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.sees_autorecovery:

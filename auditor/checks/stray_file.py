@@ -1,4 +1,4 @@
-"""Files among a bookie's indexes that are none of its own."""
+"""Files in index directories that no bookie writes."""
 
 from auditor.checks.check import Basis, DataFrame, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples
@@ -7,21 +7,20 @@ from auditor.tables.parts import filter_part
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="stray_files")
 def stray_file(tables: Tables) -> DataFrame:
-    """A bookie's directories hold files that are none of the bookie's.
+    """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files between the index files whose name or place is not that of an index. One finding per bookie,
-        with their number and the first ten paths.
+        Files among the index files whose name or place no index has: their number and the first ten
+        paths.
 
     Why it matters:
-        BookKeeper ignores them. They are a person's notes or copies, or moved indexes, which are missing
-        where they belong.
+        BookKeeper ignores them. Moved indexes are missing at their own place.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the paths were listed.
 
     What to do:
-        Look at them, and move what is not needed elsewhere while the bookie is stopped.
+        Look at them. Stop the bookie before you move any away.
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`
@@ -29,7 +28,7 @@ def stray_file(tables: Tables) -> DataFrame:
           bookie.
 
     Limits:
-        Empty directories are not reported. Only directories of indexes are looked at.
+        Only directories of indexes are searched.
     """
     rows = with_samples(filter_part("stray_files", tables.availability), "bookie_id", "path")
     return finding_rows(

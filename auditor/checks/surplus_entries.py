@@ -1,4 +1,4 @@
-"""Entries that striping does not put on a bookie."""
+"""Entries on a member of their segment that striping does not put there."""
 
 from auditor.checks.bookie_findings import entries_besides
 from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
@@ -9,29 +9,25 @@ def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that lie past the end of the ledger or are striped to other bookies.
 
     What it finds:
-        Entries that striping does not put on this member of the segment, and entries above the last one of a
-        closed ledger, except those of `entries-past-end`. One finding per bookie, with the numbers of ledgers
-        and entries and an estimate of bytes. The entries are in the table `judged`, column `surplus`, as
-        groups.
+        Entries of another bookie's stripe, and entries past the end of a closed ledger, except
+        `entries-past-end`. Table `judged`, column `surplus`, has them.
 
     Why it matters:
-        Mostly harmless: unacknowledged writes that recovery cut off, or copies by replication, which copies
-        whole ranges. BookKeeper collects whole ledgers only, so the space stays until they are deleted.
+        Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.
+        BookKeeper frees the space only with the ledger.
 
     How sure:
-        Confirmed for closed ledgers. Counted apart are ledgers that are not closed, that changed between the
-        two scans, or whose directory's cookie and place name two bookies. Suspect where all of the ledgers
-        are of these. The bytes assume that an entry has the ledger's average length.
+        Confirmed for closed ledgers. Suspect if every ledger is open, changed between the scans, or has a
+        directory with another bookie's cookie; such ledgers are counted apart.
 
     What to do:
-        Nothing; count it when you plan space.
+        Nothing. Count their space when you plan.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its last entry.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Ledgers that are not closed are not in the estimate of bytes.
+        The bytes are an estimate by average entry length, without open ledgers.
     """
     return entries_besides(tables, "surplus", "that lie past the end or are striped elsewhere")

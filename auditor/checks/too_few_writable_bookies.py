@@ -15,27 +15,27 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        Clusters in which the smallest ensemble in use has more members than there are writable bookies; a
-        warning if only larger ensembles in use do not fit. In use are ensemble sizes of ledgers that are open
-        or less than a week old, else those of all ledgers. If no registered bookie is writable,
-        `all-bookies-read-only` takes its place.
+        Clusters with fewer writable bookies than the smallest ensemble in use; a warning if only larger
+        ensembles do not fit. Ledgers that are open or less than a week old count; if there are none, all
+        do.
 
     Why it matters:
-        An application that asks for such an ensemble cannot create a ledger, and its writers stop at the next
+        Applications cannot create ledgers with such an ensemble, and their writers stop at the next
         failure.
 
     How sure:
         Confirmed: the store lists every registration.
 
     What to do:
-        Bring the bookies back that are down or read-only.
+        Bring back the bookies that are down or read-only.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Which ensembles applications are configured for is seen only in the ledgers that they created.
+        Configured ensembles that no ledger has are not seen. Without any writable bookie see
+        `all-bookies-read-only`.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:

@@ -1,4 +1,4 @@
-"""Entries that an index lacks and an entry log has, beside findings about ledgers."""
+"""Entries that an index lacks and an entry log has, for findings about ledgers."""
 
 from auditor.checks.finding_rows import group_list
 from auditor.model.columns import LEDGER
@@ -7,10 +7,10 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 
 MAX_EVIDENCE_LOGS = 20
-"""Entry logs that the evidence of one ledger lists; the table log_entries has all."""
+"""Largest number of entry logs in the evidence of one ledger; the table log_entries has all."""
 
 MAX_MESSAGE_LOGS = 3
-"""Entry logs that a message names."""
+"""Largest number of entry logs that a message names."""
 
 _NO_LOGS = (
     "array<struct<bookie_id: string, log_id: bigint, path: string, groups: array<array<bigint>>, "
@@ -22,10 +22,10 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``in_entry_logs`` and ``entry_logs_total`` to rows about a ledger.
 
     Returns:
-        ``in_entry_logs`` is an array with one struct per entry log that has entries which the index of its
-        bookie lacks and needs, those with the most lost entries first. The column is null where no log that
-        was read has any, and in runs without ``--entry-logs``. Logs that were not read for their entries, as
-        those of a collection, stand in the table log_entries alone.
+        ``in_entry_logs`` is an array with one struct for each entry log that has entries which the index of
+        its bookie lacks and needs. Logs with the most lost entries come first. The column is null if no log
+        that was read has any, and in runs without ``--entry-logs``. Logs whose entries were not read, such as
+        those of a collection, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames or "log_entries" in tables.known_empty:
         nothing = F.lit(None)
@@ -72,10 +72,10 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def in_entry_logs(of_lost: Column) -> Column:
-    """Return the part of a message that names the entry logs of `with_entry_logs`; empty where none is known.
+    """Return the part of a message that names the entry logs of `with_entry_logs`; empty if there are none.
 
     Args:
-        of_lost: whether the row is about entries that no index has, which the logs then must have.
+        of_lost: The row is about entries that no index has. Only logs with such entries are named.
     """
     count = F.col("class_entries.count")
 

@@ -23,10 +23,11 @@ only if every log of the bookie was read to its end. Holes are parts of the meta
 and ids that these or a misplaced record leave in doubt. Findings from marks need a listing without holes.
 `auditor.findings.changes` decides the same in Spark.
 
-Columns of a run's tables come as numpy arrays, so that millions of findings are compared as numbers.
+Columns of a run's tables come as arrays (`auditor.findings.arrays`): millions of findings are compared as
+numbers.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -39,95 +40,13 @@ from numpy.typing import NDArray
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
 from auditor.errors import RunError
+from auditor.findings.arrays import among, find, keys, to_flags, whole
 from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
 """A function that returns record batches of a part of a run, in constant order, by path and columns."""
-
-_DIGITS = 16
-
-
-def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
-    """Return fingerprints of 16 hexadecimal digits as numbers.
-
-    >>> import pyarrow
-    >>> fingerprint_numbers(pyarrow.array(["00000000000000ff", "a000000000000000"])).tolist()
-    [255, 11529215046068469760]
-
-    Raises:
-        RunError: A value is not a fingerprint.
-    """
-    try:
-        fixed = column.cast(pa.binary()).cast(pa.binary(_DIGITS))
-    except pa.ArrowException as error:
-        raise RunError(f"not every fingerprint has {_DIGITS} digits: {error}") from error
-    if fixed.null_count:
-        raise RunError("a finding has no fingerprint")
-    if not len(fixed):
-        return np.empty(0, np.uint64)
-    data = np.frombuffer(fixed.buffers()[1], np.uint8, _DIGITS * len(fixed), _DIGITS * fixed.offset)
-    digits = data.reshape(-1, _DIGITS)
-    if not np.all(((digits >= 48) & (digits < 58)) | ((digits >= 97) & (digits < 103))):
-        raise RunError("a fingerprint has other digits than 0-9 and a-f")
-    halves = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
-    joined = np.ascontiguousarray(halves[:, 0::2] << 4 | halves[:, 1::2])
-    return joined.view(">u8").ravel().astype(np.uint64)
-
-
-def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values are among ``texts``; null is not."""
-    is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
-        zero_copy_only=False
-    )
-    return is_among
-
-
-def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Return texts as their codes.
-
-    Raises:
-        RunError: A text has no code.
-    """
-    encoded = column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    if encoded.null_count or not codes.keys() >= set(values):
-        raise RunError(f"one of {values} is not among {', '.join(codes)}")
-    numbers = np.array([codes[value] for value in values], np.int8)
-    row_codes: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
-    return row_codes
-
-
-def whole(column: pa.Array) -> NDArray[np.int64]:
-    """Return a column as 64-bit numbers; 0 for null."""
-    numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return numbers
-
-
-def to_flags(column: pa.Array) -> NDArray[np.bool_]:
-    """Return a column as booleans; False for null."""
-    values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
-    return values
-
-
-def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """Pack several numbers per row into one value that can be sorted and found."""
-    packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
-    return packed.view(f"S{8 * len(columns)}").ravel()
-
-
-def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the place of each value in a sorted array; -1 if it is absent.
-
-    >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
-    [2, -1, 0]
-    """
-    if not len(ascending):
-        return np.full(len(values), -1, np.int64)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.where(ascending[place] == values, place, -1)
-
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids of checks that are stages of one trouble, the mildest first. A ledger in the next stage got worse."""
@@ -175,6 +94,11 @@ def of_logs(id: str) -> bool:
 def of_copies(id: str) -> bool:
     """Return whether the check weighs all copies on a bookie: an unreadable index may hide one of them."""
     return id in ("gc-would-delete-live", "metadata-suspect", "disk-content-mismatch", "alias-gc-danger")
+
+
+def of_ensembles(id: str) -> bool:
+    """Return whether the check weighs which bookies hold a ledger: its record may be unreadable."""
+    return id == "gc-would-delete-live"
 
 
 def of_marks(id: str) -> bool:
@@ -283,6 +207,7 @@ def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[st
     for is_shown, unread_bookies in (
         (of_logs, _bookies_with_unread_logs),
         (of_copies, _bookies_with_unreadable_index),
+        (of_ensembles, _holders_of_unread_records),
     ):
         shown = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if is_shown(id)])
         if shown.any():
@@ -300,6 +225,24 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
         rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
+    return names
+
+
+def _holders_of_unread_records(run: Batches) -> set[str]:
+    """Return the bookies with copies of ledgers whose records could not be decoded."""
+    unread = [
+        keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))[
+            to_flags(batch["undecidable"]) & batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
+        ]
+        for batch in run("tables/ledgers", ["scope_id", "ledger_id", "undecidable"])
+    ]
+    ascending = np.unique(np.concatenate([*unread, keys(np.empty(0, np.int64), np.empty(0, np.int64))]))
+    names: set[str] = set()
+    if len(ascending):
+        for batch in run("tables/availability", ["scope_id", "ledger_id", "bookie_id"]):
+            rows = find(ascending, keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))) >= 0
+            rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
+            names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
     return names
 
 

@@ -16,24 +16,20 @@ from numpy.typing import NDArray
 
 from auditor.checks import BY_ID, Basis
 from auditor.checks.check import Way
+from auditor.findings.arrays import among, find, fingerprint_numbers, to_codes, to_flags, whole
 from auditor.findings.basis import (
     STAGES,
     UNREADABLE,
     Batches,
-    among,
     covers,
-    find,
-    fingerprint_numbers,
     ids_resting_on,
     ids_without_check,
     of_checks,
     of_copies,
+    of_ensembles,
     of_logs,
     of_marks,
     subjects,
-    to_codes,
-    to_flags,
-    whole,
 )
 from auditor.findings.table import fingerprints, ranks
 from auditor.model.columns import LEDGER
@@ -57,7 +53,8 @@ class RunCoverage:
     owners were read. ``asked_tables`` are the tables of a `Basis` that it was asked for. ``not_run`` are
     checks that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less
     than in any run before: findings that the run before carried on unseen may rest on that. ``unread_logs``
-    are bookies with an entry log that was not read to its end.
+    are bookies with an entry log that was not read to its end. ``unread_records`` are bookies with copies of
+    ledgers whose records could not be decoded.
     """
 
     verdicts: DataFrame
@@ -69,6 +66,7 @@ class RunCoverage:
     not_run: Set[str] = frozenset()
     lost_carried: Set[str] = frozenset()
     unread_logs: Set[str] = frozenset()
+    unread_records: Set[str] = frozenset()
 
 
 def findings_with_changes(
@@ -250,9 +248,10 @@ def _was_looked_at(looked: RunCoverage) -> Column:
     answer = answer.when(
         F.col("id").isin(*filter(of_copies, BY_ID)) & F.col("unread_index").isNotNull(), False
     )
-    if looked.unread_logs:
-        unread_logs = F.coalesce(F.col("bookie_id").isin(*sorted(looked.unread_logs)), F.lit(True))
-        answer = answer.when(F.col("id").isin(*filter(of_logs, BY_ID)) & unread_logs, False)
+    for is_shown, names in ((of_logs, looked.unread_logs), (of_ensembles, looked.unread_records)):
+        if names:
+            is_unread = F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True))
+            answer = answer.when(F.col("id").isin(*filter(is_shown, BY_ID)) & is_unread, False)
     for way in ("records", "copies", "owners"):
         resting = ids_resting_on(*(basis for basis in Basis if basis.way == way))
         answer = answer.when(F.col("id").isin(*resting), rules[way])

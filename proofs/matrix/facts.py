@@ -27,6 +27,11 @@ Shares = Mapping[str, tuple[int, int]]
 SEVERITIES = ("critical", "error", "warning", "note")
 VERDICTS = frozenset(Verdict)
 _SHARE = re.compile(r"([\d,]+) of ([\d,]+)")
+_SHARES_OF_TEXT = {
+    "ledgers": r"^checked +([\d,]+ of [\d,]+) ledgers",
+    "replicas": r"^checked .*; ([\d,]+ of [\d,]+) ledger copies",
+    "bookies": r"^bookies +([\d,]+ of [\d,]+) read",
+}
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def of_junit(text: str) -> Facts:
                     full[found[2], case.get("name", ""), found[3]] += number(found[1])
     shares = {
         name: _share(said[f"{name} {how}"])
-        for name, how in (("ledgers", "decided"), ("replicas", "decided"), ("bookies", "read"))
+        for name, how in (("ledgers", "checked"), ("replicas", "checked"), ("bookies", "read"))
     }
     return Facts(verdict=said["verdict"], full=full, shares=shares)
 
@@ -142,11 +147,11 @@ def of_markdown(text: str) -> Facts:
     counts = [row for row in rows if len(row) == 7 and row[0] in SEVERITIES]
     shares = {row[0]: _share(row[1]) for row in rows if row[0] in ("ledgers", "replicas", "bookies")}
     gaps = next((number(row[1].split()[0]) for row in rows if row[0] == "not read"), 0)
-    head = re.search(r"^## BookKeeper audit: (\S+)$", text, re.MULTILINE)
+    head = re.search(r"^## BookKeeper audit: (.+)$", text, re.MULTILINE)
     assert head is not None
     return Facts(
-        verdict=head[1].lower(),
-        complete="not everything could be decided" not in text,
+        verdict=_verdict(head[1]),
+        complete=not _is_incomplete(text),
         by_check=_added(((row[0], row[1]), number(row[2])) for row in counts),
         unsure=_summed((row[1], number(row[3])) for row in counts),
         shares=shares,
@@ -197,7 +202,7 @@ def of_html(text: str) -> Facts:
     }
     return Facts(
         verdict=verdict[1],
-        complete="Not everything could be decided." not in text,
+        complete=not _is_incomplete(text),
         samples=frozenset(re.findall(r"fingerprint ([0-9a-f]{16})", text)),
         by_check=by_check,
         unsure=_summed(unsure),
@@ -213,25 +218,23 @@ def of_text(text: str) -> Facts:
     unsure: list[tuple[str, int]] = []
     cut = False
     for line in lines:
-        if not re.match(r"[a-z][a-z ]*  +[\d,]+ findings?\b", line):  # by urgency, not by severity
+        if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # by urgency, not by severity
             continue
-        cut |= bool(re.search(r"[\d,]+ more checks?$|, of [\d,]+ checks?$", line))
+        cut |= bool(re.search(r"[\d,]+ (more )?checks?(;|$)", line))
         for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
             by_id[id,] += number(count)
             unsure += [(id, number(each)) for each in re.findall(r"([\d,]+) (?:suspect|unknown)", more)]
     shares = {
-        name: _share(found)
-        for line in lines
-        if re.match(r"(ledgers|bookies)\s+[\d,]+ of [\d,]+", line)
-        for name, found in re.findall(r"(ledgers|replicas|bookies)(\s+[\d,]+ of [\d,]+)", line)
+        name: _share(found[1])
+        for name, pattern in _SHARES_OF_TEXT.items()
+        if (found := re.search(pattern, text, re.MULTILINE))
     }
     if only_metadata := re.search(r"^bookies +([\d,]+), none read", text, re.MULTILINE):
         shares["bookies"] = (0, number(only_metadata[1]))
     places = re.search(r"^not read   ([\d,]+) place", text, re.MULTILINE)
-    undecided = "not everything could be decided" in last or "what could not be decided is accepted" in last
     return Facts(
-        verdict=last.partition(":")[0].lower(),
-        complete=not undecided,
+        verdict=_verdict(last.partition(":")[0]),
+        complete=not _is_incomplete(last),
         by_id=None if cut else by_id,
         unsure=None if cut else _summed(unsure),
         shares=shares,
@@ -241,7 +244,17 @@ def of_text(text: str) -> Facts:
 
 def verdict_line(lines: Sequence[str]) -> str:
     """The line of the first screen that has the verdict: what to do follows it."""
-    return next(line for line in reversed(lines) if line.partition(":")[0].lower() in VERDICTS)
+    return next(line for line in reversed(lines) if _verdict(line.partition(":")[0]) in VERDICTS)
+
+
+def _verdict(word: str) -> str:
+    """Return a verdict as reports for programs spell it."""
+    return word.lower().replace(" ", "-")
+
+
+def _is_incomplete(text: str) -> bool:
+    words = r"not everything could be checked|what could not be checked is accepted"
+    return bool(re.search(words, text, re.IGNORECASE))
 
 
 def of_notebook(run: Run) -> Facts:
@@ -253,7 +266,7 @@ def of_notebook(run: Run) -> Facts:
     )
     screen = of_text(first_screen.render(run.report, run.path, UNBROKEN))
     cell = run._repr_html_()
-    assert run.report.verdict.upper() in cell
+    assert run.report.verdict.upper().replace("-", " ") in cell
     return Facts(
         verdict=run.report.verdict,
         complete=run.report.complete,

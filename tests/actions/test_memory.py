@@ -182,6 +182,7 @@ UNREAD = {
     "entry logs": replace(WHOLE, unread_logs=frozenset({BOOKIE, f"{BOOKIE} 1"})),
     "copies of the ledger": WHOLE,
     "record of a ledger": replace(WHOLE, unread_records=frozenset({BOOKIE})),
+    "record of a ledger elsewhere": replace(WHOLE, unread_records=frozenset({"b:1"})),
 }
 """What a run did not read, and may therefore not find."""
 OF_LEDGERS = ("bookie", "metadata", "record of a ledger")
@@ -197,7 +198,7 @@ RESTS_ON: dict[FactReason, tuple[str, ...]] = {
     FactReason.COPIES_ON_DOWN_BOOKIES: (
         "registrations", "metadata", "copies of the ledger", "record of a ledger",
     ),
-    FactReason.OPEN_LEDGERS: OF_LEDGERS,
+    FactReason.OPEN_LEDGERS: (*OF_LEDGERS, "record of a ledger elsewhere"),
     FactReason.SOURCE_TOO_OLD: ("bookie",),
     FactReason.OWNERS_NOT_READ: ("metadata",),
 }  # fmt: skip

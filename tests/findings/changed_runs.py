@@ -68,13 +68,15 @@ def write_run(
     files: int = 1,
     logs: bool = False,
     unread_logs: Collection[str] = (),
+    unread_records: Collection[str] = (),
     **changes: Any,
 ) -> Report:
     """Write a run: ``classes`` are ledger, class and potential class; ``bookies`` ids and how far read.
 
     ``changes`` are of the report's run, and ``instance_id`` of its cluster; ``files`` is how many Parquet
     files the rows go to; ``logs`` says whether it read entry logs, and
-    ``unread_logs`` of which bookies it could not read one.
+    ``unread_logs`` of which bookies it could not read one. ``unread_records`` are bookies with a copy of a
+    ledger whose record could not be decoded.
     """
     rows = list(rows)
     unread = tuple(name for name, read in bookies if read != "read")
@@ -96,6 +98,15 @@ def write_run(
             for name, read in bookies
         ],
     }
+    tables["ledgers"] = [
+        {"scope_id": 0, "ledger_id": ledger, "undecidable": ledger == 99 and bool(unread_records)}
+        for ledger in (1, 99)
+    ]
+    tables["availability"] = [
+        {"scope_id": 0, "ledger_id": ledger, "bookie_id": name}
+        for ledger, names in ((1, [name for name, _ in bookies]), (99, unread_records))
+        for name in names
+    ]
     if logs:
         tables["entry_logs"] = [
             {

@@ -204,6 +204,24 @@ def generated_store(seed: int, groups: int) -> tuple[Cluster, list[Group]]:
     return cluster, made
 
 
+def hold_by_records(cluster: Cluster, number: int) -> dict[int, str]:
+    """Add two clusters from this number on; return ledgers whose records alone show why a bookie is held.
+
+    One ledger has its last copy outside its ensembles. The other is open, and a member has no copy of it.
+    """
+    elsewhere, opened = Group(number, random.Random(number)), Group(number + 1, random.Random(number))
+    last_copy_elsewhere(elsewhere)
+    ledger = opened.ledgers[0]
+    opened.open.add(ledger)
+    member = opened.ensembles[ledger][0]
+    for each in opened.ledgers:
+        opened.drop(each, [member], range(LAST_ENTRY + 1))
+    for group in (elsewhere, opened):
+        group.write(cluster)
+    [copied] = elsewhere.extra
+    return {copied: next(iter(elsewhere.extra[copied])), ledger: member}
+
+
 def blind(cluster: Cluster, group: Group) -> str:
     """Make a part of a written group unreadable, and return which: nothing is mended by that."""
     bookie = group.some_bookie()

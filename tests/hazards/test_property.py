@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor import Audit
+from auditor.model.holds import ActionKind
 from tests.corpora.shared import SOURCES
 from tests.hazards.cases import CASES, Hazards, opened
-from tests.hazards.generated import blind, generated_store
+from tests.hazards.generated import blind, generated_store, hold_by_records
 from tests.hazards.instructions import forbidden_by, instructions_of, problems_of
 
 if TYPE_CHECKING:
@@ -36,18 +37,24 @@ def test_a_corpus_gives_no_instruction_that_destroys(name: str, runs: Runs) -> N
 @pytest.mark.parametrize("seed", range(2))
 def test_generated_clusters_give_none(seed: int, spark: SparkSession, tmp_path: Path) -> None:
     cluster, groups = generated_store(seed, GROUPS)
+    held_by_records = hold_by_records(cluster, GROUPS)
     cluster.write(tmp_path)
     faults = {f"g{group.number}b": group.faults for group in groups}
     for number in ("1", "2"):
         audit(spark, tmp_path, tmp_path / "runs" / number)
     run = opened(tmp_path / "runs" / "2")
     assert instructions_of(run)
+    forbidden = forbidden_by(run)
+    for name in held_by_records.values():
+        assert ("bookie", name, ActionKind.REBUILD_INDEX) in forbidden
     assert problems_of(run) == [], faults
     # Nothing was mended, and less can be read: what was forbidden stays forbidden.
     blind_spots = [blind(cluster, group) for group in groups]
+    for ledger in held_by_records:
+        cluster.record(ledger, b"JUNK")
     audit(spark, cluster.write(tmp_path / "later"), tmp_path / "runs" / "3")
     later = opened(tmp_path / "runs" / "3")
-    assert forbidden_by(run) - forbidden_by(later) == set(), (faults, blind_spots)
+    assert forbidden - forbidden_by(later) == set(), (faults, blind_spots)
     assert problems_of(later) == [], (faults, blind_spots)
 
 

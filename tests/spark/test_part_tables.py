@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -13,6 +16,8 @@ from pyarrow import parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from auditor.errors import StoreError
+from auditor.sources.bookies.parts import IndexDirectory, IndexPart
+from auditor.sources.bookies.spark_source import IndexSourceReader
 from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.spark.part_tables import PartTable
 from auditor.spark.tasks import own_errors
@@ -45,6 +50,26 @@ def fail(ids: range) -> Iterator[pa.RecordBatch]:
     raise StoreError("nobody answers")
 
 
+@dataclass(frozen=True)
+class NotedPart:
+    """A part that leaves a file in a directory whenever it is unpickled."""
+
+    ids: range
+    place: Path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle_noted, (self.ids, self.place)
+
+
+def _unpickle_noted(ids: range, place: Path) -> NotedPart:
+    (place / str(uuid.uuid4())).touch()
+    return NotedPart(ids, place)
+
+
+def noted_ledgers(part: NotedPart) -> Iterator[pa.RecordBatch]:
+    return some_ledgers(part.ids)
+
+
 @pytest.fixture
 def schema() -> StructType:
     return from_arrow_schema(LEDGERS)
@@ -62,6 +87,22 @@ def test_what_tasks_write_is_what_they_read(spark: SparkSession, schema: StructT
     assert sorted(written.collect()) == sorted(plain.collect())
     names = sorted(each.name for each in place.iterdir())
     assert [name[:11] for name in names] == ["_SUCCESS", "part-00000-", "part-00002-"]
+
+
+def test_a_task_unpickles_only_its_own_parts(spark: SparkSession, schema: StructType, tmp_path: Path) -> None:
+    parts = [NotedPart(range(number, number + 1), tmp_path / "noted") for number in range(100)]
+    (tmp_path / "noted").mkdir()
+    table = PartTable(spark, schema, tuple((noted_ledgers, part) for part in parts))
+    assert table.frame().rdd.getNumPartitions() <= 100
+    table.write(LOCAL, str(tmp_path / "t"))
+    assert spark.read.parquet(str(tmp_path / "t")).count() == 100
+    assert len(list((tmp_path / "noted").iterdir())) == 100
+
+
+def test_what_reads_the_parts_of_an_index_carries_none() -> None:
+    directory = IndexDirectory("/d/current", None)
+    parts = [IndexPart(f"bookie-{number}:3181", (directory,), ("0",)) for number in range(1000)]
+    assert len(pickle.dumps(IndexSourceReader(parts, []).read)) < 1000
 
 
 def test_its_files_are_as_spark_would_write_them(

@@ -217,8 +217,9 @@ class IndexSourceReader(DataSourceReader):
         unread_partitions = [UnreadPartition(self._unread)] if self._unread else []
         return [*(IndexPartition(part) for part in self._parts), *unread_partitions]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition."""
+    @staticmethod
+    def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition. It needs no reader: each task would get all parts with it."""
         # Where there is no part, Spark asks for a partition of its own, which is empty.
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)

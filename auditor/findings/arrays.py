@@ -1,0 +1,93 @@
+"""Columns of a run's tables as NumPy arrays."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from auditor.errors import RunError
+
+_DIGITS = 16
+
+
+def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
+    """Return fingerprints of 16 hexadecimal digits as numbers.
+
+    >>> import pyarrow
+    >>> fingerprint_numbers(pyarrow.array(["00000000000000ff", "a000000000000000"])).tolist()
+    [255, 11529215046068469760]
+
+    Raises:
+        RunError: A value is not a fingerprint.
+    """
+    try:
+        fixed = column.cast(pa.binary()).cast(pa.binary(_DIGITS))
+    except pa.ArrowException as error:
+        raise RunError(f"not every fingerprint has {_DIGITS} digits: {error}") from error
+    if fixed.null_count:
+        raise RunError("a finding has no fingerprint")
+    if not len(fixed):
+        return np.empty(0, np.uint64)
+    data = np.frombuffer(fixed.buffers()[1], np.uint8, _DIGITS * len(fixed), _DIGITS * fixed.offset)
+    digits = data.reshape(-1, _DIGITS)
+    if not np.all(((digits >= 48) & (digits < 58)) | ((digits >= 97) & (digits < 103))):
+        raise RunError("a fingerprint has other digits than 0-9 and a-f")
+    halves = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
+    joined = np.ascontiguousarray(halves[:, 0::2] << 4 | halves[:, 1::2])
+    return joined.view(">u8").ravel().astype(np.uint64)
+
+
+def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
+    """Return which values are among ``texts``; null is not."""
+    is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
+        zero_copy_only=False
+    )
+    return is_among
+
+
+def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
+    """Return texts as their codes.
+
+    Raises:
+        RunError: A text has no code.
+    """
+    encoded = column.dictionary_encode()
+    values = encoded.dictionary.to_pylist()
+    if encoded.null_count or not codes.keys() >= set(values):
+        raise RunError(f"one of {values} is not among {', '.join(codes)}")
+    numbers = np.array([codes[value] for value in values], np.int8)
+    row_codes: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+    return row_codes
+
+
+def whole(column: pa.Array) -> NDArray[np.int64]:
+    """Return a column as 64-bit numbers; 0 for null."""
+    numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return numbers
+
+
+def to_flags(column: pa.Array) -> NDArray[np.bool_]:
+    """Return a column as booleans; False for null."""
+    values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
+    return values
+
+
+def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
+    """Pack several numbers per row into one value that can be sorted and found."""
+    packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
+    return packed.view(f"S{8 * len(columns)}").ravel()
+
+
+def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the place of each value in a sorted array; -1 if it is absent.
+
+    >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
+    [2, -1, 0]
+    """
+    if not len(ascending):
+        return np.full(len(values), -1, np.int64)
+    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
+    return np.where(ascending[place] == values, place, -1)
