@@ -131,3 +131,26 @@ def test_no_install_line_takes_this_project_from_an_index() -> None:
     assert len(lines) > 5
     by_name = re.compile(r"(?<![\w./-])(?:bookkeeper[-_.]auditor|bkaudit)(?![\w/-]|\.whl)", re.IGNORECASE)
     assert [(path, line) for path, line in lines if by_name.search(line)] == []
+
+
+MOST_WORDS_OF_A_DECISION = 120
+DECISION = re.compile(r"\*\*Context\.\*\*\s.+\s\*\*Decision\.\*\*\s.+\s\*\*Consequences\.\*\*\s.+", re.DOTALL)
+
+
+def decisions() -> list[tuple[str, str]]:
+    """Return the title and the text of each entry of docs/decisions.md."""
+    page = (ROOT / "docs" / "decisions.md").read_text("utf-8")
+    entries = re.split(r"^### ", re.sub(r"^## .*$", "", page, flags=re.MULTILINE), flags=re.MULTILINE)[1:]
+    return [(title, text.strip()) for title, _, text in (entry.partition("\n") for entry in entries)]
+
+
+@pytest.mark.parametrize(("title", "text"), decisions(), ids=[title for title, _ in decisions()])
+def test_a_decision_has_three_parts_and_is_short(title: str, text: str) -> None:
+    assert DECISION.fullmatch(text), f"{title}: Context, Decision and Consequences, in this order"
+    words = len(text.split())
+    assert words <= MOST_WORDS_OF_A_DECISION, f"{title}: {words} words"
+
+
+def test_decisions_have_different_titles() -> None:
+    titles = [title for title, _ in decisions()]
+    assert len(titles) == len({*titles}) > 50

@@ -6,9 +6,11 @@ import ast
 import fnmatch
 import gzip
 import json
+import re
 import tarfile
 import tomllib
-from collections.abc import Sized
+from collections import Counter
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,17 +24,18 @@ PAGE = ROOT / "docs" / "truth.md"
 _TEXT = """\
 # Truth: foreign bytes and proofs
 
-`python -m tests.truth > docs/truth.md` writes this page. Its first half lists, for every format that the
-program reads or writes, which other program wrote the bytes that the tests read, and how many there are.
-"Started": the tests start the writer, and its bytes are new in every run. `tests/truth/formats.toml` has
-the paths and the tests of each row; `tests/truth/test_truth.py` counts the bytes, and fails for a reader
-without a foreign writer. [Adding things](adding.md) says how to add a row.
+`python -m tests.truth > docs/truth.md` writes this page from `tests/truth/formats.toml` and
+`tests/truth/proofs.toml`, which have all formats, tests and rows ([adding things](adding.md)).
+
+## Foreign bytes
+
+Tests read bytes that other programs wrote: files, parts of files, and answers of servers that the tests start
+("live"). A reader without a foreign writer fails a test.
 """
 _PROOFS = """\
 ## Proofs
 
-Each shows a property of the whole program: the command, its last day, and its result. The tables and the
-tests of each are in `tests/truth/proofs.toml`.
+Each command shows a property of the whole program. The date is that of the result.
 """
 
 
@@ -82,6 +85,10 @@ class Proof:
 
     ``rows``, the names of the columns first, are a table that the command printed. The page shows the rows
     whose first cells are ``shown``, or all.
+
+    ``columns`` are the columns that the page shows; without it all.
+    ``sum_by`` names a column: the page then has one row for each of its values, with the sums of the numbers.
+    "all" gives a single row. If ``counted``, the page has the number of each cell behind the first column.
     """
 
     claim: str
@@ -91,6 +98,9 @@ class Proof:
     tests: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...] = ()
     shown: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    sum_by: str = ""
+    counted: bool = False
 
 
 @cache
@@ -149,49 +159,124 @@ def _held_by(value: ast.expr) -> int:
 def page() -> str:
     """Return the text of docs/truth.md."""
     rows = formats()
-    by_writer: dict[str, list[str]] = {}
-    for row in rows:
-        if row.is_foreign:
-            by_writer.setdefault(row.writer, []).append(f"{row.name} ({_amount_of_bytes(row)})")
-    lines = [_TEXT, *_table("written by", "formats (how many)")]
-    lines += [_line(writer, "; ".join(names)) for writer, names in by_writer.items()]
-    lines += ["", "Written by this program, and read by another:", "", *_table("format", "read by")]
-    lines += [_line(row.name, row.read_by) for row in rows if row.read_by]
-    lines += ["", "Not available from a foreign writer:", "", *_table("format", "why")]
-    lines += [_line(row.name, row.lacks) for row in rows if row.lacks]
-    lines += ["", "Only this project writes:", "", *_table("format", "why")]
-    lines += [_line(row.name, row.own) for row in rows if row.own]
+    lines = [_TEXT, *_table("program", "versions", "formats", "samples"), *_program_rows(rows)]
+    forms = [
+        f"{row.name.removeprefix('reports as ')} ({row.read_by.partition(',')[0]})"
+        for row in rows
+        if row.read_by
+    ]
+    unavailable = [row.name.partition(", in")[0] for row in rows if row.lacks]
+    own = [_family(row.name) for row in rows if row.own]
+    lines += ["", f"Other programs read the forms of reports: {', '.join(forms)}."]
+    lines += ["", f"No foreign writer is available for these formats: {'; '.join(unavailable)}."]
+    lines += ["", f"Only this project writes these formats: {'; '.join(own)}."]
     lines += ["", _PROOFS.rstrip("\n")]
     for proof in proofs():
-        lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, {proof.day}: {proof.figure}"]
+        lines += ["", f"### {proof.claim}", "", f"`{proof.command}`, {proof.day}. {proof.figure}", ""]
         lines += _result_table(proof)
     return "\n".join(lines) + "\n"
 
 
+def _program_rows(rows: tuple[Format, ...]) -> list[str]:
+    """Return a row for each foreign program, with the families of its formats."""
+    by_program: dict[str, list[Format]] = {}
+    for row in rows:
+        if row.is_foreign:
+            by_program.setdefault(_program(row.writer), []).append(row)
+    lines = []
+    for program, written in by_program.items():
+        versions = sorted({version for row in written for version in _versions(row.writer)}, key=_version_key)
+        families = {_family(row.name): None for row in written}
+        samples = sum(count_of(where) for row in written for where in row.bytes)
+        amounts = [f"{samples:,}"] * bool(samples) + ["live"] * any(row.live for row in written)
+        lines.append(_line(program, ", ".join(versions), "; ".join(families), ", ".join(amounts)))
+    return lines
+
+
+def _family(name: str) -> str:
+    """Return the name of a format without its version and its variant.
+
+    >>> _family("ZooKeeper's snapshots of four versions, plain")
+    'snapshots'
+    """
+    name = re.sub(r"^(?:Pulsar|DistributedLog)(?:, by Pulsar)?: ", "", name)
+    family = re.split(r"[,:(]| of (?:four|old) ", name)[0].strip()
+    return re.sub(r"^(?:ZooKeeper|etcd|RocksDB|Pulsar)'s ", "", family)
+
+
+def _writer(writer: str) -> str:
+    """Return the program and its versions, without remarks."""
+    return re.sub(r" ?\(.*?\)|;.*|, filled .*", "", writer)
+
+
+def _program(writer: str) -> str:
+    return re.split(r"\s+\d", _writer(writer))[0]
+
+
+def _versions(writer: str) -> list[str]:
+    return re.findall(r"\d+\.[\w.-]*\w", _writer(writer))
+
+
+def _version_key(version: str) -> tuple[list[int], str]:
+    return [int(number) for number in re.findall(r"\d+", version)], version
+
+
 def _result_table(proof: Proof) -> list[str]:
     """Return the shown rows, without columns that have one value in all rows: a sentence says these."""
-    if not proof.rows:
-        return []
     head, *rows = proof.rows
-    columns = dict(zip(head, zip(*rows, strict=True), strict=True))
-    constant = {name: cells[0] for name, cells in columns.items() if len({*cells}) == 1}
-    varying = [number for number, name in enumerate(head) if name not in constant]
-    shown = [row for row in rows if not proof.shown or row[0] in proof.shown]
-    lines = [""]
+    if proof.counted:
+        cells = Counter(cell for row in rows for cell in row[1:])
+        return [*_table("result", "number"), *(_line(cell, f"{n}") for cell, n in cells.most_common())]
+    columns = {
+        name: cells
+        for name, cells in zip(head, zip(*rows, strict=True), strict=True)
+        if not proof.columns or name in proof.columns
+    }
+    constant = {name: cells[0] for name, cells in columns.items() if len(rows) > 1 and len({*cells}) == 1}
+    varying = {name: cells for name, cells in columns.items() if name not in constant}
+    lines = []
     if constant:
-        lines += [f"In all {len(rows)} rows: {', '.join(map(' '.join, constant.items()))}.", ""]
-    lines += _table(*(head[number] for number in varying))
-    return lines + [_line(*(row[number] for number in varying)) for row in shown]
+        values = "; ".join(f"{name}: {value}" for name, value in constant.items())
+        lines += [f"The same in all {len(rows)} recorded rows: {values}.", ""]
+    if proof.sum_by:
+        return lines + _sums(varying, len(rows), proof.sum_by)
+    lines += _table(*varying)
+    for number, row in enumerate(rows):
+        if not proof.shown or row[0] in proof.shown:
+            lines.append(_line(*(cells[number] for cells in varying.values())))
+    return lines
+
+
+def _sums(columns: dict[str, tuple[str, ...]], length: int, by: str) -> list[str]:
+    """Return a row for each value of the column ``by``, with the sums of all columns of numbers."""
+    groups = columns.get(by) or ("all",) * length
+    numbers = {
+        name: cells
+        for name, cells in columns.items()
+        if name != by and all(re.fullmatch(r"\d+( of \d+)?", cell) for cell in cells)
+    }
+    lines = _table(by if by in columns else "", "rows", *numbers)
+    for group in dict.fromkeys(groups):
+        members = [number for number, value in enumerate(groups) if value == group]
+        sums = [_sum(cells[number] for number in members) for cells in numbers.values()]
+        lines.append(_line(group, f"{len(members)}", *sums))
+    return lines
+
+
+def _sum(cells: Iterable[str]) -> str:
+    """Add up cells such as "19" or "19 of 19".
+
+    >>> _sum(["19 of 19", "16 of 17"])
+    '35 of 36'
+    """
+    numbers = zip(*(map(int, cell.split(" of ")) for cell in cells), strict=True)
+    return " of ".join(f"{sum(column):,}" for column in numbers)
 
 
 def _table(*names: str) -> list[str]:
     """Return the head of a table."""
-    return [_line(*names), f"|{' --- |' * len(names)}"]
+    return [_line(*names), f"|{'---|' * len(names)}"]
 
 
 def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _amount_of_bytes(row: Format) -> str:
-    return f"{sum(map(count_of, row.bytes)):,}" if row.bytes else "started"

@@ -33,6 +33,8 @@ VERSIONS = {
 }
 """The versions of a format that its reader takes."""
 
+MOST_WORDS_OF_A_PROOF = 70
+
 BYTES = {"bytes", "memoryview", "BinaryIO", "ByteColumn", "Sequence[bytes]", "NDArray[np.uint8]"}
 OPENS = {
     *("open", "pread", "preadv", "fromfile", "mmap", "read_text", "read_bytes", "open_input_file"),
@@ -109,6 +111,15 @@ def test_a_proof_has_its_figure_and_its_tests() -> None:
         assert not [test for test in proof.tests if not is_there(test)], "no such test"
         assert {len(row) for row in proof.rows} <= {len(row) for row in proof.rows[:1]}, "rows of one length"
         assert {*proof.shown} <= {row[0] for row in proof.rows[1:]}, "no such row"
+        assert {*proof.columns, proof.sum_by or "all"} <= {*proof.rows[0], "all"}, "no such column"
+
+
+def test_the_page_has_a_short_paragraph_and_a_table_for_each_proof() -> None:
+    entries = page().partition("## Proofs\n")[2].split("\n### ")[1:]
+    assert len(entries) == len(proofs())
+    for proof, entry in zip(proofs(), entries, strict=True):
+        assert len(proof.figure.split()) <= MOST_WORDS_OF_A_PROOF, proof.claim
+        assert entry.count("\n|---|") == 1, proof.claim
 
 
 def is_there(test: str) -> bool:
