@@ -1,4 +1,4 @@
-"""Bookies of which the mapping says nothing."""
+"""Bookies without a location in the mapping."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -13,25 +13,24 @@ def bookie_without_location(roster: Roster) -> Findings:
     """Bookies have no location, so that servers put all of them in one default place.
 
     What it finds:
-        Bookies that are registered or in an ensemble and that have no location in the mapping, or only a
-        default (/default-rack). One finding for the cluster. Nothing where the policy is none.
+        Bookies that are registered or in an ensemble, and have no location or only a default
+        (/default-rack).
 
     Why it matters:
-        A server takes them to be in one rack, and a zone policy calls every ensemble with one of them FAIL.
-        Nobody can say what one domain holds of their ledgers.
+        Servers treat them as one rack. A zone policy rates every ensemble with such a bookie FAIL.
 
     How sure:
-        Confirmed: the mapping is complete.
+        Confirmed.
 
     What to do:
-        Add them to the mapping. Pulsar uses it at once; a script is asked when a bookie joins.
+        Add them to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        With no location at all, only this is reported: placement-violated would be every ledger.
+        Nothing is found if the policy is none. If no bookie has a location, `placement-violated` is not
+        reported.
     """
     from auditor.model.adherence import DEFAULTS  # it loads NumPy, which explain check does without
 

@@ -26,19 +26,17 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies in the store and VERSION files in a bookie's directories that do not parse, or have a layout
-        before 3. One finding per bookie; its evidence lists each and why.
+        Cookies in the store and VERSION files that do not parse or have a layout before 3.
 
     Why it matters:
-        The bookie does not start with such a cookie. On disk it can be the first sign of a damaged file
-        system: VERSION is written only once.
+        The bookie does not start. A damaged VERSION can be the first sign of a damaged file system.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed.
 
     What to do:
-        Look for the reason before the cookie is replaced; check the disk. Copy a VERSION between directories
-        only if you know that both belong to the bookie.
+        Find the reason and check the disk before you replace the cookie. Copy a VERSION between
+        directories only if you know that both belong to the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -46,8 +44,8 @@ def cookie_unreadable(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION
-        that is absent is disk-version-missing.
+        Copies in a directory with an unreadable VERSION are unknown. An absent VERSION is
+        `disk-version-missing`.
     """
     bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
     for bookie_id, rows in group_rows(bad, lambda row: row["bookie_id"]).items():

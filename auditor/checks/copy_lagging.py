@@ -10,19 +10,19 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one member does not show yet.
 
     What it finds:
-        Open or recovering ledgers, and entries of their last segment that at least an ack quorum of the
-        indexes has and that of another member lacks.
+        Open or recovering ledgers. At least an ack quorum of indexes has an entry of the last segment
+        that another member lacks.
 
     Why it matters:
-        Mostly nothing: a writer does not wait for the slowest bookie, and an index lags behind its journal.
-        If it stays for many audits, that member is dropping writes.
+        Usually nothing: a writer does not wait for the slowest bookie. A member that lags in many audits
+        drops writes.
 
     How sure:
-        Always suspect: the end of an open ledger is not known, and an index lags behind its journal.
+        Always suspect: an index lags behind its journal, and the ledger's end is unknown.
 
     What to do:
-        Audit again later. If the same bookie lags in every audit, look at its log and its disks. Do not run
-        readledger with -r to find out: it recovers the ledger, and so fences its writer.
+        Audit again later. If the same bookie lags again, check its log and disks. Do not run readledger
+        with -r: it fences the ledger's writer.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

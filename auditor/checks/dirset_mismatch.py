@@ -1,4 +1,4 @@
-"""Bookies whose disks and cookie in the store disagree."""
+"""Bookies whose disks disagree with their cookie in the store."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -30,20 +30,17 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The store's cookie of a bookie names other directories than those on its disks.
 
     What it finds:
-        Bookies whose cookie in the store lists journal, ledger or index directories as no VERSION of the
-        bookie does. A warning where one list only has more than the other, which allowStorageExpansion takes;
-        else an error. Where one of several disagreeing VERSION files agrees with the store, it is
-        disk-dirs-disagree alone. A cookie that names another bookie is cookie-key-mismatch alone.
+        Bookies whose cookie in the store lists directories as none of their VERSION files does. A warning
+        if one list only adds to the other (allowStorageExpansion accepts that).
 
     Why it matters:
-        The bookie's configuration cannot agree with both: it refuses to start until they are equal. A
-        journal's list must be the same to the letter in any case.
+        The bookie refuses to start until they agree. Journal lists must be equal to the letter.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed.
 
     What to do:
-        Decide which of the two is right from the bookie's configuration, then change the other.
+        Decide from the bookie's configuration which of the two is right, then change the other.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -51,7 +48,8 @@ def dirset_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        The bookie's configuration itself is not seen.
+        The audit does not read that configuration. If some VERSION agrees with the store, only
+        `disk-dirs-disagree` is reported.
     """
     stored = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:

@@ -1,4 +1,4 @@
-"""Directories whose ledgers are another bookie's, whatever their cookies say."""
+"""Directories whose ledgers belong to another bookie, whatever their cookies say."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -44,24 +44,21 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie than the one it is counted for.
 
     What it finds:
-        Directories where at least five ledgers hold exactly the entries that another bookie should hold and
-        lacks, and hardly any those of their own bookie. One finding per bookie, with every such directory and
-        what each id explains of it. It does not depend on VERSION: where the ledgers agree with a VERSION
-        that disagrees with the place, only `disk-id-mismatch` is reported; where they contradict it, both:
-        VERSION was copied, and the disk may lie where it belongs.
+        Directories where at least five ledgers hold exactly the entries that another bookie should hold
+        and lacks. Hardly any hold those of their own bookie. If VERSION names that other bookie, only
+        `disk-id-mismatch` is reported. If VERSION names a third id, both are: somebody copied VERSION,
+        and the disk may be in its right place.
 
     Why it matters:
-        Disks were swapped or mounted in the wrong place and given the cookie of that place. The bookie
-        starts, answers for ledgers that are not its own, and lacks its own. Its garbage collector deletes
-        after a day what no ensemble gives to it.
+        Somebody swapped or misplaced disks and gave them the cookie of the new place. The bookie starts
+        and lacks its own ledgers. Its garbage collector deletes the others after a day.
 
     How sure:
-        Always suspect: it counts ledgers that match entry for entry, which is no proof.
+        Always suspect: matching ledgers are no proof.
 
     What to do:
-        Stop the bookie and its collector before anything else, and do not decommission anyone: nothing is
-        lost while both disks exist. Then mount the disk at the bookie that its ledgers name, with that
-        bookie's own VERSION.
+        First stop the bookie and its collector, and decommission no bookie: both disks still have the
+        data. Then mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -70,8 +67,8 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries of every ledger cannot be distinguished. A bookie that runs
-        under a new id is `bookie-alias` and `alias-gc-danger`. Of open ledgers only finished segments count.
+        Two ids that should hold the same entries are indistinguishable. A renamed bookie is
+        `bookie-alias` and `alias-gc-danger`. Of open ledgers only finished segments count.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}
     odd = [

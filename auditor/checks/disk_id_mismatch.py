@@ -30,22 +30,19 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
-        Directories whose VERSION names another id than that of the bookie in whose place they lie. One
-        finding per place, with every such directory. Their data counts for the bookie of the cookie, if the
-        cluster knows it, and everything that rests on it is suspect. Not reported where all cookies of a
-        place name one id that `bookie-alias` takes for the same bookie.
+        Directories whose VERSION names another id than their place. Their data counts for the bookie of
+        the cookie, if the cluster knows it. Not reported if `bookie-alias` takes both ids for one bookie.
 
     Why it matters:
-        Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
-        configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
+        Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
+        start. If somebody forces it, it serves another bookie's data.
 
     How sure:
-        Confirmed: VERSION says so. Whose place it is, the audit was given. Findings from such a directory's
-        data are no more than suspect.
+        Confirmed. Findings from such a directory's data are suspect at most.
 
     What to do:
-        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress). Never
-        copy VERSION from one directory to another to make a bookie start.
+        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
+        Never copy VERSION from one directory to another to make a bookie start.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -54,7 +51,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
           Do it once useHostNameAsBookieID is configured so.
 
     Limits:
-        A directory that was given to the audit under the wrong bookie's name looks the same.
+        A directory that the audit got under the wrong bookie's name looks the same.
     """
     # What bookie-alias says with this very evidence is not said again.
     alias_pairs = {

@@ -28,19 +28,18 @@ def disk_shared(roster: Roster) -> Findings:
     """One directory of a bookie was found in the places of two bookies.
 
     What it finds:
-        Directories in different places whose VERSION files carry the same id and the same lists, and which
-        stand for the same path of these. One finding per owner, with every such directory. The foreign cookie
-        in the other place is disk-id-mismatch too.
+        Directories in different places whose VERSION files are equal and that stand for one path of
+        these.
 
     Why it matters:
-        The volume was cloned, or two machines mount it. Two processes then write to what each takes for its
-        own, overwrite each other's entries and collect each other's garbage.
+        Somebody cloned the volume, or two machines mount it. Two processes then overwrite each other's
+        entries and collect each other's ledgers.
 
     How sure:
-        Confirmed: the VERSION files are alike and stand for one path. A backup looks the same.
+        Confirmed. A backup looks the same.
 
     What to do:
-        Stop one of the two before anything else, and find out which has the newer data.
+        First stop one of the two, then find out which has the newer data.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -48,8 +47,8 @@ def disk_shared(roster: Roster) -> Findings:
           Look at the owner's directories.
 
     Limits:
-        A directory whose own path does not end as a path in its VERSION does is not compared. Two machines
-        whose copies were given as one bookie's place are one place.
+        Not compared are directories whose own path does not end like a path in their VERSION, and two
+        copies that were given as one bookie's place.
     """
     configured = [
         row

@@ -15,28 +15,25 @@ def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, and the bookie is at another one.
 
     What it finds:
-        Registered bookies whose id is host:port and whose bookie-rpc endpoint is elsewhere, without letter
-        case of host names. A warning with bookieAddressResolverEnabled=false in `--bookie-conf`: clients with
-        this file look for the bookie where its id says.
+        Registered bookies with an id host:port whose bookie-rpc endpoint is elsewhere. A warning if
+        `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
-        It is allowed: a bookie may move and keep its id (BP-41). But clients that do not read registrations
-        (bookieAddressResolverEnabled=false, versions before 4.13) reach nobody at that address, or another
-        bookie.
+        A bookie may move and keep its id (BP-41). But clients without the resolver, or before 4.13, look
+        for it at the old address and reach nobody or another bookie.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed.
 
     What to do:
-        Write it down where operators look for the machine, and see that all clients resolve ids.
+        Tell operators where the machine is, and check that all clients resolve ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          This is where it really is.
+          It shows the real address.
 
     Limits:
-        Other clients' configuration files are not read. Names are not resolved: an id with a host name and an
-        endpoint with its IP are reported.
+        Names are not resolved: an id with a host name and an endpoint with its IP are reported.
     """
     unused = "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
     for row in roster.registrations:

@@ -19,21 +19,21 @@ def ensemble_size(tables: Tables) -> DataFrame:
         Ledgers with a segment that lists more or fewer bookies than the ensemble size.
 
     Why it matters:
-        Striping counts round the ensemble size, so with another number of bookies nobody can say where an
-        entry is. BookKeeper's replicas check waits for its timeout on such a ledger.
+        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a
+        ledger.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed. Suspect if the ledger changed between the two scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read
-        such a record: keep it and put the other in its place with the store's own client.
+        Restore the record from a backup with the store's own client, and keep the old one. The server
+        refuses to read it.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It fails on such a record.
 
     Limits:
-        Whether the ledger has all its copies is undecided.
+        The audit cannot decide whether the ledger has all its copies.
     """
     return ledgers_breaking(tables, "ensemble-size")

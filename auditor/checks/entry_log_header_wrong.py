@@ -1,4 +1,4 @@
-"""Entry logs whose ledgers map says something else than their entries."""
+"""Entry logs whose ledgers map disagrees with their entries."""
 
 from auditor.checks.bookie_findings import SHOWN
 from auditor.checks.check import (
@@ -33,44 +33,40 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
 
     What it finds:
-        Closed entry logs whose ledgers map lacks a ledger, has one too many, or other bytes of it; and logs
-        whose damaged header makes the collector miss ledgers: an offset of the map a little below 0 (state
-        `header-astray`), or behind the end of a log of the direct logger. Every map is compared with the
-        length of its log; one log in 64 (all with `--deep`), and every log that collection deletes next, is
-        read entry by entry. With gcEntryLogMetadataCacheEnabled the collector's `metadata-cache` is compared
-        too: other bytes, a ledger that the log lacks, or one that the cache lacks though the bookie has and
-        needs it. One finding per bookie, with the logs and what is wrong with the first. Only with
+        Closed entry logs with one of these faults. Every map is compared with its log's length; one log
+        in 64 (`--deep`: all), and every log that collection deletes next, entry by entry. Only with
         `--entry-logs`.
+        - The ledgers map lacks a ledger, has one too many, or other bytes of it.
+        - The map's offset hides ledgers from the collector: a little below 0 (state `header-astray`), or
+          behind the end of a log of the direct logger.
+        - The collector's `metadata-cache` (gcEntryLogMetadataCacheEnabled) has other bytes, a ledger that
+          the log lacks, or lacks a needed one.
 
     Why it matters:
-        The collector believes the map: it deletes a log when no ledger of the map is left, and with it
-        entries of ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482). With a cache it does
-        not look at the log.
+        The collector deletes a log when no ledger of the map is left, and with it entries of ledgers that
+        the map lacks (bookkeeper #4607, #4658; pulsar #24482). With a cache it does not look at the log.
 
     How sure:
-        Confirmed: map and entries are in one file, and a cache never has what its log lacks. Suspect where a
-        directory's cookie and place name two bookies. An offset below 0 misleads only servers that read more
-        than 1,024 bytes at once (readBufferSizeBytes, 512 by default; Pulsar sets 4,096): confirmed where
-        `--bookie-conf` says so, not reported where it says less, suspect without it. A bookie that read the
-        log before the damage goes on with what it knows until its next start.
+        Confirmed. Suspect if a directory's cookie names another bookie. An offset below 0 misleads only
+        servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096): confirmed if
+        `--bookie-conf` says so, suspect without it, not reported below. A bookie that read the log before
+        the damage uses what it knows until its next start.
 
     What to do:
-        Stop collection on that bookie before its next pass, and copy the logs away. Then take the bookie out:
-        its ledgers are copied from the other bookies, and it can be started empty. Where only the cache is
-        wrong: stop the bookie and move the directory metadata-cache away; it makes the cache anew from the
-        logs.
+        Before the next collection, stop collection on that bookie and copy the logs away. Then take the
+        bookie out: have its ledgers copied from the other bookies, and start it empty. If only the cache
+        is wrong, stop the bookie and move the directory metadata-cache away; the bookie makes it anew.
 
     Commands:
         - `bkaudit decode entry-log FILE`
-          says whose the bytes of a log are. Risk: none; it reads.
+          lists the ledgers of a log's bytes. Risk: none; it reads.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        A map of the right sum with wrong ledgers, and a missing ledger in a log of the direct logger
-        (dbStorage_directIOEntryLogger), which fills up blocks, show only where the log is read entry by
-        entry. Where the map cannot be read, or its offset or count of ledgers is wrong, the server reads the
-        entries: not reported. A cache outside of the ledger directories (gcEntryLogMetadataCachePath) is not
-        seen.
+        Some faults show only in logs read entry by entry: wrong ledgers with the right sum, and a missing
+        ledger with dbStorage_directIOEntryLogger. Not reported are maps that the server cannot use,
+        because it then reads the entries. A cache outside of the ledger directories
+        (gcEntryLogMetadataCachePath) is not seen.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

@@ -1,4 +1,4 @@
-"""Entries that an index has where they are not."""
+"""Entries that an index locates where they are not."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -27,36 +27,34 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, ends before, or has something else there.
 
     What it finds:
-        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. One
-        finding per bookie, with the number of ledgers of each kind, a few of them, and what lies there
-        instead. Every ledger is compared with the logs that exist and their lengths; of up to 256 in a batch
-        of the index one entry is looked up, with `--deep` every entry that it reads. The report's notes say
-        how many. Only with `--entry-logs`.
+        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. Logs
+        and lengths are compared for every ledger; a batch of the index looks up one entry of up to 256
+        ledgers (`--deep`: every sampled entry). Only with `--entry-logs`.
 
     Why it matters:
-        The bookie claims these entries and cannot read them; checks of BookKeeper that trust the index do not
-        see it. The audit counts them as missing (`entry-lost`, `below-ack-quorum`, `below-write-quorum`).
+        The bookie claims these entries and cannot read them. BookKeeper checks that trust the index miss
+        this. The audit counts the entries as missing (`entry-lost`, `below-ack-quorum`,
+        `below-write-quorum`).
 
     How sure:
-        Confirmed on saved directories, and of a bookie that does not run. Of a running bookie, whose
-        collection may move entries and delete the log meanwhile, confirmed if index and list of logs agree
-        when both are read again (table gone_entries), or if a second run sees the same location. Suspect if
-        they do not; where a directory's cookie and place name two bookies; and where a bookie has no entry
-        log at all: they were left out of a copy, or their disk is away.
+        Confirmed on saved directories and for stopped bookies. A running bookie may compact meanwhile:
+        confirmed if a second reading agrees (table gone_entries) or a second run sees the same location.
+        Suspect otherwise, if a directory's cookie names another bookie, and if the bookie has no entry
+        log at all.
 
     What to do:
-        Look for the log first: an unmounted disk, a moved file. A start after a broken transactional
-        compaction names a file by the decimal digits of its log's id (bookkeeper #4804): rename it while the
-        bookie is stopped, 12.log to c.log. If the log is gone, see that the ledgers are fully replicated from
-        their other copies, then replace the bookie.
+        First look for the log: an unmounted disk, a moved file. After a broken transactional compaction,
+        a start names a log by its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to
+        c.log. If the log is gone, check that the ledgers are fully replicated elsewhere, then replace the
+        bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Of entries that were not looked up only the log and its length are known. Ledgers that the metadata
-        does not list, or the bookie has dropped, are not counted.
+        For entries that were not looked up, only the log and its length are known. Ledgers without
+        metadata, or that the bookie has dropped, do not count.
     """
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))

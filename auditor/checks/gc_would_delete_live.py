@@ -39,43 +39,45 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector, by a model of its passes, deletes needed data. `in-its-ensembles`: a ledger
-        that names the bookie. `last-copy`: a copy outside of all ensembles with an entry of which no member
-        has a copy. With `--entry-logs` also a log that goes or is rewritten with entries of a ledger that
-        names the bookie: `not-indexed`, which its index lacks, or `unseen`, which a record with a wrong size
-        hides from the collector (bookkeeper #2264, #2373). One finding per bookie. Causes of the first: a
-        record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, where everything
-        goes (`listing-overflows`). The table gc_foresight has each ledger (docs/space.md).
+        Bookies whose collector, by a model of its passes, deletes needed data (table gc_foresight,
+        docs/space.md). The last two need `--entry-logs`:
+        - `in-its-ensembles`: a ledger that names the bookie. For example its record is not at its path
+          (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
+        - `last-copy`: a copy outside of all ensembles with an entry that no member has.
+        - `not-indexed`: a log that goes or is rewritten has entries of a ledger that names the bookie,
+          and the index lacks the ledger.
+        - `unseen`: the same, but a record with a wrong size hides the entries from the collector
+          (bookkeeper #2264, #2373).
 
     Why it matters:
-        A pass comes every gcWaitTime by itself (10 minutes by default; Pulsar sets 15). It deletes the index
-        at once, and the entries when their logs are compacted.
+        A pass runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the index at once, and
+        the entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed: metadata and indexes agree, and tests hold the model to the server's own classes. Suspect
-        where a directory's cookie and place name two bookies, and where a log that goes was not read for
-        entries that the index lacks (table log_entries). Suspect for `unseen` (table unseen_entries) where
-        another ledger still keeps the log, and where its scan may run out of memory. A ledger whose record
-        changed between the scans, or cannot be read, is not counted.
+        Confirmed. Suspect if a directory's cookie names another bookie, or if a log that goes was not
+        read for unindexed entries (table log_entries). `unseen` (table unseen_entries) is suspect if
+        another ledger keeps the log, or if its scan may run out of memory. A ledger whose record changed
+        or is unreadable does not count.
 
     What to do:
-        Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
-        verifyMetadataOnGC=true on every bookie and restart them; collectors then read a ledger's record
-        before they delete it. Then correct the records that `metadata-misplaced` names. For `last-copy`: set
-        gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's copies made again from it.
-        For `not-indexed`: rebuild the index from the logs while the bookie is stopped, and start it then; see
-        `ledger-not-indexed` for RocksDB and `index-unreadable` for index files. For `unseen`: copy the log
-        away, and copy the ledgers to another bookie while this one still serves them, with its collection
-        switched off.
+        First stop the bookie, or keep its collector from running. Then:
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them, so that
+          collectors read a ledger's record before they delete it. Correct the records that
+          `metadata-misplaced` names.
+        - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's
+          copies made from it.
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped, then start it
+          (`ledger-not-indexed` for RocksDB, `index-unreadable` for index files).
+        - `unseen`: copy the log away. With collection off, copy the ledgers to another bookie while this
+          one serves them.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows whom the ledger's ensembles name.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Settings are those of `--bookie-conf`, or the server's defaults; the listing is that of BookKeeper
-        4.17. Renamed bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`, and
-        what a compaction in between loses is `entry-log-header-wrong`.
+        Settings are those of `--bookie-conf`, or the defaults of BookKeeper 4.17. Renamed bookies are
+        `alias-gc-danger`, a store without its ledgers `metadata-suspect`, losses of a compaction
+        `entry-log-header-wrong`.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)

@@ -1,4 +1,4 @@
-"""Stores whose id generator would give out ids that are in use."""
+"""Stores whose id generator would give out ids in use."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -27,22 +27,21 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Stores whose id generator is at or below the id of a listed ledger, or of a ledger without metadata
-        that a bookie holds. One finding per generator; etcd has 128.
+        Id generators at or below the id of a listed ledger, or of a ledger without metadata that a bookie
+        holds. Etcd has 128 generators.
 
     Why it matters:
-        The generator gives out the id of a deleted ledger again. A bookie that has not collected the old
-        ledger serves its entries as those of the new one. It happens after a store was restored, copied or
-        migrated without its generator.
+        The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
+        then serves its entries as the new one's. The cause is usually a restored, copied or migrated
+        store without its generator.
 
     How sure:
-        Confirmed if ledgers of an application that never chooses an id (Pulsar) have such ids, or if bookies
-        hold such ledgers and every listed id was given out. Unconfirmed otherwise: an application may have
-        chosen these ids itself.
+        Confirmed if the application never chooses ids (Pulsar), or if bookies hold such ledgers and every
+        listed id was given out. Suspect otherwise: an application may have chosen these ids.
 
     What to do:
-        Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
-        sequential znodes below idgen until their number exceeds the highest id of the evidence. In etcd,
+        Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
+        sequential znodes below idgen until their number exceeds the highest id of the evidence. Etcd:
         write the bucket's key as often. Then audit again.
 
     Commands:
@@ -50,10 +49,10 @@ def id_generator_behind(tables: Tables) -> DataFrame:
           Look at a ledger with such an id.
 
     Limits:
-        Not compared are the flat layout, which counts ids with all other znodes, a dump without cversion, and
-        a store whose own znodes could not all be read. Nothing is reported where an application surely
-        chooses ids: some are beyond what the generator can give out, or fewer than one in 1,000 ids between
-        its next and the highest is listed. Ledgers created during the scan do not count.
+        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
+        Not reported if an application surely chooses ids: some are beyond the generator's range, or fewer
+        than one in 1,000 between its next and the highest are listed. Ledgers created during the scan do
+        not count.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

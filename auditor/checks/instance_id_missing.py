@@ -11,30 +11,28 @@ def instance_id_missing(roster: Roster) -> Findings:
     """The store keeps no instance id of the cluster.
 
     What it finds:
-        A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
-        evidence counts the cookies, in the store and on disks, that carry an instance id, and lists these
-        ids: they come from an INSTANCEID that is gone. A note where none does: such a cluster never had one,
-        as a standalone Pulsar's.
+        A metadata store whose INSTANCEID is missing or empty. A note if no cookie carries an instance id:
+        the cluster never had one, like a standalone Pulsar's. The evidence lists the cookies' ids.
 
     Why it matters:
-        Without it a bookie does not notice that its disks belong to another cluster, or that the metadata was
-        formatted anew: it starts, sees no ledger of its own, and its collector deletes them all. Bookies
-        whose cookies carry an instance id refuse to start.
+        A bookie does not notice that its disks belong to another cluster, or that the metadata was
+        formatted anew. Its collector then deletes all its ledgers. Bookies whose cookies carry an
+        instance id refuse to start.
 
     How sure:
-        Confirmed: all of the cluster's own znodes could be read; nothing is reported otherwise.
+        Confirmed: the audit read all of the cluster's own znodes.
 
     What to do:
-        If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
-        ZooKeeper's client before a bookie restarts. Clusters formatted before 4.3, and a standalone Pulsar's,
-        never had one: do nothing.
+        If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with
+        ZooKeeper's client before a bookie restarts. If none does (clusters formatted before 4.3,
+        standalone Pulsar), do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        The start of each bookie is not repeated as start-refused.
+        `start-refused` does not repeat it for each bookie.
     """
     if not roster.cluster.instance_id_missing:
         return

@@ -30,19 +30,19 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries and does not list the ledger.
 
     What it finds:
-        Ledgers whose metadata names the bookie, where DbLedgerStorage's index of locations has entries and
-        its index of ledgers has none. One finding per ledger and bookie. Their copies count as unknown.
+        Ledgers whose metadata names the bookie, and that only its index of locations has, not its index
+        of ledgers (DbLedgerStorage). Their copies count as unknown.
 
     Why it matters:
-        The bookie answers that it does not know the ledger, although the entries are on its disk. A recovery
-        that hears this may close the ledger too early.
+        The bookie answers that it does not know the ledger, although its disk has the entries. A recovery
+        may then close the ledger too early.
 
     How sure:
-        Confirmed where both databases were read completely. Suspect where the ledger changed between the two
-        scans, and where the directory's cookie and place name two bookies.
+        Confirmed. Suspect if the ledger changed between the two scans, or a directory's cookie names
+        another bookie.
 
     What to do:
-        Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.
+        Stop the bookie, copy the directory, and rebuild the index of ledgers.
 
     Commands:
         - `bookkeeper shell check-db-ledgers-index`

@@ -19,21 +19,19 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry of which every copy is on an unregistered bookie or one known to lack it. Also
-        ledgers that recovery cannot close, because too few members of the last ensemble are registered. Above
-        1,000 ledgers one finding counts them; the table reachability has all.
+        Ledgers with an entry whose copies are all on unregistered bookies or known to be missing. Also
+        ledgers that recovery cannot close, because too few members of the last ensemble are registered.
+        Above 1,000 ledgers one finding counts them (table reachability).
 
     Why it matters:
-        Nobody can read these entries now, and no worker can copy them. They are not lost: they come back with
-        a bookie that has them.
+        Nobody can read these entries and no worker can copy them until one of the bookies returns.
 
     How sure:
-        Confirmed: neither scan of the metadata saw a registration of these members. A copy counts as missing
-        only if its bookie's index was read and lacks it.
+        Confirmed. A copy counts as missing only if its bookie's index was read and lacks it.
 
     What to do:
-        Find out why these bookies are down, and keep their disks. Do not delete these ledgers, and do not
-        decommission these bookies: they may have the only copies.
+        Find out why these bookies are down, and keep their disks. Do not delete the ledgers or
+        decommission the bookies: they may have the only copies.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -41,8 +39,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Saved metadata without any registration says nothing of availability, and the check is skipped. An
-        open ledger with an active writer moves to other bookies with its next write.
+        The check is skipped for saved metadata without any registration. An open ledger with an active
+        writer moves to other bookies at its next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair = tables.cluster.repair

@@ -36,22 +36,21 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """A bookie has ledgers in another of its directories than where it looks for them.
 
     What it finds:
-        DbLedgerStorage keeps ledger ID in directory number ID modulo the number of directories, and looks
-        nowhere else. Ledgers in any other directory whose metadata names the bookie: one finding per bookie,
-        with the directories and the number of ledgers. It says so where most ledgers of two or more
-        directories lie in another's place: these were exchanged. Their copies count as unknown.
+        DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
+        The check finds ledgers elsewhere whose metadata names the bookie. It says if directories were
+        exchanged. These copies count as unknown.
 
     Why it matters:
-        The bookie starts, for cookies do not say which directory is which, and answers that it has no such
-        ledger. A recovery that hears this may close the ledger too early, and replication copies all of it.
+        The bookie starts and answers that it has no such ledger. A recovery may then close the ledger too
+        early, and replication copies all of it.
 
     How sure:
-        Confirmed: the databases were read. Suspect where the directory's cookie and place name two bookies.
+        Confirmed. Suspect if a directory's cookie names another bookie.
 
     What to do:
-        Stop the bookie. Exchange exchanged directories back, before the bookie writes new ledgers, which it
-        would not find afterwards. Where a directory was added to or taken from ledgerDirectories, restore the
-        list. Then audit again.
+        Stop the bookie before it writes new ledgers, which it would not find afterwards. Exchange
+        exchanged directories back. If somebody added or removed a directory, restore ledgerDirectories.
+        Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
@@ -59,7 +58,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Index files of other storages may lie in any index directory of the bookie; that is not reported.
+        Index files of other storages may lie in any index directory.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")

@@ -17,20 +17,18 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Marks older than 24 hours at the time of the scan, without a worker's lock, of closed ledgers whose
-        last entry is -1. One finding per named bookie, with the number of ledgers. They are not `mark-stuck`
-        too.
+        Marks older than 24 hours, without a worker's lock, of closed ledgers whose last entry is -1. They
+        are not `mark-stuck` too.
 
     Why it matters:
-        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, and
-        the ledger returns to the queue again and again (bookkeeper #3220).
+        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble,
+        and the ledger returns to the queue again and again (bookkeeper #3220).
 
     How sure:
-        Confirmed: the metadata and the mark's own time say so. Ledgers that changed between the two scans are
-        counted apart. Suspect where all of the ledgers changed between the two scans.
+        Confirmed. Ledgers that changed between the two scans count apart. Suspect if all changed.
 
     What to do:
-        If the bookie comes back, nothing. If it is gone for good, put another into these ensembles, or run
+        Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run
         newer workers. If they are newer, find out why none takes the marks.
 
     Commands:
@@ -42,7 +40,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:
-        A mark that those workers remove and the auditor renews never gets old enough.
+        A mark that old workers remove and the auditor renews never gets old enough.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(

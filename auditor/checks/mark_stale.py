@@ -11,18 +11,15 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated for a bookie and have all their copies.
 
     What it finds:
-        Marks of healthy ledgers with nothing unknown, where every bookie of the mark is registered (they came
-        back) or in no ensemble any more (the ledger was repaired). One finding per named bookie, with the
-        number of ledgers; the table `stale_marks` has the marks.
+        Marks of healthy ledgers whose named bookies all came back (registered) or left the ensembles
+        (repaired), per named bookie (table `stale_marks`).
 
     Why it matters:
-        Only a replication worker removes a mark, so the number of marks no longer says how many ledgers need
-        help.
+        The number of marks no longer says how many ledgers need help. Only a replication worker removes a
+        mark.
 
     How sure:
-        Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers that changed
-        between the two scans are counted apart. Suspect where all of the ledgers changed between the two
-        scans.
+        Confirmed. Ledgers that changed between the two scans count apart. Suspect if all changed.
 
     What to do:
         Usually nothing: a worker that takes the mark finds nothing to do and removes it.
@@ -32,7 +29,7 @@ def mark_stale(tables: Tables) -> DataFrame:
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Marks without a bookie's name ask for better placement and are not judged.
+        Marks without a bookie's name ask for better placement and do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")

@@ -19,22 +19,20 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Marks older than 24 hours at the time of the scan whose ledger is not locked by a worker. It is an
-        error where the ledger has one copy of each entry and its bookie is not registered: no worker can
-        ever copy that ledger until the bookie returns. Stale marks, those of deleted ledgers and those
-        of ledgers without entries are other findings.
+        Marks older than 24 hours that no worker locks. An error if the ledger has one copy of each entry
+        and its bookie is not registered: no worker can copy it until the bookie returns. `mark-stale`,
+        `mark-of-deleted-ledger` and `mark-of-empty-ledger` do not count.
 
     Why it matters:
-        Replication is switched off, has too few writable bookies to copy to, or fails on this ledger again
-        and again. Until then the ledger stays as it is, and the next failure adds to it.
+        Replication is off, lacks writable bookies, or fails on this ledger again and again. The next
+        failure adds to the damage.
 
     How sure:
-        Confirmed: the mark's own time, against the clock of the scan. Suspect where the ledger's metadata
-        changed between the two scans of a running store, and where the scan does not show the ledger and
-        cannot say that it is gone: its mark may be left over.
+        Confirmed. Suspect if the ledger changed between the two scans, or if the scan does not show
+        whether it exists.
 
     What to do:
-        Read the log of the replication workers for the ledger. For a ledger with one copy, start its bookie.
+        Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.
 
     Commands:
         - `bookkeeper shell queryautorecoverystatus`.
@@ -45,8 +43,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
           It gives up on a ledger of which no copy will return.
 
     Limits:
-        A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.
-        A ledger that is too large to be copied in a day looks stuck between two attempts.
+        A mark keeps the time of the last bookie added to it. A ledger that takes more than a day to copy
+        looks stuck between two attempts.
     """
 
     from auditor.tables.marks import registered_ids
