@@ -30,22 +30,20 @@ from auditor.model.ledger_metadata import LedgerState
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START), Lift.DATA_ELSEWHERE),),
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
-    """A live bookie holds, entry for entry, what ledgers expect of an id that is gone.
+    """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        Registered bookies that hold, entry for entry, ledgers whose ensembles name an id that is not
-        registered and has no disk. If `bookie-alias` takes the id for the same bookie, the entries need
-        not match.
+        Registered bookies that hold, entry for entry, ledgers of an id that is not registered and has no
+        disk. If `bookie-alias` names the id too, the entries need not match.
 
     Why it matters:
         Somebody renamed the bookie (bookieId, advertisedAddress, useHostNameAsBookieID) but not its
-        ledgers. Within a day its garbage collector deletes closed ledgers that do not name it. These
-        copies are the ledgers' own, perhaps their last.
+        ledgers. Within a day its collector deletes closed ledgers that do not name it, perhaps their last
+        copies.
 
     How sure:
-        Confirmed with five or more ledgers of one id, or if `bookie-alias` names the id too. Suspect with
-        fewer: somebody may be copying a dead bookie's ledgers. Suspect if a directory's cookie names
-        another bookie.
+        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer: somebody may be
+        copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
 
     What to do:
         First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its
@@ -60,8 +58,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Do it only after the ledgers.
 
     Limits:
-        `over-replicated-ledger` lists these ledgers too. A replaced bookie that came back looks the same:
-        stop its collector then too. Open ledgers without a finished segment do not count.
+        A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without
+        a finished segment do not count.
     """
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(

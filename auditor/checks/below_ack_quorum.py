@@ -16,9 +16,8 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Ledgers whose worst entry is on fewer bookies than the ack quorum. Only confirmed absences count.
-        If the ledger is not closed, only its finished segments count, without the last write quorum of
-        entries.
+        Only confirmed absences count. If the ledger is not closed, only its finished segments count,
+        without the last write quorum of entries.
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.
@@ -27,8 +26,8 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         As for `entry-lost`. Always suspect if the ledger is not closed.
 
     What to do:
-        Have the missing copies made before anybody restarts or drains a bookie of the ledger. Replication
-        makes them once the ledger is marked.
+        Have the ledger marked: replication then makes the copies. Do not restart or drain a bookie of the
+        ledger before.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

@@ -18,15 +18,15 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         Ledgers whose worst entry lacks a copy but still has an ack quorum of copies.
 
     Why it matters:
-        Nothing is lost, but the ledger survives fewer failures than intended. BookKeeper's own check
-        reads only a few entries and may never notice.
+        The ledger survives fewer failures than intended. BookKeeper's own check reads few entries and may
+        never notice.
 
     How sure:
         As for `entry-lost`. Always suspect if the ledger is not closed.
 
     What to do:
-        Replication makes the copies once the ledger is marked. The auditor marks the ledgers of lost
-        bookies, but does not see single missing entries.
+        Have the ledger marked: replication then makes the copies. The auditor does not see single missing
+        entries.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.

@@ -29,11 +29,10 @@ from auditor.model.alias_evidence import Rule
     ),
 )
 def bookie_alias(roster: Roster) -> Findings:
-    """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
+    """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Ids that metadata and disks show to be one bookie; a note if no entry depends on such an id. The
-        evidence has each fact (edge) for and against it:
+        A note if no entry depends on the id. The evidence lists the facts (edges) for and against it:
         - One id is registered at the other's address.
         - One is a host's name, the other its IP or another spelling.
         - A live bookie's disks hold what ledgers expect of a vanished id.
@@ -41,13 +40,12 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
-        but not its ledgers. Clients cannot find these copies, and the bookie's collector may delete them
+        but not its ledgers. Clients cannot find these copies, and its collector may delete them
         (`alias-gc-danger`).
 
     How sure:
-        Confirmed if the registered bookie's disks hold at least five of the other id's ledgers, and most
-        of its entries. Suspect otherwise: an address may have passed to another bookie. Suspect if a
-        directory's cookie names another bookie.
+        Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
+        Suspect otherwise, because an address may have moved, and with `disk-id-mismatch`.
 
     What to do:
         Check on the host that it is one bookie:
@@ -58,11 +56,11 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          Ask for the registered id.
+          Use the registered id.
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of the ids.
+          Compare both ids.
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          Ask for the id that is not registered.
+          Use the other id.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
@@ -70,8 +68,8 @@ def bookie_alias(roster: Roster) -> Findings:
           Do it only after the ledgers.
 
     Limits:
-        The audit resolves no names and ignores a single hint, such as a short name. It ignores ids that
-        most ensembles name together, or of which the registered bookie holds nothing. Ids that are all
+        Names are not resolved. Not reported: a single hint such as a short name, and ids that most
+        ensembles name together or of which the registered bookie holds nothing. Ids that are all
         registered are `endpoint-duplicate`.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}

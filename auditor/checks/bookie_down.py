@@ -15,14 +15,13 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Bookies of ensembles with a cookie that are neither writable nor read-only. A registration that is
-        not ephemeral counts as none.
+        A registration that is not ephemeral counts as none.
 
     Why it matters:
         Its copies are unreachable until it returns or is decommissioned.
 
     How sure:
-        Confirmed: neither scan saw a registration.
+        Confirmed.
 
     What to do:
         Restart it. If it stops again, read its log. If it will not return, decommission it.
@@ -34,8 +33,7 @@ def bookie_down(roster: Roster) -> Findings:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Registrations are ephemeral: a store saved during a restart, or after its clients left, shows
-        every bookie as down.
+        A store saved during a restart, or after its clients left, shows every bookie as down.
     """
     for row in roster.unregistered:
         if row["has_cookie"]:

@@ -11,16 +11,16 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
     What it finds:
-        Ids that the server's pattern refuses, and the reserved word readonly, in ensembles, cookies and
-        registrations. A note for ids that the server accepts and BP-41 does not allow.
+        Ids that the server's pattern refuses, and the word readonly, in ensembles, cookies and
+        registrations. A note for ids that only BP-41 forbids.
 
     Why it matters:
-        Clients cannot parse such a ledger's metadata: nobody can open, audit or replicate it. One such
-        cookie or registration makes the whole listing fail. Other ids outside of BP-41 pass only by an
-        error in the server's pattern (a range from ':' to '_').
+        Nobody can open, audit or replicate such a ledger. One such cookie or registration makes the whole
+        listing fail. Other ids outside of BP-41 pass only by an error in the server's pattern (a range
+        from ':' to '_').
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the two scans.
+        Confirmed. Suspect if the ledger changed between the scans.
 
     What to do:
         Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct

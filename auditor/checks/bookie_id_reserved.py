@@ -8,20 +8,20 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.ERROR, rests_on=Basis.METADATA, do_now="find the client that wrote {bookies} into ledgers"
 )
 def bookie_id_reserved(roster: Roster) -> Findings:
-    """Ledgers name an id that ends with :0, which placement policies use for no bookie.
+    """Ledgers name an id that ends with :0, which stands for no bookie.
 
     What it finds:
-        Ids with port 0 in ensembles. Placement policies use them as placeholders.
+        Placement policies use port 0 for placeholders.
 
     Why it matters:
-        Nobody ever wrote a copy there: entries striped to the id have one copy less from the start.
+        Nobody ever wrote a copy there: entries striped to the id have one copy less.
 
     How sure:
         Confirmed.
 
     What to do:
-        Find the client that wrote the ledgers by their metadata, and correct its placement policy. Then
-        have the ledgers copied.
+        Find the client that wrote the ledgers, and correct its placement policy. Then have the ledgers
+        copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.

@@ -9,11 +9,10 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 
     What it finds:
-        Bookies that Pulsar's /bookies names in several groups.
+        Bookies that /bookies names in several groups.
 
     Why it matters:
-        The bookie has the rack of one group and is isolated for none. Pulsar's own tools never write
-        this.
+        The bookie is isolated for none of the groups. Somebody wrote this by hand.
 
     How sure:
         Confirmed.

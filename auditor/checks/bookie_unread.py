@@ -17,8 +17,7 @@ def bookie_unread(roster: Roster) -> Findings:
 
     What it finds:
         Bookies that no source covers, that lack a directory of their cookie, or that have an unlistable
-        directory. One finding for all without --bookies. Given directories with data but no cookie are
-        `start-refused` instead.
+        one. Given directories with data but no cookie are `start-refused` instead.
 
     Why it matters:
         Copies on such a bookie count as unknown, never as missing.
@@ -31,14 +30,13 @@ def bookie_unread(roster: Roster) -> Findings:
         audit's user. If executors do not share the disks, run `bkaudit collect` on the bookie.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          Look at its directories.
+        - `bookkeeper shell cookie_get BOOKIE`.
         - `bkaudit collect --bookies PATH --out DIR`
           on the bookie, writes its indexes as tables for --bookies. Risk: none; it only reads, and writes
           to DIR.
 
     Limits:
-        The table of verdicts has the ledgers that stay undecided.
+        The table of verdicts has the undecided ledgers.
     """
     if not roster.cluster.has_sources:
         yield _none_read(roster.unread)

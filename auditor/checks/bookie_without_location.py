@@ -10,14 +10,13 @@ SHOWN = 10
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
 def bookie_without_location(roster: Roster) -> Findings:
-    """Bookies have no location, so that servers put all of them in one default place.
+    """Bookies have no location, so servers put them in one default place.
 
     What it finds:
-        Bookies that are registered or in an ensemble, and have no location or only a default
-        (/default-rack).
+        Bookies, registered or in an ensemble, with no location or only a default one.
 
     Why it matters:
-        Servers treat them as one rack. A zone policy rates every ensemble with such a bookie FAIL.
+        Servers treat them as one rack. A zone policy rates every ensemble with one of them FAIL.
 
     How sure:
         Confirmed.
@@ -29,7 +28,7 @@ def bookie_without_location(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Nothing is found if the policy is none. If no bookie has a location, `placement-violated` is not
+        Not reported if the policy is none. If no bookie has a location, `placement-violated` is not
         reported.
     """
     from auditor.model.adherence import DEFAULTS  # it loads NumPy, which explain check does without

@@ -13,21 +13,20 @@ from auditor.tables.full_disks import suspended
     settings=("compaction_intervals",),
 )
 def compaction_stopped(tables: Tables) -> DataFrame:
-    """A running bookie has entry logs that compaction should have rewritten long ago.
+    """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed logs of registered bookies below a compaction threshold. An earlier run with `--entry-logs`
-        in the same directory, more than two compaction intervals ago, saw them alike.
+        Closed logs of registered bookies that were below a compaction threshold more than two intervals
+        ago already. It needs an earlier run with `--entry-logs` in the same directory.
 
     Why it matters:
-        Deleted data keeps its disk space until compaction rewrites its logs. Compaction stops for these
-        reasons:
+        Deleted data keeps its disk space. Compaction stops for these reasons:
         - Its thread died, or tries an unreadable log for ever (bookkeeper #4596).
         - A full disk suspends it (isForceGCAllowWhenNoSpace=false).
         - Its throttle is below the rate of new data.
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie.
+        Confirmed. Suspect with `disk-id-mismatch`.
 
     What to do:
         Search the bookie's log for GarbageCollectorThread and the first log's id. If a disk is full, make
@@ -39,9 +38,9 @@ def compaction_stopped(tables: Tables) -> DataFrame:
           The named logs should disappear.
 
     Limits:
-        Thresholds and intervals are those of `--bookie-conf`, or the server's defaults. Logs with bytes
-        of class `not-indexed` or `owner-named` do not count. A restart begins the interval of major
-        compaction anew. The table log_foresight has each log's reason.
+        Settings are those of `--bookie-conf`, or defaults. Logs with bytes of class `not-indexed` or
+        `owner-named` do not count. A restart begins the interval of major compaction anew. The table
+        log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

@@ -29,8 +29,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         Cookies whose bookieHost is not the name of their znode.
 
     Why it matters:
-        The bookie refuses to start if this text is not its id. Somebody used the wrong name, or changed
-        the id half-way.
+        The bookie refuses to start. Somebody used the wrong name, or changed the id half-way.
 
     How sure:
         Confirmed.

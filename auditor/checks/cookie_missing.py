@@ -26,8 +26,7 @@ def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:
-        Registered bookies without a cookie under their id. A registration that is not ephemeral counts as
-        none.
+        A registration that is not ephemeral counts as none.
 
     Why it matters:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.
@@ -37,8 +36,8 @@ def cookie_missing(roster: Roster) -> Findings:
 
     What to do:
         First check that the bookie exists: a process at its address, and a VERSION file with its id. Then
-        make the cookie from that file before anyone restarts it. If no ledger and no directory has the
-        id, find the client that registers it instead: a cookie would keep the id alive.
+        make the cookie from that file before anyone restarts it. If no ledger or directory has the id,
+        find the client that registers it instead: a cookie would keep the id alive.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
@@ -47,7 +46,7 @@ def cookie_missing(roster: Roster) -> Findings:
           takes it back.
 
     Limits:
-        A bookie that registers while the audit reads the cookies may appear once.
+        A bookie that registers during the audit may appear once.
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:

@@ -26,7 +26,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies in the store and VERSION files that do not parse or have a layout before 3.
+        Cookies and VERSION files that do not parse or have a layout before 3.
 
     Why it matters:
         The bookie does not start. A damaged VERSION can be the first sign of a damaged file system.
@@ -44,8 +44,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        Copies in a directory with an unreadable VERSION are unknown. An absent VERSION is
-        `disk-version-missing`.
+        Copies in a directory with an unreadable VERSION are unknown.
     """
     bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
     for bookie_id, rows in group_rows(bad, lambda row: row["bookie_id"]).items():

@@ -6,17 +6,17 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
-    """The store keeps a cookie of a bookie that no ledger names and that is not registered.
+    """The store has a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
-        Cookies whose bookie is in no ensemble and not registered.
+        Cookies of bookies in no ensemble.
 
     Why it matters:
         Every new auditor takes it once for a lost bookie. A host with the same id cannot start with empty
         disks.
 
     How sure:
-        Confirmed. Suspect if LAYOUT and tree disagree (`metadata-misplaced`).
+        Confirmed. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.

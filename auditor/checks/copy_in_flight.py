@@ -7,18 +7,17 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.MARKS, Need.DISKS}, asks="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
-    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them yet.
+    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them.
 
     What it finds:
-        Marked or locked ledgers with entries on bookies that no segment names.
+        Replication copies entries first and rewrites the ensemble afterwards.
 
     Why it matters:
-        Replication copies entries first and rewrites the ensemble afterwards. A copy that stays after the
-        mark has gone only takes space.
+        A copy that stays after the mark has gone only takes space.
 
     How sure:
-        Confirmed if a worker holds the ledger, or if it is marked, replication is on and a worker is
-        known to run. Suspect otherwise, and if a directory's cookie names another bookie.
+        Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect
+        otherwise, and with `disk-id-mismatch`.
 
     What to do:
         Nothing while replication works. Do not run `recover` by hand after bookies were drained: it takes
@@ -28,7 +27,7 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        A mark asks for a copy; it does not say that a worker chose these bookies.
+        A mark does not say that a worker chose these bookies.
     """
     repair = tables.cluster.repair
     works = bool(repair.votes or repair.locked) and not repair.disabled

@@ -27,11 +27,10 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     ),
 )
 def dirset_mismatch(roster: Roster) -> Findings:
-    """The store's cookie of a bookie names other directories than those on its disks.
+    """The cookie of a bookie in the store names other directories than those on its disks.
 
     What it finds:
-        Bookies whose cookie in the store lists directories as none of their VERSION files does. A warning
-        if one list only adds to the other (allowStorageExpansion accepts that).
+        A warning if one list only adds to the other (allowStorageExpansion accepts that).
 
     Why it matters:
         The bookie refuses to start until they agree. Journal lists must be equal to the letter.
@@ -48,8 +47,7 @@ def dirset_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        The audit does not read that configuration. If some VERSION agrees with the store, only
-        `disk-dirs-disagree` is reported.
+        If some VERSION agrees with the store, only `disk-dirs-disagree` is reported.
     """
     stored = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:

@@ -41,17 +41,16 @@ def points_elsewhere(row: Row, margin: int) -> bool:
     settings=("content_margin",),
 )
 def disk_content_mismatch(roster: Roster) -> Findings:
-    """The ledgers in a directory are those of another bookie than the one it is counted for.
+    """The ledgers in a directory are those of another bookie.
 
     What it finds:
-        Directories where at least five ledgers hold exactly the entries that another bookie should hold
-        and lacks. Hardly any hold those of their own bookie. If VERSION names that other bookie, only
-        `disk-id-mismatch` is reported. If VERSION names a third id, both are: somebody copied VERSION,
-        and the disk may be in its right place.
+        At least five ledgers there hold exactly what another bookie should hold and lacks. If VERSION
+        names that bookie, only `disk-id-mismatch` is reported. With both findings somebody copied
+        VERSION, and the disk may be in its place.
 
     Why it matters:
-        Somebody swapped or misplaced disks and gave them the cookie of the new place. The bookie starts
-        and lacks its own ledgers. Its garbage collector deletes the others after a day.
+        Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its
+        own ledgers. Its collector deletes the others after a day.
 
     How sure:
         Always suspect: matching ledgers are no proof.
@@ -62,13 +61,13 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of both ids.
+          Compare both ids.
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
         Two ids that should hold the same entries are indistinguishable. A renamed bookie is
-        `bookie-alias` and `alias-gc-danger`. Of open ledgers only finished segments count.
+        `bookie-alias`.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}
     odd = [

@@ -34,12 +34,10 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Bookies whose VERSION files, all in place and with its id, list different journal, ledger or index
-        directories.
+        Only VERSION files in the right place and with the bookie's id count.
 
     Why it matters:
-        One disk is out of date: an old copy, or it missed a change of the configuration. The bookie
-        refuses to start.
+        One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
 
     How sure:
         Confirmed.
@@ -53,8 +51,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only given directories are compared. Layouts from 3 on count as equal. Another id is
-        `disk-id-mismatch`, another instance id `instance-mismatch`.
+        Only given directories are compared. Layouts from 3 on count as equal.
     """
     own = [
         row

@@ -30,15 +30,15 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
-        Directories whose VERSION names another id than their place. Their data counts for the bookie of
-        the cookie, if the cluster knows it. Not reported if `bookie-alias` takes both ids for one bookie.
+        Their data counts for the bookie of the cookie, if the cluster knows it. Not reported if
+        `bookie-alias` joins both ids.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
-        start. If somebody forces it, it serves another bookie's data.
+        start. If forced, it serves another bookie's data.
 
     How sure:
-        Confirmed. Findings from such a directory's data are suspect at most.
+        Confirmed. Findings from the data of such a bookie are suspect.
 
     What to do:
         Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
@@ -46,12 +46,12 @@ def disk_id_mismatch(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of both ids.
+          Compare both ids.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it once useHostNameAsBookieID is configured so.
+          Set useHostNameAsBookieID first.
 
     Limits:
-        A directory that the audit got under the wrong bookie's name looks the same.
+        A directory given under the wrong bookie's name looks the same.
     """
     # What bookie-alias says with this very evidence is not said again.
     alias_pairs = {

@@ -25,15 +25,14 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
-    """One directory of a bookie was found in the places of two bookies.
+    """One directory of a bookie is in the places of two bookies.
 
     What it finds:
-        Directories in different places whose VERSION files are equal and that stand for one path of
-        these.
+        VERSION files in two places are equal and stand for one path.
 
     Why it matters:
-        Somebody cloned the volume, or two machines mount it. Two processes then overwrite each other's
-        entries and collect each other's ledgers.
+        Somebody cloned the volume, or two machines mount it. Two processes overwrite each other's entries
+        and collect each other's ledgers.
 
     How sure:
         Confirmed. A backup looks the same.
@@ -43,12 +42,10 @@ def disk_shared(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
-        - `bookkeeper shell cookie_get BOOKIE`
-          Look at the owner's directories.
+        - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        Not compared are directories whose own path does not end like a path in their VERSION, and two
-        copies that were given as one bookie's place.
+        Not compared: directories whose path does not end like a path in their VERSION.
     """
     configured = [
         row

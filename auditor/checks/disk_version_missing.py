@@ -34,17 +34,15 @@ from auditor.checks.check import (
     ),
 )
 def disk_version_missing(roster: Roster) -> Findings:
-    """A directory that a bookie's cookies name is there and has no VERSION.
+    """A directory that a bookie's cookies name has no VERSION.
 
     What it finds:
-        Directories without VERSION that the bookie's other cookies name. A warning if nothing on the disk
-        can be needed: no ledger or mark names the bookie, complete metadata shows all copies elsewhere,
-        and no bookie holds orphans.
+        A warning if nothing on the disk can be needed: no ledger or mark names the bookie, complete
+        metadata shows all copies elsewhere, and no bookie holds orphans.
 
     Why it matters:
-        Somebody wiped, replaced or unmounted the disk, and the metadata still counts on its data. The
-        bookie refuses its next start. With allowStorageExpansion it takes a wiped journal for a new one
-        and silently loses its entries.
+        Somebody wiped, replaced or unmounted the disk. The bookie refuses its next start. With
+        allowStorageExpansion it takes a wiped journal for a new one and silently loses its entries.
 
     How sure:
         Confirmed.
@@ -62,7 +60,7 @@ def disk_version_missing(roster: Roster) -> Findings:
           Do it only once its ledgers are copied.
 
     Limits:
-        An absent directory is not reported: the audit may not have got it.
+        An absent directory is not reported.
     """
     lacking = [
         row

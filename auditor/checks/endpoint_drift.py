@@ -12,15 +12,14 @@ _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA)
 def endpoint_drift(roster: Roster) -> Findings:
-    """The id of a bookie looks like an address, and the bookie is at another one.
+    """The id of a bookie looks like an address, but the bookie is at another one.
 
     What it finds:
-        Registered bookies with an id host:port whose bookie-rpc endpoint is elsewhere. A warning if
-        `--bookie-conf` has bookieAddressResolverEnabled=false.
+        A warning if `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
-        A bookie may move and keep its id (BP-41). But clients without the resolver, or before 4.13, look
-        for it at the old address and reach nobody or another bookie.
+        A bookie may move and keep its id (BP-41). Clients without the resolver, or before 4.13, reach
+        nobody or another bookie there.
 
     How sure:
         Confirmed.
@@ -29,8 +28,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         Tell operators where the machine is, and check that all clients resolve ids.
 
     Commands:
-        - `bookkeeper shell endpointinfo -b BOOKIE`
-          It shows the real address.
+        - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
         Names are not resolved: an id with a host name and an endpoint with its IP are reported.

@@ -6,15 +6,14 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(Severity.ERROR, rests_on=Basis.METADATA, do_now="give {bookies} addresses of their own")
 def endpoint_duplicate(roster: Roster) -> Findings:
-    """Two registered bookies are to be found at one address.
+    """Two registered bookies have one address.
 
     What it finds:
-        Addresses at which clients look for several registered bookies. The address is the endpoint, or
-        the id if `--bookie-conf` has bookieAddressResolverEnabled=false.
+        The address is the endpoint, or the id if `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
-        One process answers for all: it gets the entries of two bookies, and reads of the other's ledgers
-        fail. Somebody copied a configuration, or a bookie has a new id beside its old registration.
+        One process gets the entries of both, and reads of the other's ledgers fail. Somebody copied a
+        configuration, or the bookie has a new id beside its old registration.
 
     How sure:
         Confirmed.
@@ -24,8 +23,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
-        - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of the bookies.
+        - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
         Names are not resolved. A proxy in front of several bookies looks the same.

@@ -12,16 +12,14 @@ from auditor.model.bookie_conf import RESOLVER_KEYS
     action=ActionKind.STOP,
 )
 def endpoint_missing(roster: Roster) -> Findings:
-    """A bookie is registered and its registration gives clients no address of it.
+    """A bookie is registered, but its registration gives clients no address.
 
     What it finds:
-        Registered bookies without a usable bookie-rpc endpoint: it is missing, unreadable, or empty
-        although the id is no host:port. With bookieAddressResolverEnabled=false in `--bookie-conf`: every
-        id other than host:port.
+        The bookie-rpc endpoint is missing, unreadable, or empty although the id is no host:port. With
+        bookieAddressResolverEnabled=false in `--bookie-conf`: every id other than host:port.
 
     Why it matters:
-        Nobody reaches the bookie, so reads and writes of its entries fail. No auditor copies its ledgers,
-        because it is registered.
+        Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.
 
     How sure:
         Confirmed.
@@ -35,8 +33,8 @@ def endpoint_missing(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Bookies before 4.11, and all on etcd, rightly register an address without endpoint. The check does
-        not connect to the address. For a bookie registered twice, the writable registration counts.
+        The check does not connect to the address. If a bookie is registered twice, the writable
+        registration counts.
     """
     for row in roster.registrations:
         why = row["unresolved"]

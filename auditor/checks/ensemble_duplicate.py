@@ -18,15 +18,14 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         Ledgers with a segment that lists one bookie id more than once.
 
     Why it matters:
-        Two copies of an entry may be one. Somebody edited the metadata or replaced an id by one that was
-        there already.
+        Two copies of an entry may be one. Somebody edited the metadata.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the two scans.
+        Confirmed. Suspect if the ledger changed between the scans.
 
     What to do:
-        Have the segment's copies spread again. Do not run updateBookieInLedger again on these ids: it
-        replaces every occurrence.
+        Have the segment's copies spread again. Do not run updateBookieInLedger on these ids: it replaces
+        every occurrence.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -13,21 +13,19 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def ensemble_size(tables: Tables) -> DataFrame:
-    """An ensemble of a ledger is not as large as the ledger says.
+    """An ensemble of a ledger does not have the ensemble size.
 
     What it finds:
-        Ledgers with a segment that lists more or fewer bookies than the ensemble size.
+        Ledgers with a segment that lists more or fewer bookies.
 
     Why it matters:
-        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a
-        ledger.
+        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the two scans.
+        Confirmed. Suspect if the ledger changed between the scans.
 
     What to do:
-        Restore the record from a backup with the store's own client, and keep the old one. The server
-        refuses to read it.
+        Restore the record from a backup with the store's own client, and keep the old one.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -32,15 +32,13 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Closed ledgers with entries right behind the last one, each on an ack quorum of bookies. Unread
-        bookies count as holding none. Not reported if the metadata shows that the writer closed the
-        ledger and nobody changed it since. A note without a hold if it was only taken over once
-        (`taken_over`): broker failovers do that every day.
+        Entries right behind the last one, each on an ack quorum of bookies. Not reported if the writer
+        closed the ledger and nobody changed it since. A note without a hold after a single takeover
+        (`taken_over`), as in every broker failover.
 
     Why it matters:
         Writers may have got acknowledgements for these entries, and no reader gets them. Recovery misses
-        entries after bookies were replaced by empty ones (bookkeeper #4812), or after a bookie denied one
-        (#2908).
+        entries if bookies were replaced by empty ones (bookkeeper #4812) or denied one (#2908).
 
     How sure:
         Always suspect; a later run does not confirm it. Of 108 takeovers 55 left such entries, none
@@ -51,13 +49,11 @@ def entries_past_end(tables: Tables) -> DataFrame:
         deleting it deletes these entries.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its last entry, state and ensembles.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a gap are `surplus-entries`. The application may have rewritten the data elsewhere.
-        #2908 looks like any takeover. A re-replicated takeover looks unexplained.
+        Entries behind a gap are `surplus-entries`. A recovery after #2908 is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

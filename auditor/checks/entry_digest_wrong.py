@@ -14,23 +14,23 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         password). Only with `--deep`.
 
     Why it matters:
-        No client accepts such a copy: it reads the next one, or fails. Bookies do not check digests. A
-        disk that turned one bit has turned others.
+        No client accepts such a copy, and bookies do not check digests. A disk that turned one bit has
+        turned others.
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie.
+        Confirmed. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Check the disk (SMART, kernel log). Check that the ledgers have good copies elsewhere. Then
-        replace the disk and have its ledgers copied from the others.
+        Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace
+        the disk and have its ledgers copied from the others.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only a sample is checked: `--digest-entries`, `--digest-percent`, `--digest-budget`. Not checked
-        are entries without a digest type, or with another password. The report's notes have the numbers.
+        Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`). Entries
+        without a digest type, or with another password, are not. The report's notes have the numbers.
     """
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(

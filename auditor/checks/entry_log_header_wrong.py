@@ -30,32 +30,29 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
-    """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
+    """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
 
     What it finds:
-        Closed entry logs with one of these faults. Every map is compared with its log's length; one log
-        in 64 (`--deep`: all), and every log that collection deletes next, entry by entry. Only with
-        `--entry-logs`.
+        Only with `--entry-logs`. One log in 64 (`--deep`: all), and every log that collection deletes
+        next, is read entry by entry; of the others only the map and the length. Faults:
         - The ledgers map lacks a ledger, has one too many, or other bytes of it.
-        - The map's offset hides ledgers from the collector: a little below 0 (state `header-astray`), or
-          behind the end of a log of the direct logger.
-        - The collector's `metadata-cache` (gcEntryLogMetadataCacheEnabled) has other bytes, a ledger that
-          the log lacks, or lacks a needed one.
+        - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
+          direct logger's log.
+        - The collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The collector deletes a log when no ledger of the map is left, and with it entries of ledgers that
-        the map lacks (bookkeeper #4607, #4658; pulsar #24482). With a cache it does not look at the log.
+        The collector deletes a log when no ledger of the map is left, and loses entries of other ledgers
+        (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie. An offset below 0 misleads only
-        servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096): confirmed if
-        `--bookie-conf` says so, suspect without it, not reported below. A bookie that read the log before
-        the damage uses what it knows until its next start.
+        Confirmed. Suspect with `disk-id-mismatch`. An offset below 0 misleads only servers with
+        readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096): suspect without `--bookie-conf`. A
+        bookie uses what it read before the damage until its next start.
 
     What to do:
-        Before the next collection, stop collection on that bookie and copy the logs away. Then take the
-        bookie out: have its ledgers copied from the other bookies, and start it empty. If only the cache
-        is wrong, stop the bookie and move the directory metadata-cache away; the bookie makes it anew.
+        Before the next collection, stop collection on that bookie and copy the logs away. Then have its
+        ledgers copied from the other bookies, and start it empty. If only the cache is wrong, stop the
+        bookie and move the directory metadata-cache away.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -63,10 +60,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Some faults show only in logs read entry by entry: wrong ledgers with the right sum, and a missing
-        ledger with dbStorage_directIOEntryLogger. Not reported are maps that the server cannot use,
-        because it then reads the entries. A cache outside of the ledger directories
-        (gcEntryLogMetadataCachePath) is not seen.
+        Wrong ledgers with the right sum, and missing ones with dbStorage_directIOEntryLogger, show only
+        entry by entry. Not reported: maps that the server does not use, and a cache at
+        gcEntryLogMetadataCachePath.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

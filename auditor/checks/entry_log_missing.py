@@ -24,37 +24,32 @@ from auditor.model.states import GoneState, Probe
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, ends before, or has something else there.
+    """A bookie's index points into an entry log that is gone, too short, or has something else there.
 
     What it finds:
-        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. Logs
-        and lengths are compared for every ledger; a batch of the index looks up one entry of up to 256
-        ledgers (`--deep`: every sampled entry). Only with `--entry-logs`.
+        Logs and lengths are compared for every ledger. One entry of up to 256 ledgers per batch is looked
+        up (`--deep`: every sampled entry). Only with `--entry-logs`.
 
     Why it matters:
         The bookie claims these entries and cannot read them. BookKeeper checks that trust the index miss
-        this. The audit counts the entries as missing (`entry-lost`, `below-ack-quorum`,
-        `below-write-quorum`).
+        this. The audit counts them as missing.
 
     How sure:
-        Confirmed on saved directories and for stopped bookies. A running bookie may compact meanwhile:
-        confirmed if a second reading agrees (table gone_entries) or a second run sees the same location.
-        Suspect otherwise, if a directory's cookie names another bookie, and if the bookie has no entry
-        log at all.
+        Confirmed for stopped bookies and saved directories. For a running bookie, a second reading (table
+        gone_entries) or a second run confirms it. Suspect otherwise, with `disk-id-mismatch`, and if the
+        bookie has no entry log at all.
 
     What to do:
-        First look for the log: an unmounted disk, a moved file. After a broken transactional compaction,
-        a start names a log by its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to
-        c.log. If the log is gone, check that the ledgers are fully replicated elsewhere, then replace the
-        bookie.
+        First look for the log: an unmounted disk, a moved file. After a broken transactional compaction a
+        log may have its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to c.log. If
+        the log is gone, check that the ledgers are fully replicated elsewhere, then replace the bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        For entries that were not looked up, only the log and its length are known. Ledgers without
-        metadata, or that the bookie has dropped, do not count.
+        Ledgers without metadata, or that the bookie has dropped, do not count.
     """
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))

@@ -7,33 +7,29 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """A bookie has entry logs with bytes of deleted ledgers, and other ledgers keep these logs.
+    """A bookie has entry logs with bytes of deleted ledgers that other ledgers keep.
 
     What it finds:
-        Closed entry logs that keep both needed and unneeded bytes after the next collection. The finding
-        counts logs below 20 % (minor compaction) and 80 % needed (major), and those that no compaction
-        rewrites. Only with `--entry-logs`.
+        Closed logs with needed and unneeded bytes after the next collection. Minor compaction rewrites
+        those below 20 % needed, major below 80 %. Only with `--entry-logs`.
 
     Why it matters:
-        This space comes back only through compaction, or when the log's last ledger goes. One small,
-        long-lived ledger can keep a log of a gigabyte.
+        One small, long-lived ledger can keep a log of a gigabyte.
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie.
+        Confirmed. Suspect with `disk-id-mismatch`.
 
     What to do:
         If the disk is short, check that compaction runs and whose the named ledgers are. Higher
-        minorCompactionThreshold and majorCompactionThreshold free more and write more. With
-        httpServerEnabled, a PUT of {"forceMajor": true, "forceMinor": true} to /api/v1/bookie/gc starts
-        one; it needs free space first. `bkaudit space RUN` prints the command.
+        minorCompactionThreshold and majorCompactionThreshold free more and write more. `bkaudit space
+        RUN` prints the request that starts compaction; it needs free space first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Thresholds are those of `--bookie-conf`, or the server's defaults. Logs with bytes of an unknown
-        owner, or of class `not-indexed` or `owner-named`, do not count. An entry that a log has twice
-        counts twice.
+        Thresholds are those of `--bookie-conf`, or defaults. Logs with bytes of an unknown owner, or of
+        class `not-indexed` or `owner-named`, do not count. An entry that a log has twice counts twice.
     """
     minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")

@@ -11,20 +11,19 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs without a ledger: its next collection deletes them.
 
     What it finds:
-        Closed entry logs whose ledgers are all gone from the bookie, or orphans that the next collection
-        deletes. Only with `--entry-logs`.
+        Closed logs whose ledgers are gone, or orphans that the next collection deletes. Only with
+        `--entry-logs`.
 
     Why it matters:
         This space comes free by itself. If it stays the same in several runs, collection has stopped, or
-        the listing of the metadata breaks off.
+        its listing of the metadata breaks off.
 
     How sure:
         Confirmed. Suspect in these cases:
-        - `metadata-suspect` stands for the bookie, or a directory's cookie names another bookie.
-        - A log survived a collection that an earlier run expected to delete it. The bookie may still
-          write to it (entryLogPerLedgerEnabled; pass `--bookie-conf`), or collection has stopped.
-        - The bookie may not have flushed the log. The collection after the next flush (flushInterval, 10
-          seconds) deletes it.
+        - The bookie has `metadata-suspect` or `disk-id-mismatch`.
+        - A log survived a collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
+          collection has stopped.
+        - The bookie may not have flushed the log (flushInterval, 10 seconds).
 
     What to do:
         Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a collection (gcWaitTime, 15
@@ -36,8 +35,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
           on the bookie, lists its entry logs: look again after a collection. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs for a day of the bookie's uptime. Logs with bytes of an
-        unknown owner, or of class `not-indexed` or `owner-named`, do not count.
+        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner,
+        or of class `not-indexed` or `owner-named`, do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))

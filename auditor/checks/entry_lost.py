@@ -30,23 +30,22 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Closed ledgers with an entry that no bookie's index has, although every bookie that should hold it
-        was read. With `--entry-logs` an entry whose log is gone is absent too (table gone_entries).
-        `in_entry_logs` names logs with bytes of the entry that no index points at.
+        Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an
+        entry whose log is gone counts too (table gone_entries), and `in_entry_logs` names logs with bytes
+        that no index points at.
 
     Why it matters:
         Readers fail at the entry, and replication has nothing to copy. The next garbage collection
         deletes bytes that no index points at (`gc-would-delete-live`).
 
     How sure:
-        Confirmed if the ledger had one version in both scans of the metadata, or in the one scan of saved
-        metadata. On a live store the audit also asks the registered bookies for the worst entry. An entry
-        that a bookie denies is missing, however old its index is. Suspect (the next run confirms all but
-        `lasting_doubts`, see `earlier_run`, if it sees the same version and missing entries and indexes
-        newer by more than `--grace`) if:
+        Confirmed if the ledger had one version in all scans of the metadata. On a live store the
+        registered bookies are asked for the worst entry: if they deny it, the age of their indexes does
+        not matter. The next run confirms a suspect that it finds unchanged with indexes newer by
+        `--grace` (`earlier_run`), except for `lasting_doubts`. Suspect if:
         - the ledger changed between the scans, or less than `--grace` seconds before an index was
           written;
-        - the age of an index is unknown, or a directory's cookie names another bookie;
+        - the age of an index is unknown, or a bookie has `disk-id-mismatch`;
         - a registered bookie could not be asked, or only a listing lacks the entry.
 
     What to do:

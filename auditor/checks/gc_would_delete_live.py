@@ -39,35 +39,31 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector, by a model of its passes, deletes needed data (table gc_foresight,
-        docs/space.md). The last two need `--entry-logs`:
-        - `in-its-ensembles`: a ledger that names the bookie. For example its record is not at its path
-          (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
+        A model of the collector says so (table gc_foresight, docs/space.md). The last two need
+        `--entry-logs`:
+        - `in-its-ensembles`: a ledger that names the bookie, whose record is not at its path
+          (`listed-out-of-order`) or whose id is 2^63 - 1 (`listing-overflows`).
         - `last-copy`: a copy outside of all ensembles with an entry that no member has.
-        - `not-indexed`: a log that goes or is rewritten has entries of a ledger that names the bookie,
-          and the index lacks the ledger.
-        - `unseen`: the same, but a record with a wrong size hides the entries from the collector
-          (bookkeeper #2264, #2373).
+        - `not-indexed`: a log that goes or is rewritten has entries of a ledger that its index lacks.
+        - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
 
     Why it matters:
         A pass runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the index at once, and
         the entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie, or if a log that goes was not
-        read for unindexed entries (table log_entries). `unseen` (table unseen_entries) is suspect if
-        another ledger keeps the log, or if its scan may run out of memory. A ledger whose record changed
-        or is unreadable does not count.
+        Confirmed. Suspect with `disk-id-mismatch`, or if a log that goes was not read for unindexed
+        entries. `unseen` is suspect if another ledger keeps the log, or its scan may run out of memory.
 
     What to do:
         First stop the bookie, or keep its collector from running. Then:
-        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them, so that
-          collectors read a ledger's record before they delete it. Correct the records that
-          `metadata-misplaced` names.
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them. Collectors
+          then read a ledger's record before they delete it. Correct the records that `metadata-misplaced`
+          names.
         - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's
           copies made from it.
-        - `not-indexed`: rebuild the index from the logs while the bookie is stopped, then start it
-          (`ledger-not-indexed` for RocksDB, `index-unreadable` for index files).
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed`
+          for RocksDB, `index-unreadable` for index files).
         - `unseen`: copy the log away. With collection off, copy the ledgers to another bookie while this
           one serves them.
 
@@ -75,9 +71,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Settings are those of `--bookie-conf`, or the defaults of BookKeeper 4.17. Renamed bookies are
-        `alias-gc-danger`, a store without its ledgers `metadata-suspect`, losses of a compaction
-        `entry-log-header-wrong`.
+        Settings are those of `--bookie-conf`, or defaults. Ledgers whose record changed or is unreadable
+        do not count. See also `alias-gc-danger`, `metadata-suspect` and `entry-log-header-wrong`.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)

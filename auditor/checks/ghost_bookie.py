@@ -14,12 +14,10 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Ids of ensembles without a cookie and without a registration. An error if a non-empty segment
-        stripes entries to the id, otherwise a note.
+        An error if a non-empty segment stripes entries to the id, otherwise a note.
 
     Why it matters:
-        Ledgers still rely on a bookie that the cluster has forgotten. Somebody removed it before its
-        ledgers were copied, or it came back under another id.
+        Somebody removed the bookie before its ledgers were copied, or it came back under another id.
 
     How sure:
         Confirmed.

@@ -27,17 +27,16 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Id generators at or below the id of a listed ledger, or of a ledger without metadata that a bookie
-        holds. Etcd has 128 generators.
+        Id generators at or below the id of a listed ledger, or of an orphan. Etcd has 128 generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
-        then serves its entries as the new one's. The cause is usually a restored, copied or migrated
-        store without its generator.
+        serves its entries as the new one's. The cause is usually a store that was restored without its
+        generator.
 
     How sure:
         Confirmed if the application never chooses ids (Pulsar), or if bookies hold such ledgers and every
-        listed id was given out. Suspect otherwise: an application may have chosen these ids.
+        listed id was given out. Otherwise an application may have chosen these ids.
 
     What to do:
         Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
@@ -45,14 +44,12 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         write the bucket's key as often. Then audit again.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at a ledger with such an id.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
         Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
-        Not reported if an application surely chooses ids: some are beyond the generator's range, or fewer
-        than one in 1,000 between its next and the highest are listed. Ledgers created during the scan do
-        not count.
+        Not reported if an application surely chooses ids: some exceed the generator's range, or fewer
+        than 1 in 1,000 above it are listed.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

@@ -33,13 +33,11 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Bookies of a live store that served entries which their index lacks, or list (`rpc:`) entries
-        which their disk lacks. Only closed ledgers count that did not change within `--grace` seconds
-        before the index or between the scans.
+        On a live store, the bookie served such entries or lists them (`rpc:`). Only closed ledgers count
+        that did not change within `--grace` seconds before the index or between the scans.
 
     Why it matters:
-        The bookie serves these entries from memory or from a deleted open file. They are lost when it
-        stops.
+        The bookie serves these entries from memory or a deleted open file. They are lost when it stops.
 
     How sure:
         Confirmed if the bookie served the entries. Suspect if it only lists them.

@@ -16,16 +16,14 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Damaged indexes. What could be read counts as held, the rest as unknown, never as missing.
-        - Index files that are empty, cut, without the right magic or of an unknown version: one finding
-          per ledger and bookie.
+        What could be read counts as held, the rest as unknown, never as missing.
+        - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first.
 
     Why it matters:
-        The bookie cannot serve the entries behind the damage. Asked for a ledger with an empty file, it
-        may answer that it has nothing, and recovery believes that. A DbLedgerStorage bookie does not
-        start with a damaged MANIFEST or table. With a damaged write-ahead log it starts and drops the
-        rest.
+        Asked for a ledger with an empty file, the bookie may answer that it has nothing, and recovery
+        believes that. A DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a
+        damaged write-ahead log it starts and drops the rest.
 
     How sure:
         Confirmed. Suspect if the file was gone when it was read: a running bookie deletes what it
@@ -42,9 +40,9 @@ def index_unreadable(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
-          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep a copy of the old
-          index file. The password must be the ledger's and not empty: with another the bookie refuses
-          recovery of the ledger.
+          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep the old index file.
+          Give the ledger's own password, not an empty one: with another the bookie refuses recovery of the
+          ledger.
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only reads. On
           DbLedgerStorage it always passes and says nothing.

@@ -8,19 +8,18 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.WARNING, rests_on=Basis.METADATA, do_now="put the instance id back before a bookie restarts"
 )
 def instance_id_missing(roster: Roster) -> Findings:
-    """The store keeps no instance id of the cluster.
+    """The store has no instance id of the cluster.
 
     What it finds:
-        A metadata store whose INSTANCEID is missing or empty. A note if no cookie carries an instance id:
-        the cluster never had one, like a standalone Pulsar's. The evidence lists the cookies' ids.
+        INSTANCEID is missing or empty. A note if no cookie carries an instance id. The evidence lists the
+        cookies' ids.
 
     Why it matters:
-        A bookie does not notice that its disks belong to another cluster, or that the metadata was
-        formatted anew. Its collector then deletes all its ledgers. Bookies whose cookies carry an
-        instance id refuse to start.
+        A bookie does not notice disks of another cluster or newly formatted metadata, and deletes all its
+        ledgers. Bookies whose cookies carry an instance id refuse to start.
 
     How sure:
-        Confirmed: the audit read all of the cluster's own znodes.
+        Confirmed.
 
     What to do:
         If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with
@@ -32,7 +31,7 @@ def instance_id_missing(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        `start-refused` does not repeat it for each bookie.
+        `start-refused` does not repeat it.
     """
     if not roster.cluster.instance_id_missing:
         return

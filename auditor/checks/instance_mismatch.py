@@ -29,13 +29,12 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Bookies whose cookie in the store, or VERSION in any directory, lacks the cluster's INSTANCEID.
-        The evidence lists every such cookie.
+        The cookie in the store, or VERSION in any directory. Layouts before 4 have no instance id and are
+        reported.
 
     Why it matters:
-        Somebody formatted the metadata anew, or the bookie is of another cluster. Its garbage collector
-        sees only orphans and deletes everything. A cookie protects only at the start: a bookie that was
-        running goes on.
+        Somebody formatted the metadata anew, or the bookie is of another cluster. Its collector sees only
+        orphans and deletes everything. A cookie protects only at the start: a running bookie goes on.
 
     How sure:
         Confirmed.
@@ -50,8 +49,7 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        Layouts before 4 have no instance id and are reported. If only the given directories are another
-        cluster's, it is `source-suspect`.
+        If only the given directories are another cluster's, it is `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

@@ -16,7 +16,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
 
     What it finds:
         References of topics, subscriptions and schemas to ledgers whose custom metadata names another
-        owner. Shadow topics do so rightly and do not count.
+        owner. Shadow topics do not count.
 
     Why it matters:
         Whichever owner is deleted first takes the ledger along. Somebody copied or edited a list by hand.

@@ -27,19 +27,18 @@ from auditor.tables.parts import filter_part
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
 )
 def ledger_not_indexed(tables: Tables) -> DataFrame:
-    """A bookie has locations of a ledger's entries and does not list the ledger.
+    """A bookie has locations of a ledger's entries but does not list the ledger.
 
     What it finds:
-        Ledgers whose metadata names the bookie, and that only its index of locations has, not its index
-        of ledgers (DbLedgerStorage). Their copies count as unknown.
+        The ledger is in DbLedgerStorage's index of locations and not in its index of ledgers. Its copies
+        count as unknown.
 
     Why it matters:
-        The bookie answers that it does not know the ledger, although its disk has the entries. A recovery
-        may then close the ledger too early.
+        The bookie answers that it does not know the ledger. A recovery may then close the ledger too
+        early.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the two scans, or a directory's cookie names
-        another bookie.
+        Confirmed. Suspect with `disk-id-mismatch`, or if the ledger changed between the scans.
 
     What to do:
         Stop the bookie, copy the directory, and rebuild the index of ledgers.
@@ -50,7 +49,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
-        Locations of a ledger without metadata are the normal delay of deletion, and not reported.
+        Ledgers without metadata are not reported: their deletion is delayed as usual.
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(

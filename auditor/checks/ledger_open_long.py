@@ -23,17 +23,16 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in state OPEN whose metadata has not changed for 30 days. One finding per owner, or per
-        application if owners were not read. Each ledger is its owner's `last`, `superseded` by a later
-        one, or `unnamed`.
+        Ledgers in state OPEN, unchanged for 30 days, per owner or application. Each is its owner's
+        `last`, `superseded` by a later one, or `unnamed`.
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
-        skips its last segment, and its end is not fixed (bookkeeper #1200, #3405; pulsar #4599).
+        skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that it is open and unchanged. Its writer may exist if the owner names the ledger last:
-        brokers write to a topic's last ledger, however seldom.
+        Confirmed. A `last` ledger may have a writer: brokers write to a topic's last ledger, however
+        seldom.
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it
@@ -44,7 +43,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
     Limits:
         Adding entries does not change metadata, so a busy ledger looks the same. Stores without times
-        (etcd) never show it. A ledger with several owners counts for the first.
+        (etcd) never show it.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     age = F.lit(scan_time) - F.col("mtime")

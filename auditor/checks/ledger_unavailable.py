@@ -19,12 +19,12 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry whose copies are all on unregistered bookies or known to be missing. Also
-        ledgers that recovery cannot close, because too few members of the last ensemble are registered.
-        Above 1,000 ledgers one finding counts them (table reachability).
+        Every copy is on an unregistered bookie or known to be missing. Also ledgers that recovery cannot
+        close, because too few members are registered. Above 1,000 ledgers one finding counts them (table
+        reachability).
 
     Why it matters:
-        Nobody can read these entries and no worker can copy them until one of the bookies returns.
+        Nobody can read or copy these entries until one of the bookies returns.
 
     How sure:
         Confirmed. A copy counts as missing only if its bookie's index was read and lacks it.
@@ -39,8 +39,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The check is skipped for saved metadata without any registration. An open ledger with an active
-        writer moves to other bookies at its next write.
+        Saved metadata without any registration is not checked. An open ledger moves to other bookies at
+        its next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair = tables.cluster.repair

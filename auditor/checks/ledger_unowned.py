@@ -10,27 +10,25 @@ NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
-    """A ledger says whose it is, and its owner is gone or does not name it: a leak.
+    """A ledger's owner is gone or does not name it: a leak.
 
     What it finds:
-        Ledgers older than `--owner-grace` with an application's custom metadata that no topic,
-        subscription, schema or log names. The claimed owner (`claim`) was read or is surely gone.
+        Ledgers older than `--owner-grace` with an application's custom metadata that no owner names. The
+        claimed owner (`claim`) was read or is surely gone.
 
     Why it matters:
-        Nobody will delete them, and they fill disks. Brokers write a topic's list first, delete ledgers
-        afterwards, and only log failures (pulsar #13238).
+        Nobody will delete them, and they fill disks (pulsar #13238).
 
     How sure:
-        Suspect in one run, and while the stores of owners are not proved complete (`owners-suspect`).
-        Confirmed if all hold:
+        Suspect in one run and with `owners-suspect`. Confirmed if all hold:
         - An earlier run, older by `--owner-grace` and 4 hours (a rollover), found it too.
         - `--owner-grace` is at least a rollover.
         - Owners and ledgers come from one store, or were read in an order that proves absence.
 
     What to do:
-        Start with the oldest, and of these the largest. Ask the topic's owner whether it was deleted on
-        purpose: a lost znode can be put back only while its ledgers exist. Delete a ledger only if it is
-        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
+        Start with the oldest and largest. Ask the topic's owner whether it was deleted on purpose: a lost
+        znode can be put back only while its ledgers exist. Delete a ledger only if it is confirmed, its
+        topic is known to be gone, and nobody plans to restore the application's metadata.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -38,9 +36,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never for one that is only suspected.
 
     Limits:
-        Not reported: ledgers of unknown age or unread owners, without custom metadata, of other
-        applications, or of namespaces that no store has. A ledger named only outside the application's
-        znodes looks like a leak.
+        Not reported: ledgers of unknown age, unread owners, other applications or unknown namespaces. A
+        ledger named only outside the application's znodes looks like a leak.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

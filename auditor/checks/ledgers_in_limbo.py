@@ -29,17 +29,16 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        Ledgers that DbLedgerStorage marks as in limbo and whose metadata names the bookie. A bookie that
-        starts with its data integrity check after it lost a disk marks its open ledgers so. These copies
-        count as unknown.
+        Ledgers that DbLedgerStorage marks as in limbo: after it lost a disk, a bookie with data integrity
+        check marks its open ledgers so. These copies count as unknown.
 
     Why it matters:
-        The bookie answers reads in protocol version 3 with "unknown ledger state", even for entries that
-        it has. Replication cannot use these copies.
+        The bookie refuses reads in protocol version 3 ("unknown ledger state"). Replication cannot use
+        these copies.
 
     How sure:
-        Confirmed. A ledger does not count if the running bookie serves it. Suspect if a directory's
-        cookie names another bookie.
+        Confirmed. A ledger that the running bookie serves does not count. Suspect with
+        `disk-id-mismatch`.
 
     What to do:
         Let the data integrity check end: it copies missing entries and takes the ledgers out of limbo. If
@@ -50,7 +49,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only DbLedgerStorage knows limbo. In protocol version 2 the bookie serves what it has.
+        In protocol version 2 the bookie serves what it has.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (

@@ -33,19 +33,17 @@ _INSIDE = "/current/locations(-scoped)?$"
     ),
 )
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
-    """A bookie has ledgers in another of its directories than where it looks for them.
+    """A bookie has ledgers in another of its directories than it looks in.
 
     What it finds:
         DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
-        The check finds ledgers elsewhere whose metadata names the bookie. It says if directories were
-        exchanged. These copies count as unknown.
+        These copies count as unknown. The finding says if directories were exchanged.
 
     Why it matters:
-        The bookie starts and answers that it has no such ledger. A recovery may then close the ledger too
-        early, and replication copies all of it.
+        The bookie answers that it has no such ledger. A recovery may then close the ledger too early.
 
     How sure:
-        Confirmed. Suspect if a directory's cookie names another bookie.
+        Confirmed. Suspect with `disk-id-mismatch`.
 
     What to do:
         Stop the bookie before it writes new ledgers, which it would not find afterwards. Exchange

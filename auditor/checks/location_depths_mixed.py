@@ -11,29 +11,27 @@ SHOWN = 5
 
 @roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
 def location_depths_mixed(roster: Roster) -> Findings:
-    """Locations have different depths, and the bookies of one depth evict those of another.
+    """Locations have different depths, and bookies of one depth evict those of another.
 
     What it finds:
-        Writable bookies whose locations, defaults included, have different numbers of parts, such as /r1
-        and /east/r1.
+        Writable bookies with locations of different numbers of parts, such as /r1 and /east/r1.
 
     Why it matters:
-        A topology has the depth of the first bookie that a client or Auditor sees. It leaves out bookies
-        of other depths: they get no ledgers and count for no rack. One bookie in /default-rack can evict
-        all of /region/rack.
+        A topology has the depth of the first bookie that a client or Auditor sees. Bookies of other
+        depths get no ledgers and count for no rack. One bookie in /default-rack can evict all of
+        /region/rack.
 
     How sure:
-        Confirmed by this run's mapping. Only the processes know which bookie came first.
+        Confirmed. Only the processes know which bookie came first.
 
     What to do:
-        Give all bookies locations of one depth. Then restart clients and the Auditor, which keep the old
-        ones.
+        Give all bookies locations of one depth. Then restart clients and the Auditor.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies are in no topology and do not count.
+        Read-only and absent bookies do not count.
     """
     from auditor.model.adherence import ServerView, depth_of  # it loads NumPy, as explain check may not
 

@@ -6,14 +6,14 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="write the locations of bookies in one way")
 def location_slashes(roster: Roster) -> Findings:
-    """Locations are written in ways that differ only by slashes.
+    """Locations differ only by slashes.
 
     What it finds:
         Locations such as /r1, /r1/ and /r1//. A note if servers treat them as one: they drop one slash at
         the end, and Pulsar adds one in front.
 
     Why it matters:
-        Servers compare texts: /r1// is another rack than /r1, so copies in one rack count as spread.
+        To servers /r1// is another rack than /r1, so copies in one rack count as spread.
 
     How sure:
         Confirmed.

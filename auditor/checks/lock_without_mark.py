@@ -15,22 +15,21 @@ _MINUTE_MS = 60 * 1000
     settings=("lock_minutes",),
 )
 def lock_without_mark(tables: Tables) -> DataFrame:
-    """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
+    """A ledger has been locked for repair for an hour but is not marked.
 
     What it finds:
-        Locks of the replication queue older than an hour whose ledger has no mark.
+        Locks of the replication queue whose ledger has no under-replication mark.
 
     Why it matters:
-        No worker takes a locked ledger. If it is marked later, it waits until the lock goes. Meanwhile
-        garbage collection keeps its over-replicated copies.
+        No worker takes a locked ledger. Garbage collection keeps its over-replicated copies.
 
     How sure:
-        Always suspect: marks and locks are not read at one time, and a worker that has just finished
-        looks the same. Two runs with the same lock time leave no doubt.
+        Always suspect: a worker that has just finished looks the same. Two runs with the same lock time
+        leave no doubt.
 
     What to do:
         Check whether autorecovery, or a bookie's garbage collection, still works on the lock's machine. A
-        restart of that process ends its session and the lock.
+        restart of that process ends the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`
@@ -38,8 +37,7 @@ def lock_without_mark(tables: Tables) -> DataFrame:
           metadata.
 
     Limits:
-        Younger locks are normal: bookies lock every ledger that they check for over-replicated copies.
-        Bookies and workers share the owner's host name.
+        Bookies lock every ledger that they check for over-replicated copies, but not for so long.
     """
     scan_time = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

@@ -17,12 +17,11 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
 
     What it finds:
-        A lostBookieRecoveryDelay of more than a day. An error if unmarked ledgers depend on a bookie that
-        is down.
+        An error if unmarked ledgers depend on a bookie that is down.
 
     Why it matters:
-        The auditor marks no ledger of a lost bookie until the delay has passed, and workers copy only
-        marked ledgers. A second failure meanwhile can lose data.
+        Until lostBookieRecoveryDelay has passed, the auditor marks no ledger and nobody copies it. A
+        second failure meanwhile can lose data.
 
     How sure:
         Confirmed.

@@ -12,28 +12,27 @@ from auditor.checks.finding_rows import finding_rows, with_samples
     settings=("empty_directories",),
 )
 def mark_directory_empty(tables: Tables) -> DataFrame:
-    """Many directories of the replication queue have no mark in them any more.
+    """Many directories of the replication queue have no mark any more.
 
     What it finds:
-        At least 100 directories without children in the tree of marks.
+        At least 100 directories without children.
 
     Why it matters:
         Workers list and watch all of them. Scripts that count znodes below underreplication/ledgers take
-        them for marked ledgers (pulsar #21607). A worker that stops while it removes a mark leaves them.
+        them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store, where marks are being removed.
+        Confirmed in saved metadata. Suspect on a running store.
 
     What to do:
-        Usually nothing: the next mark in such a directory takes it along when it goes.
+        Usually nothing: the next mark in such a directory takes it along.
 
     Commands:
         - `bookkeeper shell listunderreplicated -c`
-          counts the ledgers that are really marked. Risk: none; it reads metadata.
+          counts the marked ledgers. Risk: none; it reads metadata.
 
     Limits:
-        No bookkeeper command removes them. ZooKeeper's client can (`delete PATH`, which refuses where
-        there are children).
+        Only ZooKeeper's client can remove them (`delete PATH`, which refuses where there are children).
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))

@@ -17,15 +17,14 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Unregistered bookies to which non-empty segments of unmarked ledgers stripe entries. ZooKeeper
-        only: etcd has no marks.
+        Ledgers with non-empty segments on the bookie. Not on etcd, which has no marks.
 
     Why it matters:
         Replication copies only marked ledgers. The auditor should have marked these.
 
     How sure:
-        Confirmed: all marks could be listed. Ledgers deleted between the two scans do not count, and
-        changed ones count apart (`doubted_unmarked`). Suspect if all of them changed.
+        Confirmed. Ledgers that changed between the scans count apart (`doubted_unmarked`). Suspect if all
+        changed.
 
     What to do:
         Check whether the cluster has an auditor, and whether it waits.
@@ -39,7 +38,7 @@ def mark_missing(tables: Tables) -> DataFrame:
           writes; it marks the ledgers, and replication starts on them.
 
     Limits:
-        Missing marks are right shortly after a bookie went away, and during the recovery delay.
+        Marks are rightly missing shortly after a bookie went away, and during the recovery delay.
     """
 
     from auditor.tables.scans import doubtful

@@ -8,15 +8,14 @@ from auditor.checks.ledger_queries import deleted_marks, marks_by_bookie
 
 @check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_LEDGERS}, asks="marks")
 def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
-    """Ledgers are marked as under-replicated for a bookie and have no metadata.
+    """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Marks of ledgers that the ledger tree does not list, per named bookie (table `marks`). Not
-        reported if a damaged or unread part of the tree could hold the ledger.
+        Ledgers that the tree does not list, per named bookie (table `marks`). Not reported if a damaged
+        or unread part of the tree could hold them.
 
     Why it matters:
-        Somebody deleted the ledgers after they were marked. They count as under-replicated until a worker
-        removes the marks.
+        They count as under-replicated until a worker removes the marks.
 
     How sure:
         Confirmed.
@@ -29,7 +28,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
           There should be none.
 
     Limits:
-        Marks without a bookie's name ask for better placement and do not count.
+        Marks without a bookie's name do not count.
     """
     bookie_rows = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(

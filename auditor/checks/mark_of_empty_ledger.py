@@ -17,30 +17,28 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Marks older than 24 hours, without a worker's lock, of closed ledgers whose last entry is -1. They
-        are not `mark-stuck` too.
+        No worker holds the marks. The ledgers are closed with last entry -1.
 
     Why it matters:
         Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble,
-        and the ledger returns to the queue again and again (bookkeeper #3220).
+        and the auditor marks the ledger again (bookkeeper #3220).
 
     How sure:
-        Confirmed. Ledgers that changed between the two scans count apart. Suspect if all changed.
+        Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.
 
     What to do:
         Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run
         newer workers. If they are newer, find out why none takes the marks.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It should be closed, with lastEntryId=-1.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
           There is nothing to copy. A worker that takes the mark then removes it.
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:
-        A mark that old workers remove and the auditor renews never gets old enough.
+        Marks that old workers remove and the auditor renews never get old enough.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(

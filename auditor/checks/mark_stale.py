@@ -8,28 +8,26 @@ from auditor.checks.ledger_queries import marks_by_bookie
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, needs={Need.MARKS, Need.COPIES}, asks="stale_marks")
 def mark_stale(tables: Tables) -> DataFrame:
-    """Ledgers are marked as under-replicated for a bookie and have all their copies.
+    """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Marks of healthy ledgers whose named bookies all came back (registered) or left the ensembles
-        (repaired), per named bookie (table `stale_marks`).
+        Every bookie of the mark came back or left the ensembles (table `stale_marks`).
 
     Why it matters:
-        The number of marks no longer says how many ledgers need help. Only a replication worker removes a
-        mark.
+        The number of marks no longer says how many ledgers need help.
 
     How sure:
-        Confirmed. Ledgers that changed between the two scans count apart. Suspect if all changed.
+        Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.
 
     What to do:
-        Usually nothing: a worker that takes the mark finds nothing to do and removes it.
+        Usually nothing: a worker that takes the mark removes it.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Marks without a bookie's name ask for better placement and do not count.
+        Marks without a bookie's name do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")

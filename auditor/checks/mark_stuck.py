@@ -19,17 +19,15 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Marks older than 24 hours that no worker locks. An error if the ledger has one copy of each entry
-        and its bookie is not registered: no worker can copy it until the bookie returns. `mark-stale`,
-        `mark-of-deleted-ledger` and `mark-of-empty-ledger` do not count.
+        No worker locks the ledger. An error if it has one copy of each entry and its bookie is not
+        registered: no worker can copy it until the bookie returns.
 
     Why it matters:
-        Replication is off, lacks writable bookies, or fails on this ledger again and again. The next
-        failure adds to the damage.
+        Replication is off, lacks writable bookies, or fails on this ledger again and again.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the two scans, or if the scan does not show
-        whether it exists.
+        Confirmed. Suspect if the ledger changed between the scans, or if the scan does not show whether
+        it exists.
 
     What to do:
         Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.
@@ -40,11 +38,11 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          It gives up on a ledger of which no copy will return.
+          It gives up a ledger of which no copy will return.
 
     Limits:
-        A mark keeps the time of the last bookie added to it. A ledger that takes more than a day to copy
-        looks stuck between two attempts.
+        A mark has the time of the last bookie added to it. A ledger that takes more than a day to copy
+        looks the same. Stale marks, and those of deleted or empty ledgers, are other findings.
     """
 
     from auditor.tables.marks import registered_ids

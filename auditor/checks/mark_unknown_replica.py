@@ -10,11 +10,10 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 
     What it finds:
-        Bookie ids in marks without cookie, registration or place in an ensemble.
+        Bookie ids without cookie, registration or place in an ensemble.
 
     Why it matters:
-        The bookie was replaced in every ledger and its cookie deleted, or it has another id now. The
-        marks do not help to find missing entries.
+        Somebody retired or renamed the bookie. The marks do not help to find missing entries.
 
     How sure:
         Confirmed.

@@ -13,15 +13,14 @@ from auditor.model.columns import LEDGER
     do_now="look at the marks that cannot be read",
 )
 def mark_unreadable(tables: Tables) -> DataFrame:
-    """A mark or lock cannot be read, or lies where no worker looks for it.
+    """A mark or lock cannot be read, or is where no worker looks.
 
     What it finds:
-        Znodes below underreplication that do not parse as a mark or lock, and marks whose path does not
-        spell their ledger's id.
+        Znodes below underreplication that do not parse, and marks whose path does not spell their
+        ledger's id.
 
     Why it matters:
-        An auditor fails on a mark that it cannot parse, and its whole pass may end. A worker never finds
-        a mark in the wrong branch.
+        An auditor fails on a mark that it cannot parse, and its whole pass may end.
 
     How sure:
         Confirmed.

@@ -13,22 +13,20 @@ from auditor.model.columns import LEDGER
     action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
-    """A bookie's index has another master key for a ledger than its other copies, or than its password.
+    """A bookie's index has another master key of a ledger than its copies or password.
 
     What it finds:
-        Ledgers whose master key in an index (header of the `.idx`, or RocksDB of ledgers) differs from
-        the credentials file's password, or from most of its bookies. One finding per bookie; per ledger
-        if nothing says which key is right. Only with `--deep`.
+        Keys in the header of the `.idx` or in RocksDB that differ from the credentials file's password,
+        or from most of the ledger's bookies. Only with `--deep`.
 
     Why it matters:
-        Clients show the key to add entries, fence or copy. A DbLedgerStorage bookie refuses another key
-        (EIO: "masterKey in db can only be set once"), so recovery may find no quorum. A bookie with
-        `.idx` files refuses it (EUA) only if it starts and replays entries without the key in the
-        journal. Plain reads work.
+        A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
+        recovery may find no quorum. With `.idx` files it refuses (EUA) only if its start replays a
+        journal without the key. Plain reads work.
 
     How sure:
-        Confirmed if most of the ledger's bookies have one key, or the password fits a key or HMAC of the
-        ledger. Suspect otherwise, and if a directory's cookie names another bookie.
+        Confirmed if most of the ledger's bookies have one key, or the password fits one. Suspect
+        otherwise, and with `disk-id-mismatch`.
 
     What to do:
         A closed ledger loses nothing: have it read and copied to another bookie. For an open one, check
@@ -40,9 +38,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not compared: absent keys (rebuilt indexes), bookies outside of all ensembles, ledgers without a
-        password in the metadata (format 1; some of format 2), ledgers outside of the sample. The audit
-        compares hashes under a random key and writes no key anywhere.
+        Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
+        outside of the sample. The audit compares hashes and writes no key anywhere.
     """
     wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)

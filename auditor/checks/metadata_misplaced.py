@@ -31,19 +31,17 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 
     What it finds:
-        Znodes whose name does not parse, or whose path is not that of their ledger id in this layout. One
-        finding per ledger id that the server's listing reads from them, and one for the rest. `elsewhere`
-        counts paths of another layout. If these are as many as the ledgers, or above 10,000, LAYOUT and
-        tree disagree: critical unless bookies list them.
+        Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` counts
+        paths of another layout. If these are as many as the ledgers, or above 10,000, LAYOUT and tree
+        disagree: critical unless bookies list them.
 
     Why it matters:
-        A bookie skips such a znode, so its collector takes the ledger for deleted. Clients find nothing
-        at the right path. With a wrong LAYOUT the first collection deletes every ledger, even with
-        verifyMetadataOnGC (seen with 4.17.2). Only the hierarchical layout lists the long tree too.
+        A bookie's collector takes the ledger for deleted, and clients do not find it. With a wrong LAYOUT
+        the first collection deletes every ledger, even with verifyMetadataOnGC (seen with 4.17.2).
 
     How sure:
-        Confirmed. Suspect if the path is right in another layout and the store or dump has no LAYOUT, or
-        if the ledger changed between the two scans.
+        Confirmed. Suspect if the ledger changed between the scans, or if LAYOUT is absent and another
+        layout has the path.
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
@@ -53,12 +51,11 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          It reads the right path, if there is one.
+          It reads the right path.
 
     Limits:
-        Orphans with a possible id of such a znode (`low` to `high`), and all orphans if LAYOUT and tree
-        disagree, are only suspected. In the old tree of a moved layout, ledgers deleted since look like
-        ledgers.
+        Orphans that such a znode could name (`low` to `high`), and all orphans if LAYOUT and tree
+        disagree, are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere
