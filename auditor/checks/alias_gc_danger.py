@@ -89,7 +89,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_the_gone(tables: Tables) -> DataFrame:
-    """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
+    """Return surplus copies on live bookies with the vanished id (``alias``) that should hold the same."""
 
     from auditor.tables.gc_foresight import other_ids
 
@@ -104,7 +104,7 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
         .join(held_copies.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas").alias("r"))
         .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
-        # First of all: where no id is gone, Spark sees it before it reads any ledger.
+        # This join comes first: without a vanished id Spark then reads no ledger.
         .join(F.broadcast(lost_ids), "alias")
     )
     same = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(

@@ -91,7 +91,7 @@ def _finding(members: list[Row], edges: list[Row]) -> Row:
     depending = sum(row["depending"] for row in stranded)
     look_alikes = sorted({row["bookie_id"] for row in members} - {bookie_id})
     rules = sorted({row["rule"] for row in edges})
-    # Two swapped disks make one bookie's ledgers look like another's.
+    # After two disks were swapped, one bookie's ledgers look like another's.
     suspect = any(row["suspect"] for row in members)
     return bookie_finding(
         bookie_id,

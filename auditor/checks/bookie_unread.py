@@ -59,7 +59,7 @@ def bookie_unread(roster: Roster) -> Findings:
 
 
 def _none_read(unread: list[Row]) -> Row:
-    """Where no bookie was looked for, that is one fact, and not one per bookie."""
+    """Return one finding for all bookies, for an audit without any bookie source."""
     reason = "no --bookies was given"
     replicas = sum(row["replicas"] for row in unread)
     return bookie_finding(

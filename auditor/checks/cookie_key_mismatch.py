@@ -1,4 +1,4 @@
-"""Cookies that name another bookie than the one they are kept under."""
+"""Cookies that name another bookie than their znode."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (

@@ -51,13 +51,13 @@ def cookie_unreadable(roster: Roster) -> Findings:
         cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")
         first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
-        # Of a directory that lies in no bookie's place, the path alone says where.
+        # A directory outside of all bookies' places has no bookie id, only its path.
         prefix = "" if bookie_id is None else f"{bookie_id}: "
         yield bookie_finding(bookie_id, f"{prefix}{number} cannot be read: {first}", {"cookies": cookies})
 
 
 def _damage(row: Row) -> str | None:
-    """Why a cookie cannot be read: what its reader said, or that the server would not take its layout."""
+    """Return why a cookie cannot be read; None if the server would accept it."""
     if row["damage"] is None and row["layout"] is not None and row["layout"] < 3:
         return f"layout {row['layout']} is older than 3"
     damage: str | None = row["damage"]

@@ -1,4 +1,4 @@
-"""Cookies that belong to no bookie in use."""
+"""Cookies of bookies that nobody uses."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check

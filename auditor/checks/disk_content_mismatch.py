@@ -19,9 +19,9 @@ from auditor.model.alias_evidence import LEAST_LEDGERS
 
 
 def points_elsewhere(row: Row, margin: int) -> bool:
-    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's.
+    """Return whether a row of the table contents speaks for the candidate and against the owner.
 
-    So many ledgers (``margin``) must speak for the candidate for each that speaks for the owner.
+    At least ``margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
     least = max(LEAST_LEDGERS, margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= least)
@@ -94,7 +94,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Whether the owner is there and the candidate is gone: a bookie that took a new id keeps its data."""
+    """Return whether the owner is there and the candidate gone, as after a rename, which keeps the data."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

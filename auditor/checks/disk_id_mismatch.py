@@ -53,7 +53,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     Limits:
         A directory given under the wrong bookie's name looks the same.
     """
-    # What bookie-alias says with this very evidence is not said again.
+    # bookie-alias already reports ids that these same directories join.
     alias_pairs = {
         pair
         for row in roster.identity_edges

@@ -1,4 +1,4 @@
-"""Disks that are in two places."""
+"""Directories that are in the places of two bookies."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -78,6 +78,6 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie(row: Row) -> str:
-    """What two directories have alike if one is a copy of the other."""
+    """Return the part of two directories' cookies that is equal if one is a copy of the other."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

@@ -83,7 +83,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Whether the metadata says that a bookie, which is surely itself, holds nothing that is needed."""
+    """Return whether the metadata shows that a bookie, certainly itself, holds nothing that is needed."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

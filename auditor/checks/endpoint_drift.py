@@ -1,4 +1,4 @@
-"""Bookies whose id is another address than theirs."""
+"""Bookies whose address differs from their id."""
 
 import re
 
@@ -6,7 +6,7 @@ from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 from auditor.model.bookie_conf import RESOLVER_KEYS
 
-# Such as dc1:1:bookie-7 are custom ids, whatever the server would make of them.
+# Ids such as dc1:1:bookie-7 are custom ids, even if the server reads them as addresses.
 _ADDRESS = re.compile(r"[^:]+:[0-9]{1,5}")
 
 
@@ -38,7 +38,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         name, host, port = row["bookie_id"], row["host"], row["port"]
         if not row["used"] or host is None or row["empty"] or not _ADDRESS.fullmatch(name):
             continue
-        # A name may be written with its root's dot, and in any case.
+        # Host names may end with the dot of the DNS root; letter case does not matter.
         if name.lower().replace(".:", ":") != f"{host.lower().removesuffix('.')}:{port}":
             yield bookie_finding(
                 name,

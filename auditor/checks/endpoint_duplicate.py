@@ -1,4 +1,4 @@
-"""Bookies that answer at one address."""
+"""Registered bookies with the same address."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Registered bookies that clients cannot look for."""
+"""Registered bookies without an address for clients."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import ActionKind, Basis, Findings, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Closed ledgers that end before entries which an ack quorum of their bookies holds."""
+"""Closed ledgers that end before entries on an ack quorum of their bookies."""
 
 from auditor.checks.check import (
     ActionKind,

@@ -70,7 +70,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         wrong = wrong.unionByName(
             read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
-    # Of a log with several faults the map's is reported.
+    # If a log has several faults, report that of its map.
     first = F.min(F.struct("rank", "reason"))
     wrong = wrong.groupBy("bookie_id", "path").agg(
         first["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
@@ -94,7 +94,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
-    """Logs whose own map is wrong, or whose header leads the collector astray, as far as it is so set."""
+    """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
     astray = F.col("state") == EntryLogState.ASTRAY.value
     misled = settings.source is None or settings.reads_past_header
     wrong = entry_logs.where((F.col("state") == EntryLogState.MAP_WRONG.value) | (astray & F.lit(misled)))
@@ -104,7 +104,7 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
-    """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
+    """Return logs whose cached metadata has wrong ledgers or bytes, or lacks a ledger that is alive there."""
     owned_logs = tables.entry_logs.where("bookie_id is not null")
     contradicted = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"

@@ -20,7 +20,7 @@ from auditor.model.states import GoneState, Probe
     rests_on=Basis.ENTRY_LOGS,
     asks="misplaced",
     do_now="look for the missing entry logs of {bookies}",
-    # A rebuilt index has what the logs at hand have, and forgets the entries of a log that comes back.
+    # A rebuilt index would lack the entries of a missing log that somebody finds later.
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
@@ -87,8 +87,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _per_bookie(tables: Tables) -> DataFrame:
-    """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
-    the bookie ``runs``."""
+    """Return one row per bookie: numbers of ledgers of each kind, and whether the bookie ``runs``.
+
+    ``point`` is an example of an entry that is elsewhere.
+    """
     counts = {
         kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")
     }
@@ -103,7 +105,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
     )
     agreed = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
     twice = agreed.select(*REPLICA, F.lit(True).alias("twice"))
-    # A log that has something else there was looked at once.
+    # A location with another entry was read once only, so no second reading agrees.
     is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
         tables.misplaced.join(twice, [*REPLICA], "left"),

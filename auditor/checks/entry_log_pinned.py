@@ -1,4 +1,4 @@
-"""Entry logs with bytes that nobody needs, which other ledgers keep."""
+"""Entry logs with bytes of deleted ledgers that other ledgers keep."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check

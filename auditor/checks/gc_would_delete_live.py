@@ -1,4 +1,4 @@
-"""What a bookie's own collector is about to delete and must not."""
+"""Needed data that a bookie's own collector is about to delete."""
 
 from auditor.checks.check import (
     ERASES,
@@ -113,7 +113,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 
 _LEDGERS_NAMED = 3
-"""So many ledgers stand in the sentence."""
+"""Number of ledgers that the message names."""
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
@@ -127,16 +127,16 @@ _BECAUSE = {
     "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
     "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
 }
-"""What a cause is, as a sentence goes on; any other is said as it is."""
+"""End of the message, by cause; other causes stand as they are."""
 
 
 def _not_indexed(tables: Tables) -> DataFrame:
-    """Ledgers whose bytes go with a log, or are not rewritten, because the index lacks the ledger."""
+    """Return ledgers that lose bytes with a log or its compaction, because the index lacks the ledger."""
     stays = (F.col("action") == GcAction.KEEP.value) | suspended()
     going = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(going, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
-    # RocksDB: the locations are there. The collector goes by the index of ledgers, which lacks the ledger.
+    # RocksDB: locations exist, but the collector reads the index of ledgers, which lacks the ledger.
     without_ledger = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
     located = (
         rows.where(F.col("class") == SpaceClass.LIVE.value)
@@ -158,7 +158,7 @@ def _not_indexed(tables: Tables) -> DataFrame:
 
 
 def _unseen(tables: Tables) -> DataFrame:
-    """Ledgers that name the bookie and have entries in a log that its collector does not see there."""
+    """Return ledgers that name the bookie and have entries in a log that its collector does not see."""
     plans = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))

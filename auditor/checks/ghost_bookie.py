@@ -1,4 +1,4 @@
-"""Bookie ids that ensembles name and nothing else knows."""
+"""Bookie ids that only ensembles know."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -40,7 +40,7 @@ def ghost_bookie(roster: Roster) -> Findings:
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:
         name = row["bookie_id"]
-        if row["has_cookie"] or name.endswith(":0"):  # say bookie-down and bookie-id-reserved
+        if row["has_cookie"] or name.endswith(":0"):  # bookie-down or bookie-id-reserved
             continue
         facts = {field: row[field] for field in ("ledgers", "depending", "replicas", "found")}
         yield bookie_finding(

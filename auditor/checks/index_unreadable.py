@@ -1,4 +1,4 @@
-"""Indexes that exist and cannot be read."""
+"""Damaged indexes."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, words
@@ -57,7 +57,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
     rows = read.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
-    # A disk that failed takes several databases along: one fact, reported for the first of them.
+    # A failed disk damages several databases; report the first only.
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))

@@ -1,4 +1,4 @@
-"""A cluster without an identity."""
+"""Clusters without an instance id."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

@@ -1,4 +1,4 @@
-"""Bookies that belong to another cluster, or say so."""
+"""Bookies with another cluster's instance id, or none."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
 from auditor.checks.check import (

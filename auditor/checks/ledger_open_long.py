@@ -9,7 +9,7 @@ from auditor.tables.claims import application_of
 
 _DAY_MS = 86_400_000
 NO_APPLICATION = "no application"
-"""The group of ledgers that no owner names and whose custom metadata name no application."""
+"""Group of ledgers that no owner names and whose custom metadata names no application."""
 
 
 @check(
@@ -76,7 +76,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """The ledgers with the columns of their first owner, and ``writer``: last, superseded or unnamed."""
+    """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
     if "ownership" in tables.known_empty:
         nobody = {name: F.lit(None).cast("string") for name in OWNER}
         return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
@@ -91,13 +91,13 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _group() -> Column:
-    """The owner's name, else the application that the ledger claims, else neither."""
+    """Return the owner's name, or else the application of the custom metadata, or else `NO_APPLICATION`."""
     name = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 
 
 def _writer_words() -> Column:
-    """What decides whether a writer can still exist."""
+    """Return the part of the message that shows whether a writer can still exist."""
     return (
         F.when(F.col("last") == F.col("total"), "its owner names it last, so that a writer may well exist")
         .when(F.col("last") > 0, words("{last} of them may well have a writer: their owner names them last"))

@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
 FINDINGS_BY_LEDGER = 1000
-"""Up to so many ledgers have a finding each. More of them have one cause, and one finding for the cluster."""
+"""Largest number of ledgers with a finding each. More have one cause, and one finding for the cluster."""
 
 
 @check(

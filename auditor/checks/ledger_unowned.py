@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with
 from auditor.model.owner_scope import incomplete_reasons
 
 NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
-"""Why no ledger is confirmed to be unowned."""
+"""Reason why no ledger is confirmed to be unowned."""
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")

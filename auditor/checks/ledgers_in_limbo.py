@@ -64,7 +64,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         .withColumn("unknown", F.lit(True))
     )
     replica = [*LEDGER, "bookie_id"]
-    # Of what is due there something is unknown, unless the bookie served it when it was asked.
+    # The bookie has unknown copies of the ledger, unless it served an entry when asked.
     refused = F.coalesce("unknown", ~F.col("due"))
     limbo = rows.join(members, replica).join(unknown, replica, "left").where(refused)
     closed = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")

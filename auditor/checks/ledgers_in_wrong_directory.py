@@ -1,4 +1,4 @@
-"""Bookies with ledgers in a directory where they do not look for them."""
+"""Ledgers in a directory in which their bookie does not look for them."""
 
 from auditor.checks.check import (
     ActionKind,

@@ -1,4 +1,4 @@
-"""Locations of different depths, of which one topology takes only one."""
+"""Locations of different depths; a topology accepts only one."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -33,7 +33,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
     Limits:
         Read-only and absent bookies do not count.
     """
-    from auditor.model.adherence import ServerView, depth_of  # it loads NumPy, as explain check may not
+    from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:

@@ -1,4 +1,4 @@
-"""Locations that differ by nothing but slashes."""
+"""Locations that differ only by slashes."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check

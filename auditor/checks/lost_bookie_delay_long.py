@@ -1,4 +1,4 @@
-"""Clusters that wait long before they repair a lost bookie."""
+"""Clusters that wait long before they replicate a lost bookie's ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check

@@ -1,8 +1,8 @@
-"""A check's manual page, read out of a docstring: its sections, and its commands with what each risks.
+"""Parser of a check's manual page, its docstring: the sections, and the commands with their risks.
 
-A command stands in the section Commands, one per bullet, with words in capitals where something is to be
-filled in. What a command of several pages does and risks stands here once; the page says no more than why it
-is of use, if that. Any other says what it does, and its risk, which begins with a word of `RISKS`:
+The section Commands has one bullet per command, with capitals for the words to fill in. `SHARED` describes
+the commands of several pages, and a page adds only a note. Every other bullet describes its command and its
+risk, which begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -25,12 +25,12 @@ RISKS = {
     "danger": "something changes that cannot be changed back, or data may be lost",
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
-"""How the shell's commands begin that are for one kind of index: files (Interleaved, Sorted) or RocksDB."""
+"""Kind of index, files (Interleaved, Sorted) or RocksDB, by the first part of the shell's commands for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, what it does, and what it may do besides; ``level`` is the first word of ``risk``."""
+    """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
 
     text: str
     does: str
@@ -38,7 +38,7 @@ class Command:
 
     @property
     def storage(self) -> str | None:
-        """Which indexes it is for, as column ``storage`` of the table bookies has it; None: of any bookie.
+        """Return the kind of index, as in column ``storage`` of the table bookies; None for any bookie.
 
         >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
@@ -47,7 +47,7 @@ class Command:
 
     @property
     def level(self) -> str:
-        """A word of `RISKS`.
+        """Return the word of `RISKS` with which the risk begins.
 
         >>> SHARED["bookkeeper shell cookie_get BOOKIE"].level
         'none'
@@ -129,7 +129,7 @@ _SHARED_COMMANDS = """\
   from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
   keeps the old index elsewhere.
 """
-"""What commands of two pages or more do and risk, by what the shell is told."""
+"""Effect and risk of the commands that two pages or more have, without "bookkeeper shell"."""
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -149,16 +149,16 @@ def _shared_commands() -> Iterator[tuple[str, Command]]:
 
 
 SHARED = dict(_shared_commands())
-"""By their text."""
+"""Shared commands, by their text."""
 
 
 def sections(page: str) -> dict[str, str]:
-    """The text of each section by its heading, in order, out of a cleaned docstring."""
+    """Return the sections of a cleaned docstring: text by heading, in order."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
 
 
 def repeated_headings(page: str) -> list[str]:
-    """Headings that a page has more than once: of such a section only the last text would be seen.
+    """Return the headings that a page has twice; only the last of such sections would be visible.
 
     >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
@@ -168,10 +168,10 @@ def repeated_headings(page: str) -> list[str]:
 
 
 def commands(text: str) -> tuple[Command, ...]:
-    """The commands of a section.
+    """Return the commands of a section.
 
     Raises:
-        ValueError: it has none, or one does not say its risk, or says again what several pages share.
+        ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
     >>> (command.text, command.does, command.risk, command.level)

@@ -52,7 +52,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
     )
     unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
-    # Marks were listed after the second scan: of a ledger that was deleted by then none is missing.
+    # Marks were listed after the second scan; a ledger deleted by then needs none.
     rows = doubtful(unmarked, tables.moved).withColumnRenamed("moved", "doubtful")
     bookie_rows = count_per_bookie(rows).join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"
