@@ -68,8 +68,8 @@ def bookie_alias(roster: Roster) -> Findings:
           Do it only after the ledgers.
 
     Limits:
-        Names are not resolved. Not reported: a single hint such as a short name, and ids that most
-        ensembles name together or of which the registered bookie holds nothing. Ids that are all
+        Names are not resolved. A single hint, such as a short name, is not reported. Nor are ids that
+        most ensembles name together, or of which the registered bookie holds nothing. Ids that are all
         registered are `endpoint-duplicate`.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}

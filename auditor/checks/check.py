@@ -184,7 +184,7 @@ class TableCheck(Check):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check fills in urgency and severity."""
+        """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check's values replace nulls."""
         milder = ", ".join(f"'{severity}'" for severity in Severity if not severity.at_least(self.severity))
         own = f"'{self.urgency}'"
         if milder:

@@ -16,8 +16,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed logs of registered bookies that were below a compaction threshold more than two intervals
-        ago already. It needs an earlier run with `--entry-logs` in the same directory.
+        Closed logs of registered bookies below a compaction threshold, now and more than two intervals
+        ago. An earlier run with `--entry-logs` must be in the same directory.
 
     Why it matters:
         Deleted data keeps its disk space. Compaction stops for these reasons:

@@ -33,21 +33,21 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
 
     What it finds:
-        Only with `--entry-logs`. One log in 64 (`--deep`: all), and every log that collection deletes
-        next, is read entry by entry; of the others only the map and the length. Faults:
+        Every map is compared with its log's length. One log in 64 (`--deep`: all), and every log that
+        collection deletes next, is read entry by entry. Only with `--entry-logs`. Faults:
         - The ledgers map lacks a ledger, has one too many, or other bytes of it.
         - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
           direct logger's log.
         - The collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The collector deletes a log when no ledger of the map is left, and loses entries of other ledgers
-        (bookkeeper #4607, #4658; pulsar #24482).
+        The collector deletes a log when no ledger of the map is left. It then loses entries of ledgers
+        that the map lacks (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
         Confirmed. Suspect with `disk-id-mismatch`. An offset below 0 misleads only servers with
         readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096): suspect without `--bookie-conf`. A
-        bookie uses what it read before the damage until its next start.
+        running bookie uses what it read before the damage until its next start.
 
     What to do:
         Before the next collection, stop collection on that bookie and copy the logs away. Then have its

@@ -31,7 +31,7 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What it finds:
         Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an
-        entry whose log is gone counts too (table gone_entries), and `in_entry_logs` names logs with bytes
+        entry whose log is gone counts too (table gone_entries). `in_entry_logs` names logs with bytes
         that no index points at.
 
     Why it matters:
@@ -39,10 +39,10 @@ def entry_lost(tables: Tables) -> DataFrame:
         deletes bytes that no index points at (`gc-would-delete-live`).
 
     How sure:
-        Confirmed if the ledger had one version in all scans of the metadata. On a live store the
-        registered bookies are asked for the worst entry: if they deny it, the age of their indexes does
-        not matter. The next run confirms a suspect that it finds unchanged with indexes newer by
-        `--grace` (`earlier_run`), except for `lasting_doubts`. Suspect if:
+        Confirmed if the ledger had the same version in every scan of the metadata. On a live store the
+        audit asks the registered bookies for the worst entry. If they deny it, the age of their indexes
+        does not matter. The next run confirms a suspect that it finds unchanged with indexes newer by
+        `--grace` (`earlier_run`), but not with `lasting_doubts`. Suspect if:
         - the ledger changed between the scans, or less than `--grace` seconds before an index was
           written;
         - the age of an index is unknown, or a bookie has `disk-id-mismatch`;

@@ -134,7 +134,7 @@ def utc(ms: Column) -> Column:
 
 
 def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
-    """Return packed groups of 24 bytes as arrays [first_start, last_start, size, period], the first ``most``."""
+    """Return the first ``most`` packed groups as arrays [first_start, last_start, size, period]."""
 
     def number(offset: Column, start: int, size: int) -> Column:
         # conv() reads an unsigned number; no value here is negative.

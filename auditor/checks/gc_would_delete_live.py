@@ -41,8 +41,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     What it finds:
         A model of the collector says so (table gc_foresight, docs/space.md). The last two need
         `--entry-logs`:
-        - `in-its-ensembles`: a ledger that names the bookie, whose record is not at its path
-          (`listed-out-of-order`) or whose id is 2^63 - 1 (`listing-overflows`).
+        - `in-its-ensembles`: a ledger that names the bookie. Its record is not at its path
+          (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
         - `last-copy`: a copy outside of all ensembles with an entry that no member has.
         - `not-indexed`: a log that goes or is rewritten has entries of a ledger that its index lacks.
         - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).

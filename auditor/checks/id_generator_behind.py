@@ -48,8 +48,8 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
-        Not reported if an application surely chooses ids: some exceed the generator's range, or fewer
-        than 1 in 1,000 above it are listed.
+        Not reported if an application surely chooses ids: some exceed the generator's range, or under 1
+        in 1,000 from its next id on are listed.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

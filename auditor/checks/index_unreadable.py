@@ -16,7 +16,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        What could be read counts as held, the rest as unknown, never as missing.
+        Damaged files or databases. What could be read counts as held, the rest as unknown, never as
+        missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first.
 

@@ -49,7 +49,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
-        Ledgers without metadata are not reported: their deletion is delayed as usual.
+        Ledgers without metadata are not reported: a bookie deletes them with a delay.
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(

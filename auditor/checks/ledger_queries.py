@@ -100,7 +100,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
 @cached_query
 def deleted_marks(tables: Tables) -> DataFrame:
-    """Return marks of ledgers that the ledger tree does not list, and that no damaged part of it could hold."""
+    """Return marks of ledgers that the tree does not list, and that no damaged part of it could hold."""
 
     from auditor.tables.marks import named_marks
 

@@ -27,8 +27,8 @@ def ledger_unowned(tables: Tables) -> DataFrame:
 
     What to do:
         Start with the oldest and largest. Ask the topic's owner whether it was deleted on purpose: a lost
-        znode can be put back only while its ledgers exist. Delete a ledger only if it is confirmed, its
-        topic is known to be gone, and nobody plans to restore the application's metadata.
+        znode can be put back only while its ledgers exist. Delete a ledger only if all hold: it is
+        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

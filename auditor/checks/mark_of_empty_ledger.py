@@ -21,7 +21,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
 
     Why it matters:
         Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble,
-        and the auditor marks the ledger again (bookkeeper #3220).
+        and the auditor marks it again (bookkeeper #3220).
 
     How sure:
         Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.

@@ -45,7 +45,7 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
-        back the tree's LAYOUT, and check with one bookie that it lists its ledgers. Otherwise find the
+        back the tree's LAYOUT. Check with one bookie that it lists its ledgers. Otherwise find the
         znode's ledger, perhaps by its content. Move it only while no bookie collects garbage: copy it
         with ZooKeeper's client under another name first. A deleted znode cannot be restored.
 
