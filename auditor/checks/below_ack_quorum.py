@@ -16,8 +16,8 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Only confirmed absences count. If the ledger is not closed, only its finished segments count,
-        without the last write quorum of entries.
+        Ledgers with an entry on fewer bookies than the ack quorum; only confirmed absences count. If the
+        ledger is not closed, only its finished segments count, without the last write quorum of entries.
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.

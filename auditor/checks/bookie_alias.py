@@ -32,7 +32,8 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        A note if no entry depends on the id. The evidence lists the facts (edges) for and against it:
+        Several ids of one bookie; a note if no entry depends on the unregistered one. The evidence lists
+        the facts (edges) for and against it:
         - One id is registered at the other's address.
         - One is a host's name, the other its IP or another spelling.
         - A live bookie's disks hold what ledgers expect of a vanished id.
@@ -45,7 +46,7 @@ def bookie_alias(roster: Roster) -> Findings:
 
     How sure:
         Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
-        Suspect otherwise, because an address may have moved, and with `disk-id-mismatch`.
+        Suspect otherwise, because an address may have moved. Suspect with `disk-id-mismatch`.
 
     What to do:
         Check on the host that it is one bookie:

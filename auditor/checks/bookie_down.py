@@ -15,16 +15,16 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        A registration that is not ephemeral counts as none.
+        Bookies of ensembles with a cookie and without an ephemeral registration.
 
     Why it matters:
-        Its copies are unreachable until it returns or is decommissioned.
+        The bookie's copies are unreachable until it returns or is decommissioned.
 
     How sure:
         Confirmed.
 
     What to do:
-        Restart it. If it stops again, read its log. If it will not return, decommission it.
+        Restart the bookie. If it stops again, read its log. If it will not return, decommission it.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

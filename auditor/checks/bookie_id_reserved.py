@@ -11,10 +11,10 @@ def bookie_id_reserved(roster: Roster) -> Findings:
     """Ledgers name an id that ends with :0, which stands for no bookie.
 
     What it finds:
-        Placement policies use port 0 for placeholders.
+        Ids with port 0 in ensembles. Placement policies use them as placeholders.
 
     Why it matters:
-        Nobody ever wrote a copy there: entries striped to the id have one copy less.
+        Nobody ever wrote a copy to such an id: entries striped to it have one copy less.
 
     How sure:
         Confirmed.

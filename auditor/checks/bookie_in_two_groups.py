@@ -9,7 +9,7 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 
     What it finds:
-        Bookies that /bookies names in several groups.
+        Bookies that Pulsar's /bookies names in several groups.
 
     Why it matters:
         The bookie is isolated for none of the groups. Somebody wrote this by hand.
@@ -18,7 +18,7 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
         Confirmed.
 
     What to do:
-        Keep it in the intended group only.
+        Keep the bookie in the intended group only.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

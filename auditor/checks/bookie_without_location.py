@@ -16,13 +16,14 @@ def bookie_without_location(roster: Roster) -> Findings:
         Bookies, registered or in an ensemble, with no location or only a default one.
 
     Why it matters:
-        Servers treat them as one rack. A zone policy rates every ensemble with one of them FAIL.
+        Servers treat bookies without location as one rack. A zone policy rates every ensemble with one of
+        them FAIL.
 
     How sure:
         Confirmed.
 
     What to do:
-        Add them to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.
+        Add the bookies to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

@@ -9,11 +9,11 @@ def cookie_unused(roster: Roster) -> Findings:
     """The store has a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
-        Cookies of bookies in no ensemble.
+        Cookies of bookies that are in no ensemble and not registered.
 
     Why it matters:
-        Every new auditor takes it once for a lost bookie. A host with the same id cannot start with empty
-        disks.
+        Every new auditor takes the bookie once for a lost one. A host with the same id cannot start with
+        empty disks.
 
     How sure:
         Confirmed. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.

@@ -10,7 +10,8 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     """Bookies hold entries of a marked or locked ledger whose ensembles do not name them.
 
     What it finds:
-        Replication copies entries first and rewrites the ensemble afterwards.
+        Marked or locked ledgers with entries on bookies outside of their ensembles. Replication copies
+        entries first and rewrites the ensemble afterwards.
 
     Why it matters:
         A copy that stays after the mark has gone only takes space.

@@ -30,16 +30,18 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The cookie of a bookie in the store names other directories than those on its disks.
 
     What it finds:
-        A warning if one list only adds to the other (allowStorageExpansion accepts that).
+        Differences between the directories in the store's cookie and in the VERSION files. A warning if
+        one list only adds to the other (allowStorageExpansion accepts that).
 
     Why it matters:
-        The bookie refuses to start until they agree. Journal lists must be equal to the letter.
+        The bookie refuses to start until store and disks agree. Journal lists must be equal to the
+        letter.
 
     How sure:
         Confirmed.
 
     What to do:
-        Decide from the bookie's configuration which of the two is right, then change the other.
+        Decide from the bookie's configuration whether store or disks are right, then change the other.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

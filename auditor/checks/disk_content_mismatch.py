@@ -44,9 +44,9 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie.
 
     What it finds:
-        At least five ledgers there hold exactly what another bookie should hold and lacks, and hardly any
-        what their own should. If VERSION names that bookie, only `disk-id-mismatch` is reported. With
-        both findings somebody copied VERSION, and the disk may be in its place.
+        Directories where at least five ledgers hold exactly what another bookie should hold and lacks.
+        Hardly any hold what their own should. If VERSION names that bookie, only `disk-id-mismatch` is
+        reported. With both findings somebody copied VERSION, and the disk may be in its place.
 
     Why it matters:
         Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its

@@ -34,7 +34,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Only VERSION files in the right place and with the bookie's id count.
+        Different directories in VERSION files that are in the right place and have the bookie's id.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.

@@ -30,8 +30,8 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
-        Their data counts for the bookie of the cookie, if the cluster knows it. Not reported if
-        `bookie-alias` joins both ids.
+        Directories whose VERSION names another bookie. Their data counts for that bookie, if the cluster
+        knows it. Not reported if `bookie-alias` joins both ids.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to

@@ -28,7 +28,7 @@ def disk_shared(roster: Roster) -> Findings:
     """One directory of a bookie is in the places of two bookies.
 
     What it finds:
-        VERSION files in two places are equal and stand for one path.
+        Equal VERSION files in two places that stand for one path.
 
     Why it matters:
         Somebody cloned the volume, or two machines mount it. Two processes overwrite each other's entries

@@ -37,8 +37,8 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory that a bookie's cookies name has no VERSION.
 
     What it finds:
-        A warning if nothing on the disk can be needed: no ledger or mark names the bookie, complete
-        metadata shows all copies elsewhere, and no bookie holds orphans.
+        Directories without VERSION. A warning if nothing on the disk can be needed: no ledger or mark
+        names the bookie, complete metadata shows all copies elsewhere, and no bookie holds orphans.
 
     Why it matters:
         Somebody wiped, replaced or unmounted the disk. The bookie refuses its next start. With
@@ -60,7 +60,7 @@ def disk_version_missing(roster: Roster) -> Findings:
           Do it only once its ledgers are copied.
 
     Limits:
-        An absent directory is not reported.
+        An absent directory is not reported, because the audit may not have got it.
     """
     lacking = [
         row

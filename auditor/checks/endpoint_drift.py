@@ -15,11 +15,12 @@ def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, but the bookie is at another one.
 
     What it finds:
-        A warning if `--bookie-conf` has bookieAddressResolverEnabled=false.
+        Ids host:port whose bookie-rpc endpoint is elsewhere. A warning if `--bookie-conf` has
+        bookieAddressResolverEnabled=false.
 
     Why it matters:
-        A bookie may move and keep its id (BP-41). Clients without the resolver, or before 4.13, reach
-        nobody or another bookie there.
+        A bookie may move and keep its id (BP-41). Clients without the resolver, or before 4.13, look for
+        it at the old address.
 
     How sure:
         Confirmed.

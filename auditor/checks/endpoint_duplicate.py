@@ -9,11 +9,12 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies have one address.
 
     What it finds:
-        The address is the endpoint, or the id if `--bookie-conf` has bookieAddressResolverEnabled=false.
+        Bookies with one address: the endpoint, or the id if `--bookie-conf` has
+        bookieAddressResolverEnabled=false.
 
     Why it matters:
-        One process gets the entries of both, and reads of the other's ledgers fail. Somebody copied a
-        configuration, or the bookie has a new id beside its old registration.
+        One process gets the entries of both bookies, and reads of the other's ledgers fail. Somebody
+        copied a configuration, or the bookie has a new id beside its old registration.
 
     How sure:
         Confirmed.

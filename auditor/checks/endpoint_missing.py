@@ -15,8 +15,9 @@ def endpoint_missing(roster: Roster) -> Findings:
     """A bookie is registered, but its registration gives clients no address.
 
     What it finds:
-        The bookie-rpc endpoint is missing, unreadable, or empty although the id is no host:port. With
-        bookieAddressResolverEnabled=false in `--bookie-conf`: every id other than host:port.
+        Registrations whose bookie-rpc endpoint is missing, unreadable, or empty although the id is no
+        host:port. With bookieAddressResolverEnabled=false in `--bookie-conf`: every id other than
+        host:port.
 
     Why it matters:
         Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.

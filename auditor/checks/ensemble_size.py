@@ -16,10 +16,11 @@ def ensemble_size(tables: Tables) -> DataFrame:
     """An ensemble of a ledger does not have the ensemble size.
 
     What it finds:
-        Ledgers with a segment that lists more or fewer bookies.
+        Ledgers with a segment that lists more or fewer bookies than the ensemble size.
 
     Why it matters:
-        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout.
+        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a
+        ledger.
 
     How sure:
         Confirmed. Suspect if the ledger changed between the scans.

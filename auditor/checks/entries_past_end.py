@@ -32,9 +32,9 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Entries right behind the last one, each on an ack quorum of bookies. Not reported if the writer
-        closed the ledger and nobody changed it since. A note without a hold after a single takeover
-        (`taken_over`), as in every broker failover.
+        Closed ledgers with entries right behind the last one, each on an ack quorum of bookies. Not
+        reported if the writer closed the ledger and nobody changed it since. A note without a hold after
+        a single takeover (`taken_over`), as in every broker failover.
 
     Why it matters:
         Writers may have got acknowledgements for these entries, and no reader gets them. Recovery misses

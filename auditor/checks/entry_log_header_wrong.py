@@ -33,8 +33,9 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
 
     What it finds:
-        Every map is compared with its log's length. One log in 64 (`--deep`: all), and every log that
-        collection deletes next, is read entry by entry. Only with `--entry-logs`. Faults:
+        Entry logs with one of these faults. Every map is compared with its log's length. One log in 64
+        (`--deep`: all), and every log that collection deletes next, is read entry by entry. Only with
+        `--entry-logs`.
         - The ledgers map lacks a ledger, has one too many, or other bytes of it.
         - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
           direct logger's log.

@@ -27,12 +27,13 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, too short, or has something else there.
 
     What it finds:
-        Logs and lengths are compared for every ledger. One entry of up to 256 ledgers per batch is looked
-        up (`--deep`: every sampled entry). Only with `--entry-logs`.
+        Ledgers with wrong locations in the index. Logs and lengths are compared for every ledger. One
+        entry of up to 256 ledgers per batch is looked up (`--deep`: every sampled entry). Only with
+        `--entry-logs`.
 
     Why it matters:
-        The bookie claims these entries and cannot read them. BookKeeper checks that trust the index miss
-        this. The audit counts them as missing.
+        The bookie claims these entries and cannot read them. BookKeeper's checks that trust the index do
+        not see this. The audit counts the entries as missing.
 
     How sure:
         Confirmed for stopped bookies and saved directories. For a running bookie, a second reading (table

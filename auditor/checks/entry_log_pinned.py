@@ -10,8 +10,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     """A bookie has entry logs with bytes of deleted ledgers that other ledgers keep.
 
     What it finds:
-        Closed logs with needed and unneeded bytes after the next collection. Minor compaction rewrites
-        those below 20 % needed, major below 80 %. Only with `--entry-logs`.
+        Closed entry logs with needed and unneeded bytes after the next collection. Minor compaction
+        rewrites those below 20 % needed, major below 80 %. Only with `--entry-logs`.
 
     Why it matters:
         One small, long-lived ledger can keep a log of a gigabyte.

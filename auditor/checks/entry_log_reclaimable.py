@@ -11,7 +11,7 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs without a ledger: its next collection deletes them.
 
     What it finds:
-        Closed logs whose ledgers are gone, or orphans that the next collection deletes. Only with
+        Closed entry logs whose ledgers are gone, or orphans that the next collection deletes. Only with
         `--entry-logs`.
 
     Why it matters:

@@ -30,9 +30,9 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an
-        entry whose log is gone counts too (table gone_entries). `in_entry_logs` names logs with bytes
-        that no index points at.
+        Closed ledgers with an entry that no index has, although every bookie that should hold it was
+        read. With `--entry-logs` an entry whose log is gone counts too (table gone_entries).
+        `in_entry_logs` names logs with bytes that no index points at.
 
     Why it matters:
         Readers fail at the entry, and replication has nothing to copy. The next garbage collection

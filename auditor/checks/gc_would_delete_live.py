@@ -39,8 +39,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        A model of the collector says so (table gc_foresight, docs/space.md). The last two need
-        `--entry-logs`:
+        Bookies whose collector deletes needed data, by a model of its passes (table gc_foresight,
+        docs/space.md). The last two kinds need `--entry-logs`:
         - `in-its-ensembles`: a ledger that names the bookie. Its record is not at its path
           (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
         - `last-copy`: a copy outside of all ensembles with an entry that no member has.
@@ -48,8 +48,8 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
 
     Why it matters:
-        A pass runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the index at once, and
-        the entries when compaction rewrites their logs.
+        A pass of the collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the
+        index at once, and the entries when compaction rewrites their logs.
 
     How sure:
         Confirmed. Suspect with `disk-id-mismatch`, or if a log that goes was not read for unindexed

@@ -14,7 +14,8 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        An error if a non-empty segment stripes entries to the id, otherwise a note.
+        Ids of ensembles without cookie and registration. An error if a non-empty segment stripes entries
+        to the id, otherwise a note.
 
     Why it matters:
         Somebody removed the bookie before its ledgers were copied, or it came back under another id.

@@ -33,7 +33,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        On a live store, the bookie served such entries or lists them (`rpc:`). Only closed ledgers count
+        Entries that a live bookie served or lists (`rpc:`) and its index lacks. Only closed ledgers count
         that did not change within `--grace` seconds before the index or between the scans.
 
     Why it matters:

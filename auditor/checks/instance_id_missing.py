@@ -31,7 +31,7 @@ def instance_id_missing(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        `start-refused` does not repeat it.
+        `start-refused` does not repeat it for each bookie.
     """
     if not roster.cluster.instance_id_missing:
         return

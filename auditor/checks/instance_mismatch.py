@@ -29,8 +29,8 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        The cookie is in the store, or a VERSION in any directory. Layouts before 4 have no instance id
-        and are reported.
+        Cookies in the store, or VERSION files, without the cluster's instance id. Layouts before 4 have
+        none and are reported.
 
     Why it matters:
         Somebody formatted the metadata anew, or the bookie is of another cluster. Its collector sees only

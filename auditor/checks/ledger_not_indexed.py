@@ -30,7 +30,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries but does not list the ledger.
 
     What it finds:
-        The ledger is in DbLedgerStorage's index of locations and not in its index of ledgers. Its copies
+        Ledgers in DbLedgerStorage's index of locations but not in its index of ledgers. Their copies
         count as unknown.
 
     Why it matters:

@@ -19,9 +19,9 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Every copy is on an unregistered bookie or known to be missing. Also ledgers that recovery cannot
-        close, because too few members are registered. Above 1,000 ledgers one finding counts them (table
-        reachability).
+        Ledgers with an entry whose copies are all on unregistered bookies or known to be missing. Also
+        ledgers that recovery cannot close, because too few members are registered. Above 1,000 ledgers
+        one finding counts them (table reachability).
 
     Why it matters:
         Nobody can read or copy these entries until one of the bookies returns.

@@ -17,7 +17,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
         claimed owner (`claim`) was read or is surely gone.
 
     Why it matters:
-        Nobody will delete them, and they fill disks (pulsar #13238).
+        Nobody will delete these ledgers, and they fill disks (pulsar #13238).
 
     How sure:
         Suspect in one run and with `owners-suspect`. Confirmed if all hold:

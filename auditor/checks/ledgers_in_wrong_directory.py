@@ -46,9 +46,9 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         Confirmed. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie at once: it will not find ledgers that it writes now. If directories were
-        exchanged, exchange them back. If somebody added or removed one, restore ledgerDirectories. Then
-        audit again.
+        Stop the bookie at once: after the correction it does not find ledgers that it writes now. If
+        directories were exchanged, exchange them back. If somebody added or removed one, restore
+        ledgerDirectories. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`

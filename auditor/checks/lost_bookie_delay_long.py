@@ -17,10 +17,10 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
 
     What it finds:
-        An error if unmarked ledgers depend on a bookie that is down.
+        A long lostBookieRecoveryDelay. An error if unmarked ledgers depend on a bookie that is down.
 
     Why it matters:
-        Until lostBookieRecoveryDelay has passed, the auditor marks no ledger and nobody copies it. A
+        Until the delay has passed, the auditor marks no ledger of a lost bookie and nobody copies it. A
         second failure meanwhile can lose data.
 
     How sure:

@@ -127,7 +127,7 @@ _SHARED_COMMANDS = """\
   ledgers. It keeps the old one as locations.BACKUP-TIME.
 - `rebuild-db-ledgers-index` on the stopped bookie with DbLedgerStorage, writes a new index of ledgers
   from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
-  keeps the old index elsewhere.
+  moves the old index aside.
 """
 """Effect and risk of the commands that two pages or more have, without "bookkeeper shell"."""
 

@@ -15,11 +15,11 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     """Many directories of the replication queue have no mark any more.
 
     What it finds:
-        At least 100 directories without children.
+        At least 100 directories without children in the replication queue.
 
     Why it matters:
-        Workers list and watch all of them. Scripts that count znodes below underreplication/ledgers take
-        them for marked ledgers (pulsar #21607).
+        Workers list and watch all these directories. Scripts that count znodes below
+        underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
         Confirmed in saved metadata. Suspect on a running store.

@@ -17,10 +17,11 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Ledgers with non-empty segments on the bookie. Not on etcd, which has no marks.
+        Unmarked ledgers with non-empty segments on an unregistered bookie. Not on etcd, which has no
+        marks.
 
     Why it matters:
-        Replication copies only marked ledgers. The auditor should have marked these.
+        Replication copies only marked ledgers. The auditor should have marked these ledgers.
 
     How sure:
         Confirmed. Ledgers that changed between the scans count apart (`doubted_unmarked`). Suspect if all

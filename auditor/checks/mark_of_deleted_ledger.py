@@ -11,11 +11,11 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Ledgers that the tree does not list, per named bookie (table `marks`). Not reported if a damaged
-        or unread part of the tree could hold them.
+        Marks of ledgers that the tree does not list, per named bookie (table `marks`). Not reported if a
+        damaged or unread part of the tree could hold them.
 
     Why it matters:
-        They count as under-replicated until a worker removes the marks.
+        These ledgers count as under-replicated until a worker removes the marks.
 
     How sure:
         Confirmed.

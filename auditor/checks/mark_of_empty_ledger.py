@@ -17,11 +17,11 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        No worker holds the marks. The ledgers are closed with last entry -1.
+        Old marks of closed ledgers with last entry -1 that no worker holds.
 
     Why it matters:
-        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble,
-        and the auditor marks it again (bookkeeper #3220).
+        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble.
+        The ledger then returns to the queue again and again (bookkeeper #3220).
 
     How sure:
         Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.

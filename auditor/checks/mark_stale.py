@@ -11,7 +11,8 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Every bookie of the mark came back or left the ensembles (table `stale_marks`).
+        Marks of healthy ledgers whose named bookies came back or left the ensembles (table
+        `stale_marks`).
 
     Why it matters:
         The number of marks no longer says how many ledgers need help.

@@ -19,8 +19,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        No worker locks the ledger. An error if it has one copy of each entry and its bookie is not
-        registered: no worker can copy it until the bookie returns.
+        Old marks whose ledger no worker locks. An error if the ledger has one copy of each entry and its
+        bookie is not registered: no worker can copy it until the bookie returns.
 
     Why it matters:
         Replication is off, lacks writable bookies, or fails on this ledger again and again.

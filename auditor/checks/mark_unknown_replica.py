@@ -10,7 +10,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 
     What it finds:
-        Bookie ids without cookie, registration or place in an ensemble.
+        Bookie ids in marks without cookie, registration or place in an ensemble.
 
     Why it matters:
         Somebody retired or renamed the bookie. The marks do not help to find missing entries.
@@ -19,7 +19,8 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         Confirmed.
 
     What to do:
-        Nothing, if it was retired: the id goes with its marks. If it was renamed, look for its other id.
+        Nothing, if the bookie was retired: the id goes with its marks. If it was renamed, look for its
+        other id.
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`

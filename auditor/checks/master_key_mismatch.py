@@ -16,8 +16,9 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's index has another master key of a ledger than its copies or password.
 
     What it finds:
-        Keys in the header of the `.idx` or in RocksDB that differ from the credentials file's password,
-        or from most of the ledger's bookies. Only with `--deep`.
+        Master keys in the header of the `.idx` or in RocksDB that are not those of the ledger. They
+        differ from the credentials file's password, or from most of the ledger's bookies. Only with
+        `--deep`.
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
