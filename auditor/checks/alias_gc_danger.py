@@ -42,8 +42,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         copies.
 
     How sure:
-        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer: somebody may be
-        copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
+        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer ledgers:
+        somebody may be copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
 
     What to do:
         First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its

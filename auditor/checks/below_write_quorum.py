@@ -22,7 +22,9 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         never notice.
 
     How sure:
-        As for `entry-lost`. Always suspect if the ledger is not closed.
+        Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it is not
+        closed, or if it changed between the scans or less than `--grace` seconds before an index was
+        written. `entry-lost` has more reasons.
 
     What to do:
         Have the ledger marked: replication then makes the copies. The auditor does not see single missing

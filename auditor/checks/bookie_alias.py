@@ -46,7 +46,7 @@ def bookie_alias(roster: Roster) -> Findings:
 
     How sure:
         Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
-        Suspect otherwise, because an address may have moved. Suspect with `disk-id-mismatch`.
+        Suspect with less evidence, because an address may have moved. Suspect with `disk-id-mismatch`.
 
     What to do:
         Check on the host that it is one bookie:

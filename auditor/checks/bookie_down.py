@@ -21,7 +21,7 @@ def bookie_down(roster: Roster) -> Findings:
         The bookie's copies are unreachable until it returns or is decommissioned.
 
     How sure:
-        Confirmed.
+        Confirmed: both scans saw no registration.
 
     What to do:
         Restart the bookie. If it stops again, read its log. If it will not return, decommission it.

@@ -20,7 +20,7 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         from ':' to '_').
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata has this id. Suspect if the ledger changed between the scans.
 
     What to do:
         Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct

@@ -17,7 +17,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         Nobody ever wrote a copy to such an id: entries striped to it have one copy less.
 
     How sure:
-        Confirmed.
+        Confirmed: the metadata has this id.
 
     What to do:
         Find the client that wrote the ledgers, and correct its placement policy. Then have the ledgers

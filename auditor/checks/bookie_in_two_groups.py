@@ -15,7 +15,7 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
         The bookie is isolated for none of the groups. Somebody wrote this by hand.
 
     How sure:
-        Confirmed.
+        Confirmed: the mapping says so.
 
     What to do:
         Keep the bookie in the intended group only.

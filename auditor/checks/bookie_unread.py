@@ -23,7 +23,7 @@ def bookie_unread(roster: Roster) -> Findings:
         Copies on such a bookie count as unknown, never as missing.
 
     How sure:
-        Always unknown.
+        Always unknown: nobody read the copies.
 
     What to do:
         Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the

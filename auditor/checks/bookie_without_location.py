@@ -20,7 +20,7 @@ def bookie_without_location(roster: Roster) -> Findings:
         them FAIL.
 
     How sure:
-        Confirmed.
+        Confirmed: the mapping is complete.
 
     What to do:
         Add the bookies to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.

@@ -20,13 +20,12 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         ago. An earlier run with `--entry-logs` must be in the same directory.
 
     Why it matters:
-        Deleted data keeps its disk space. Compaction stops for these reasons:
-        - Its thread died, or tries an unreadable log for ever (bookkeeper #4596).
-        - A full disk suspends it (isForceGCAllowWhenNoSpace=false).
-        - Its throttle is below the rate of new data.
+        Deleted data keeps its disk space. Compaction's thread died, or tries an unreadable log for ever
+        (bookkeeper #4596). Or a full disk suspends it (isForceGCAllowWhenNoSpace=false), or its throttle
+        is below the rate of new data.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`.
+        Confirmed: two runs saw the logs. Suspect with `disk-id-mismatch`.
 
     What to do:
         Search the bookie's log for GarbageCollectorThread and the first log's id. If a disk is full, make

@@ -32,7 +32,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         The bookie refuses to start. Somebody used the wrong name, or changed the id half-way.
 
     How sure:
-        Confirmed.
+        Confirmed: the cookie says so.
 
     What to do:
         Find the id in the disks' VERSION files, and store the cookie that agrees with them.

@@ -32,7 +32,7 @@ def cookie_missing(roster: Roster) -> Findings:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.
 
     How sure:
-        Confirmed.
+        Confirmed: all cookies were listed.
 
     What to do:
         First check that the bookie exists: a process at its address, and a VERSION file with its id. Then

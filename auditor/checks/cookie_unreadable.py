@@ -32,7 +32,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         The bookie does not start. A damaged VERSION can be the first sign of a damaged file system.
 
     How sure:
-        Confirmed.
+        Confirmed: the cookie was read.
 
     What to do:
         Find the reason and check the disk before you replace the cookie. Copy a VERSION between

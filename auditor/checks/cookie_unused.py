@@ -16,7 +16,8 @@ def cookie_unused(roster: Roster) -> Findings:
         empty disks.
 
     How sure:
-        Confirmed. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.
+        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree
+        disagree.
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.

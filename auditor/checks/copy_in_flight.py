@@ -17,8 +17,8 @@ def copy_in_flight(tables: Tables) -> DataFrame:
         A copy that stays after the mark has gone only takes space.
 
     How sure:
-        Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect
-        otherwise, and with `disk-id-mismatch`.
+        Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect if no
+        worker is known to run, and with `disk-id-mismatch`.
 
     What to do:
         Nothing while replication works. Do not run `recover` by hand after bookies were drained: it takes

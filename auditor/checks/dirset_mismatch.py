@@ -38,7 +38,7 @@ def dirset_mismatch(roster: Roster) -> Findings:
         letter.
 
     How sure:
-        Confirmed.
+        Confirmed: both cookies were read.
 
     What to do:
         Decide from the bookie's configuration whether store or disks are right, then change the other.

@@ -40,7 +40,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
 
     How sure:
-        Confirmed.
+        Confirmed: the VERSION files were read.
 
     What to do:
         Find the odd disk and put the right one back. Never copy VERSION from one directory to another to

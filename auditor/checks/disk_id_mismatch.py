@@ -38,7 +38,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         start. If forced, it serves another bookie's data.
 
     How sure:
-        Confirmed. Findings from the data of such a bookie are suspect.
+        Confirmed: VERSION names another bookie. Findings from the data of such a bookie are suspect.
 
     What to do:
         Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).

@@ -35,7 +35,7 @@ def disk_shared(roster: Roster) -> Findings:
         and collect each other's ledgers.
 
     How sure:
-        Confirmed. A backup looks the same.
+        Confirmed: the VERSION files are equal. A backup looks the same.
 
     What to do:
         First stop one of the two, then find out which has the newer data.

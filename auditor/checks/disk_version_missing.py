@@ -45,7 +45,7 @@ def disk_version_missing(roster: Roster) -> Findings:
         allowStorageExpansion it takes a wiped journal for a new one and silently loses its entries.
 
     How sure:
-        Confirmed.
+        Confirmed: the directory was listed.
 
     What to do:
         Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start

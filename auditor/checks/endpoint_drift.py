@@ -23,7 +23,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         it at the old address.
 
     How sure:
-        Confirmed.
+        Confirmed: the registration was read.
 
     What to do:
         Tell operators where the machine is, and check that all clients resolve ids.

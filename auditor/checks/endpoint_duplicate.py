@@ -17,7 +17,7 @@ def endpoint_duplicate(roster: Roster) -> Findings:
         copied a configuration, or the bookie has a new id beside its old registration.
 
     How sure:
-        Confirmed.
+        Confirmed: the registrations were read.
 
     What to do:
         Find out which bookie runs there. Give each its own address and disks before it writes more.

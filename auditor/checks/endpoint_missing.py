@@ -23,7 +23,7 @@ def endpoint_missing(roster: Roster) -> Findings:
         Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.
 
     How sure:
-        Confirmed.
+        Confirmed: the registration was read.
 
     What to do:
         Restart the bookie with a version that publishes its endpoints, or (etcd) give it its address as

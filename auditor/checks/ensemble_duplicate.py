@@ -21,7 +21,7 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         Two copies of an entry may be one. Somebody edited the metadata.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
 
     What to do:
         Have the segment's copies spread again. Do not run updateBookieInLedger on these ids: it replaces

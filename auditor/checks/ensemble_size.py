@@ -23,7 +23,7 @@ def ensemble_size(tables: Tables) -> DataFrame:
         ledger.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
 
     What to do:
         Restore the record from a backup with the store's own client, and keep the old one.

@@ -41,8 +41,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         entries if bookies were replaced by empty ones (bookkeeper #4812) or denied one (#2908).
 
     How sure:
-        Always suspect; a later run does not confirm it. Of 108 takeovers 55 left such entries, none
-        acknowledged.
+        Always suspect: nobody can see whether the writer was told of these entries. A later run does not
+        confirm it. Of 108 takeovers 55 left such entries, none acknowledged.
 
     What to do:
         Ask the writer, or its log, for its last entry. Until then keep the bookies' data and the ledger:

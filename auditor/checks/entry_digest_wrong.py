@@ -18,7 +18,7 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         turned others.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`.
+        Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
 
     What to do:
         Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace

@@ -46,9 +46,10 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         that the map lacks (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`. An offset below 0 misleads only servers with
-        readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096): suspect without `--bookie-conf`. A
-        running bookie uses what it read before the damage until its next start.
+        Confirmed: the log itself disagrees. Suspect with `disk-id-mismatch`. Suspect without
+        `--bookie-conf` for an offset below 0: it misleads only servers with readBufferSizeBytes above
+        1,024 (default 512; Pulsar 4,096). A running bookie uses what it read before the damage until its
+        next start.
 
     What to do:
         Before the next collection, stop collection on that bookie and copy the logs away. Then have its

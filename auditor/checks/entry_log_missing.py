@@ -36,9 +36,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         not see this. The audit counts the entries as missing.
 
     How sure:
-        Confirmed for stopped bookies and saved directories. For a running bookie, a second reading (table
-        gone_entries) or a second run confirms it. Suspect otherwise, with `disk-id-mismatch`, and if the
-        bookie has no entry log at all.
+        Confirmed if the bookie was stopped, the directory saved, or a second reading or run agrees (table
+        gone_entries). Suspect if a running bookie may have moved the entries meanwhile. Suspect with
+        `disk-id-mismatch`, or if the bookie has no entry log at all.
 
     What to do:
         First look for the log: an unmounted disk, a moved file. After a broken transactional compaction a

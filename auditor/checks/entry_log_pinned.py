@@ -17,7 +17,7 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         One small, long-lived ledger can keep a log of a gigabyte.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`.
+        Confirmed: index and logs agree. Suspect with `disk-id-mismatch`.
 
     What to do:
         If the disk is short, check that compaction runs and whose the named ledgers are. Higher

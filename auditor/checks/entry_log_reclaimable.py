@@ -19,11 +19,10 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         its listing of the metadata breaks off.
 
     How sure:
-        Confirmed. Suspect in these cases:
-        - The bookie has `metadata-suspect` or `disk-id-mismatch`.
-        - A log survived a collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
-          collection has stopped.
-        - The bookie may not have flushed the log (flushInterval, 10 seconds).
+        Confirmed: index and logs agree. Suspect with `metadata-suspect` or `disk-id-mismatch`. Suspect if
+        a log survived a collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
+        collection has stopped. Suspect if the bookie may not have flushed the log (flushInterval, 10
+        seconds).
 
     What to do:
         Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a collection (gcWaitTime, 15

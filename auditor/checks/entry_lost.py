@@ -39,14 +39,12 @@ def entry_lost(tables: Tables) -> DataFrame:
         deletes bytes that no index points at (`gc-would-delete-live`).
 
     How sure:
-        Confirmed if the ledger had the same version in every scan of the metadata. On a live store the
-        audit asks the registered bookies for the worst entry. If they deny it, the age of their indexes
-        does not matter. The next run confirms a suspect that it finds unchanged with indexes newer by
-        `--grace` (`earlier_run`), but not with `lasting_doubts`. Suspect if:
-        - the ledger changed between the scans, or less than `--grace` seconds before an index was
-          written;
-        - the age of an index is unknown, or a bookie has `disk-id-mismatch`;
-        - a registered bookie could not be asked, or only a listing lacks the entry.
+        Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it changed
+        between the scans, or less than `--grace` seconds before an index was written. Suspect if the age
+        of an index is unknown, or with `disk-id-mismatch`. On a live store the audit asks the registered
+        bookies for the worst entry. If they deny it, the age of their indexes does not matter. Suspect if
+        one could not be asked, or only a listing lacks the entry. The next run confirms a suspect that it
+        finds unchanged with indexes newer by `--grace` (`earlier_run`), but not with `lasting_doubts`.
 
     What to do:
         First stop everything that deletes data on these bookies. If an entry log has the bytes, stop that

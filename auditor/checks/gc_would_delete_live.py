@@ -52,8 +52,9 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         index at once, and the entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`, or if a log that goes was not read for unindexed
-        entries. `unseen` is suspect if another ledger keeps the log, or its scan may run out of memory.
+        Confirmed: metadata and indexes agree. Suspect with `disk-id-mismatch`, or if a log that goes was
+        not read for unindexed entries. Suspect for `unseen` if another ledger keeps the log, or its scan
+        may run out of memory.
 
     What to do:
         First stop the bookie, or keep its collector from running. Then:

@@ -21,7 +21,7 @@ def ghost_bookie(roster: Roster) -> Findings:
         Somebody removed the bookie before its ledgers were copied, or it came back under another id.
 
     How sure:
-        Confirmed.
+        Confirmed: all cookies and registrations were listed.
 
     What to do:
         Find the host. If it runs under another id (`bookie-alias`, see the evidence), write that id into

@@ -36,7 +36,7 @@ def id_generator_behind(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the application never chooses ids (Pulsar), or if bookies hold such ledgers and every
-        listed id was given out. Otherwise an application may have chosen these ids.
+        listed id was given out. Suspect if an application may have chosen these ids itself.
 
     What to do:
         Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete

@@ -27,8 +27,8 @@ def index_unreadable(tables: Tables) -> DataFrame:
         damaged write-ahead log it starts and drops the rest.
 
     How sure:
-        Confirmed. Suspect if the file was gone when it was read: a running bookie deletes what it
-        collects.
+        Confirmed: the file was read. Suspect if the file was gone when it was read: a running bookie
+        deletes what it collects.
 
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away

@@ -19,7 +19,7 @@ def instance_id_missing(roster: Roster) -> Findings:
         ledgers. Bookies whose cookies carry an instance id refuse to start.
 
     How sure:
-        Confirmed.
+        Confirmed: all of the store's own znodes were read.
 
     What to do:
         If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with

@@ -37,7 +37,7 @@ def instance_mismatch(roster: Roster) -> Findings:
         orphans and deletes everything. A cookie protects only at the start: a running bookie goes on.
 
     How sure:
-        Confirmed.
+        Confirmed: both ids were read.
 
     What to do:
         First stop the bookie, so that its collector does not run. Then find the right metadata.

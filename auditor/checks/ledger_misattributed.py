@@ -22,7 +22,7 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         Whichever owner is deleted first takes the ledger along. Somebody copied or edited a list by hand.
 
     How sure:
-        Confirmed.
+        Confirmed: applications write both names and never rename.
 
     What to do:
         Find out who edited the list. Delete neither owner before only one of them has the ledger.

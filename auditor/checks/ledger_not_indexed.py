@@ -38,7 +38,8 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         early.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`, or if the ledger changed between the scans.
+        Confirmed: both databases were read. Suspect with `disk-id-mismatch`, or if the ledger changed
+        between the scans.
 
     What to do:
         Stop the bookie, copy the directory, and rebuild the index of ledgers.

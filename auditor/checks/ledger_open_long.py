@@ -31,8 +31,8 @@ def ledger_open_long(tables: Tables) -> DataFrame:
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed. A `last` ledger may have a writer: brokers write to a topic's last ledger, however
-        seldom.
+        Confirmed that it is open and unchanged. A `last` ledger may have a writer: brokers write to a
+        topic's last ledger, however seldom.
 
     What to do:
         Ask the application whether it still writes to the ledger. If not, let the application open it

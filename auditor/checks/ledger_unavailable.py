@@ -27,7 +27,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         Nobody can read or copy these entries until one of the bookies returns.
 
     How sure:
-        Confirmed. A copy counts as missing only if its bookie's index was read and lacks it.
+        Confirmed: both scans saw no registration of these bookies. A copy counts as missing only if its
+        bookie's index was read and lacks it.
 
     What to do:
         Find out why these bookies are down, and keep their disks. Do not delete the ledgers or

@@ -37,8 +37,8 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         these copies.
 
     How sure:
-        Confirmed. A ledger that the running bookie serves does not count. Suspect with
-        `disk-id-mismatch`.
+        Confirmed: the index of ledgers says so. A ledger that the running bookie serves does not count.
+        Suspect with `disk-id-mismatch`.
 
     What to do:
         Let the data integrity check end: it copies missing entries and takes the ledgers out of limbo. If

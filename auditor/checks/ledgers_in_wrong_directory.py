@@ -43,7 +43,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         The bookie answers that it has no such ledger. A recovery may then close the ledger too early.
 
     How sure:
-        Confirmed. Suspect with `disk-id-mismatch`.
+        Confirmed: the databases were read. Suspect with `disk-id-mismatch`.
 
     What to do:
         Stop the bookie at once: after the correction it does not find ledgers that it writes now. If

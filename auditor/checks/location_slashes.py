@@ -16,7 +16,7 @@ def location_slashes(roster: Roster) -> Findings:
         To servers /r1// is another rack than /r1, so copies in one rack count as spread.
 
     How sure:
-        Confirmed.
+        Confirmed: the mapping is complete.
 
     What to do:
         Write every location one way: a slash before each part, and none at the end.

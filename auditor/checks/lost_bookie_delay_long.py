@@ -24,7 +24,7 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
         second failure meanwhile can lose data.
 
     How sure:
-        Confirmed.
+        Confirmed: the store has the delay.
 
     What to do:
         Find out whether the delay was meant for one maintenance. lostbookierecoverydelay -s sets another

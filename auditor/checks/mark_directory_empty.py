@@ -22,7 +22,8 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
         underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store.
+        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the
+        same.
 
     What to do:
         Usually nothing: the next mark in such a directory takes it along.

@@ -24,8 +24,8 @@ def mark_missing(tables: Tables) -> DataFrame:
         Replication copies only marked ledgers. The auditor should have marked these ledgers.
 
     How sure:
-        Confirmed. Ledgers that changed between the scans count apart (`doubted_unmarked`). Suspect if all
-        changed.
+        Confirmed: all marks were listed. Ledgers that changed between the scans count apart
+        (`doubted_unmarked`). Suspect if all of them changed.
 
     What to do:
         Check whether the cluster has an auditor, and whether it waits.

@@ -18,7 +18,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
         These ledgers count as under-replicated until a worker removes the marks.
 
     How sure:
-        Confirmed.
+        Confirmed: the ledger tree was listed.
 
     What to do:
         Nothing, if replication runs. If such a ledger should exist, its metadata was lost.

@@ -24,7 +24,8 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         The ledger then returns to the queue again and again (bookkeeper #3220).
 
     How sure:
-        Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.
+        Confirmed by metadata and mark. Ledgers that changed between the scans count apart. Suspect if all
+        of the ledgers changed.
 
     What to do:
         Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run

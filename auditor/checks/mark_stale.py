@@ -18,7 +18,8 @@ def mark_stale(tables: Tables) -> DataFrame:
         The number of marks no longer says how many ledgers need help.
 
     How sure:
-        Confirmed. Ledgers that changed between the scans count apart. Suspect if all changed.
+        Confirmed: no copy of the ledgers is unknown. Ledgers that changed between the scans count apart.
+        Suspect if all of the ledgers changed.
 
     What to do:
         Usually nothing: a worker that takes the mark removes it.

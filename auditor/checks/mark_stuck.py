@@ -26,8 +26,8 @@ def mark_stuck(tables: Tables) -> DataFrame:
         Replication is off, lacks writable bookies, or fails on this ledger again and again.
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the scans, or if the scan does not show whether
-        it exists.
+        Confirmed by the mark's own time. Suspect if the ledger changed between the scans, or if the scan
+        does not show whether it exists.
 
     What to do:
         Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.

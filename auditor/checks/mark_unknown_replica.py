@@ -16,7 +16,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         Somebody retired or renamed the bookie. The marks do not help to find missing entries.
 
     How sure:
-        Confirmed.
+        Confirmed: nothing else has this id.
 
     What to do:
         Nothing, if the bookie was retired: the id goes with its marks. If it was renamed, look for its

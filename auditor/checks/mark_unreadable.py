@@ -23,7 +23,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         An auditor fails on a mark that it cannot parse, and its whole pass may end.
 
     How sure:
-        Confirmed.
+        Confirmed: the znode was read.
 
     What to do:
         Read the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by

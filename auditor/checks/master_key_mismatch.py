@@ -26,8 +26,8 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
         journal without the key. Plain reads work.
 
     How sure:
-        Confirmed if most of the ledger's bookies have one key, or the password fits one. Suspect
-        otherwise, and with `disk-id-mismatch`.
+        Confirmed if most of the ledger's bookies have one key, or the password fits one. Suspect if
+        nothing says which key is right, and with `disk-id-mismatch`.
 
     What to do:
         A closed ledger loses nothing: have it read and copied to another bookie. For an open one, check

@@ -40,8 +40,8 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         the first collection deletes every ledger, even with verifyMetadataOnGC (seen with 4.17.2).
 
     How sure:
-        Confirmed. Suspect if the ledger changed between the scans, or if LAYOUT is absent and another
-        layout has the path.
+        Confirmed: the path was listed. Suspect if the ledger changed between the scans, or if LAYOUT is
+        absent and another layout has the path.
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
