@@ -1,4 +1,4 @@
-"""Every check, in the order reports show them."""
+"""All checks, in the order of reports."""
 
 from importlib import import_module
 
@@ -120,23 +120,23 @@ _MODULES = {
         "object_orphan",
     ),
 }
-"""The modules of this package that are a check, by its group, each a function by the name of its module."""
+"""Modules with a check, by the group of the check; module and function have the same name."""
 
 GROUPS = tuple(_MODULES)
 GROUP_OF = {name.replace("_", "-"): group for group, names in _MODULES.items() for name in names}
-"""The group of a check, by its id."""
+"""Group of a check, by its id."""
 
 ALL: tuple[Check, ...] = tuple(
     getattr(import_module(f"auditor.checks.{name}"), name) for names in _MODULES.values() for name in names
 )
-# Aliases too: an id that a check once had leads to it for ever.
+# Former ids too, because scripts may use them.
 BY_ID: dict[str, Check] = {name: check for check in ALL for name in (check.id, *check.aliases)}
 
 _PLACES = {check.id: place for place, check in enumerate(ALL)}
 
 
 def place_of_check(urgency: str, severity: str, id: str) -> tuple[int, int, int, str]:
-    """Where findings of a check stand in every report: by urgency, then severity, then as checks do here.
+    """Return the sort key of a check's findings in reports: urgency, severity, place in the catalogue, id.
 
     >>> place_of_check("lost", "critical", "entry-lost") < place_of_check("rest", "critical", "start-refused")
     True

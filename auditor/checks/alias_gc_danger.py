@@ -1,4 +1,4 @@
-"""Live data under a bookie's old id, which the bookie's own collector takes for left-overs."""
+"""Live data under a bookie's old id, which the bookie's own collector will delete."""
 
 from auditor.checks.check import (
     ERASES,
@@ -30,43 +30,36 @@ from auditor.model.ledger_metadata import LedgerState
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START), Lift.DATA_ELSEWHERE),),
 )
 def alias_gc_danger(tables: Tables) -> DataFrame:
-    """A live bookie holds, entry for entry, what ledgers ask of an id that is no longer there.
+    """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        Registered bookies with ledgers that no ensemble gives to them, of which they hold exactly the entries
-        of an id that is not registered and has no disk. One finding per bookie, with each such id, its number
-        of ledgers and of closed ones, and a few of them. `over-replicated-ledger` of these ledgers says what
-        is deleted, this finding why it must not be. Of an id that `bookie-alias` takes for the same bookie
-        all such ledgers count, whatever entries are left.
+        Registered bookies that hold, entry for entry, ledgers of an id that is not registered and has no
+        disk. If `bookie-alias` names the id too, the entries need not match.
 
     Why it matters:
-        The bookie was renamed (bookieId, advertisedAddress, useHostNameAsBookieID) and its ledgers were not.
-        Its garbage collector takes a closed ledger that does not name it for over-replicated and deletes it
-        within a day: these are the ledgers' own copies, and perhaps the last.
+        Somebody renamed the bookie (bookieId, advertisedAddress, useHostNameAsBookieID) but not its
+        ledgers. Within a day its collector deletes closed ledgers that do not name it, perhaps their last
+        copies.
 
     How sure:
-        Confirmed from five ledgers of one id on, and of an id that `bookie-alias` names too. Suspect below
-        that (someone may be copying a dead bookie's ledgers), and where a disk of the bookie lies in
-        another's place.
+        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer ledgers:
+        somebody may be copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 in its configuration and restart it, before
-        anything else. Then either give it its old id back, or teach the ledgers the new one, and the cookie
-        only when the ledgers are done. Do not run decommissionbookie or cookie_delete for the old id before
-        that.
+        First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its
+        old id back, or write the new id into the ledgers and afterwards into the cookie. Do not run
+        decommissionbookie or cookie_delete for the old id before that.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          A few of the ledgers are enough to see that they name the old id.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it only when the ledgers are done.
+          Do it only after the ledgers.
 
     Limits:
-        A bookie that was replaced and came back may hold the same as its dead successor; stopping the
-        collector is right then too. Ledgers without a judged entry, such as open ones without a finished
-        segment, are not counted.
+        A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without
+        a finished segment do not count.
     """
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
@@ -96,7 +89,7 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
 
 
 def _copies_of_the_gone(tables: Tables) -> DataFrame:
-    """Ledgers that a live bookie has too many of, beside the ids gone whose share of them it holds."""
+    """Return surplus copies on live bookies with the vanished id (``alias``) that should hold the same."""
 
     from auditor.tables.gc_foresight import other_ids
 
@@ -111,7 +104,7 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
         .join(held_copies.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas").alias("r"))
         .select(*LEDGER, F.col("r.bookie_id").alias("alias"), "r.groups")
-        # First of all: where no id is gone, Spark sees it before it reads any ledger.
+        # This join comes first: without a vanished id Spark then reads no ledger.
         .join(F.broadcast(lost_ids), "alias")
     )
     same = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(

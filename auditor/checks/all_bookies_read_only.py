@@ -15,25 +15,23 @@ def all_bookies_read_only(roster: Roster) -> Findings:
     """Every registered bookie is read-only.
 
     What it finds:
-        Clusters with registered bookies of which none is writable.
+        Clusters with registered bookies, none of them writable.
 
     Why it matters:
-        Nobody can create a ledger, no open ledger can replace a failed bookie, and no worker can copy
-        anything.
+        Nobody can create a ledger, replace a failed bookie or copy anything.
 
     How sure:
-        Confirmed: neither scan of the metadata saw a writable bookie.
+        Confirmed: both scans saw no writable bookie.
 
     What to do:
-        Look at the disks and logs of the bookies: full disks, failed journals and `-readonly` switches turn a
-        bookie read-only.
+        Look for full disks, failed journals and `-readonly` on the bookies.
 
     Commands:
         - `bookkeeper shell listbookies -ro -h`.
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        It does not say why they are read-only.
+        The store does not say why they are read-only.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.registered or state.writable or not cluster.bookies_listed or cluster.unclear_bookies:

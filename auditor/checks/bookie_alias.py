@@ -1,4 +1,4 @@
-"""Bookies that go by several ids."""
+"""Bookies with several ids."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts, suspect_where
 from auditor.checks.check import (
@@ -29,49 +29,49 @@ from auditor.model.alias_evidence import Rule
     ),
 )
 def bookie_alias(roster: Roster) -> Findings:
-    """Ledgers name a bookie by an id that is not registered, and another id is the same bookie.
+    """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Ids that metadata and disks show to be one bookie: one registered where another says it is, a host's
-        name and its IP, two spellings of one host, disks of a live bookie with what ledgers ask of a vanished
-        id; or two of a short name, a cookie or VERSION with another's id, and the same directories. One
-        finding per bookie, under the first of its ids that ensembles name and nobody is registered as. The
-        evidence lists its ids and, for each edge, the rule, what was seen, whether it joins by itself, and
-        what contradicts it. A note where no entry depends on such an id.
+        Several ids of one bookie; a note if no entry depends on the unregistered one. The evidence lists
+        the facts (edges) for and against it:
+        - One id is registered at the other's address.
+        - One is a host's name, the other its IP or another spelling.
+        - A live bookie's disks hold what ledgers expect of a vanished id.
+        - Two of: a short name, a cookie or VERSION with the other id, the same directories.
 
     Why it matters:
-        The bookie's id changed (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) and its
-        ledgers' metadata did not. Nobody finds the old id, so its copies are out of reach, and the collector
-        of the bookie that has them takes them for left-overs (`alias-gc-danger`).
+        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
+        but not its ledgers. Clients cannot find these copies, and its collector may delete them
+        (`alias-gc-danger`).
 
     How sure:
-        Confirmed where the registered bookie's disks hold most of what the other id should hold, entry for
-        entry, and at least five of its ledgers, and no directory of these ids lies in another's place.
-        Suspect otherwise: a name is a hint, and an address may have been given to another bookie.
+        Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
+        Suspect with less evidence, because an address may have moved. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Look at the edges, and make sure on the host itself that it is one bookie. If it is, stop it, and
-        either give it its old id back, or teach the ledgers the new one, and the cookie only when the ledgers
-        are done. If it is another bookie at an old address, do neither, and follow `bookie-down` or
-        `ghost-bookie` of the old id.
+        Check on the host that it is one bookie:
+        - If it is, stop it. Give it its old id back, or write the new id into the ledgers and afterwards
+          into the cookie.
+        - If another bookie has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for
+          the old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
-          Ask for the registered id.
+          Use the registered id.
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of the ids.
+          Compare both ids.
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          Ask for the id that is not registered.
+          Use the other id.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
         - `bookkeeper shell updateledgers -bookieId hostname`.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it only when the ledgers are done.
+          Do it only after the ledgers.
 
     Limits:
-        Names are not resolved. Not reported are ids that their ledgers distinguish (the registered bookie's
-        disks hold nothing of the other's, or most ensembles name both), and a single hint, such as a short
-        name or directories that similar hosts share. Ids that are all registered are `endpoint-duplicate`.
+        Names are not resolved. A single hint, such as a short name, is not reported. Nor are ids that
+        most ensembles name together, or of which the registered bookie holds nothing. Ids that are all
+        registered are `endpoint-duplicate`.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     members = [row for row in roster.bookies if row["bookie_id"] in identity]
@@ -92,7 +92,7 @@ def _finding(members: list[Row], edges: list[Row]) -> Row:
     depending = sum(row["depending"] for row in stranded)
     look_alikes = sorted({row["bookie_id"] for row in members} - {bookie_id})
     rules = sorted({row["rule"] for row in edges})
-    # Two swapped disks make one bookie's ledgers look like another's.
+    # After two disks were swapped, one bookie's ledgers look like another's.
     suspect = any(row["suspect"] for row in members)
     return bookie_finding(
         bookie_id,

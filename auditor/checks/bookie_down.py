@@ -15,18 +15,16 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Bookies in ensembles, with a cookie in the store, that are neither writable nor read-only. A
-        registration that is not ephemeral counts as none (`registration-not-ephemeral`).
+        Bookies of ensembles with a cookie and without an ephemeral registration.
 
     Why it matters:
-        The bookie is stopped, or cut off from the metadata store. Until it returns or is decommissioned, all
-        its copies are out of reach.
+        The bookie's copies are unreachable until it returns or is decommissioned.
 
     How sure:
-        Confirmed: neither scan saw a registration.
+        Confirmed: both scans saw no registration.
 
     What to do:
-        Restart it, and look at its log if it does not stay up. If it will not return, decommission it.
+        Restart the bookie. If it stops again, read its log. If it will not return, decommission it.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -35,8 +33,7 @@ def bookie_down(roster: Roster) -> Findings:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Registrations are ephemeral: a store saved during a restart, or long after its clients left, shows
-        every bookie as down.
+        A store saved during a restart, or after its clients left, shows every bookie as down.
     """
     for row in roster.unregistered:
         if row["has_cookie"]:

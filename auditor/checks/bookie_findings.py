@@ -1,11 +1,9 @@
-"""Rows of findings about bookies: every column of a finding filled, in words a person reads.
+"""Rows of findings about bookies, and counts per bookie for checks.
 
-What a check does not say is null, no entries, or confirmed, as `auditor.checks.finding_rows` has it.
-
-What BookKeeper leaves behind in numbers as a matter of course is one finding per bookie, with counts. A
-worker that copies a fragment whole, a bookie that comes back: each leaves one row for each of thousands of
-ledgers, and nobody acts on one of them. The rows stay in a table of the run. So do entry logs: a finding says
-how many, their bytes, and the first few by name.
+`bookie_finding` fills every column of a finding. BookKeeper leaves some things behind as a matter of course,
+thousands at a time, for example after a worker has copied a fragment. Checks report these as one finding per
+bookie, with counts. The single rows stay in a table of the run. A finding about entry logs has their number,
+their bytes and the names of the largest.
 """
 
 import json
@@ -40,7 +38,15 @@ def bookie_finding(
     confidence: Confidence = Confidence.CONFIRMED,
     unknown: Sequence[str] = (),
 ) -> Row:
-    """One finding, in the columns of FINDING_COLUMNS; without ``severity`` it has that of its check.
+    """Return one finding in the columns of FINDING_COLUMNS.
+
+    Args:
+        bookie_id: the bookie; None if the finding is about the cluster.
+        message: one sentence for the reader.
+        evidence: facts that become a JSON object.
+        severity: None for the severity of the check.
+        confidence: how sure the finding is.
+        unknown: ids of bookies whose copies are unknown.
 
     >>> bookie_finding("bk1", "bk1 is odd", {"registered": None})["evidence"]
     '{"registered":null}'
@@ -59,12 +65,12 @@ def bookie_finding(
 
 
 def suspect_where(condition: bool) -> Confidence:
-    """How sure a finding is: suspect where the condition holds, else confirmed."""
+    """Return suspect if the condition holds, else confirmed."""
     return Confidence.SUSPECT if condition else Confidence.CONFIRMED
 
 
 def number_of(number: int, singular: str, many: str) -> str:
-    """A number of things, as `auditor.checks.finding_rows.words` writes it.
+    """Return a number with its noun, as `auditor.checks.finding_rows.words` writes it.
 
     >>> number_of(1, "ledger names", "ledgers name"), number_of(0, "ledger names", "ledgers name")
     ('1 ledger names', '0 ledgers name')
@@ -73,7 +79,7 @@ def number_of(number: int, singular: str, many: str) -> str:
 
 
 def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
-    """These fields of the rows, in the order of their values; what is null comes first.
+    """Return only these fields of the rows, sorted by their values with null first.
 
     >>> sorted_facts([{"path": "b", "at": 1}, {"path": "a", "at": 2}], "path")
     [{'path': 'a'}, {'path': 'b'}]
@@ -83,7 +89,7 @@ def sorted_facts(rows: Iterable[Mapping[str, Any]], *fields: str) -> list[Row]:
 
 
 def group_rows(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any, list[Row]]:
-    """The rows by what ``key`` says of each, in the order in which each key comes first.
+    """Return the rows grouped by ``key``, in the order in which each key occurs first.
 
     >>> group_rows([{"n": 1}, {"n": 3}, {"n": 2}], lambda row: row["n"] % 2)
     {1: [{'n': 1}, {'n': 3}], 0: [{'n': 2}]}
@@ -95,12 +101,16 @@ def group_rows(rows: Iterable[Row], key: Callable[[Row], Hashable]) -> dict[Any,
 
 
 def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
-    """One row per bookie: ``total`` rows that are sure, ``doubted`` ones, a ``sample``, and sums of both
-    kinds.
+    """Count rows per bookie, sure and doubtful ones apart.
 
-    ``rows`` are about a ledger and a bookie each, and have ``doubtful`` and the columns ``sums``; of each of
-    these there is the sum of the sure rows under its name, and that of the others as ``doubted_`` and its
-    name. The sample is of sure rows where there are any.
+    Args:
+        rows: one row per ledger and bookie, with the column ``doubtful`` and the columns ``sums``.
+        sums: names of columns to add up.
+
+    Returns:
+        One row per bookie: ``total`` sure rows, ``doubted`` rows, and a ``sample`` of ledgers, sure ones if
+        there are any. Each column of ``sums`` has the sum of the sure rows. A column with the prefix
+        ``doubted_`` has that of the doubtful rows.
     """
     kinds = with_ledgers(rows, ["bookie_id", "doubtful"], *(F.sum(name).alias(name) for name in sums))
 
@@ -118,9 +128,14 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
 
 
 def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
-    """One finding for each bookie in a column of ``judged`` that lists held entries.
+    """Return one finding per bookie that holds entries which a column of ``judged`` lists.
 
-    A ledger counts apart where it is not closed, moved between the scans, or may be another bookie's.
+    A ledger is doubtful if it is not closed, changed between the scans, or may belong to another bookie.
+
+    Args:
+        tables: the tables of the run.
+        column: the column of ``judged``.
+        what: the words after "entries of 5 ledgers" in the message.
     """
 
     from auditor.tables.scans import doubtful
@@ -131,7 +146,7 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
         .select(*LEDGER, "state", "length", "last_entry_id", "held.*")
     )
     rows = with_attribution(doubtful(held_rows, tables.moved), tables)
-    # An entry is taken to be as long as the ledger's others are.
+    # Estimate: every entry has the average length of the ledger's entries.
     entry = F.try_divide("length", F.col("last_entry_id") + 1)
     bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
     unsure = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
@@ -161,34 +176,36 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
 
 
 def doubts() -> Column:
-    """The end of a sentence about a row of `count_per_bookie`: how many of its ledgers count apart."""
+    """Return the end of a sentence about a row of `count_per_bookie`: the number of its doubtful ledgers."""
     clause = words("; {doubted} of these ledgers are unconfirmed: not closed, or changing")
     return F.when(F.col("doubted") > 0, clause).otherwise("")
 
 
 SHOWN = 10
-"""So many logs a finding names, the largest first."""
+"""Number of logs that a finding names, the largest first."""
 
 LEDGERS_SHOWN = 3
-"""So many ledgers it names of each."""
+"""Number of ledgers that a finding names for each log."""
 
 
 _LEFT_ALONE = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
-"""A log with bytes of one of these classes is offered neither for collection nor for compaction."""
+"""Classes of bytes whose log neither collection nor compaction is expected to remove."""
 
 
 def logs(tables: Tables) -> DataFrame:
-    """One row a log that is closed: its ``bytes``, those of ``entries``, and those that ``remain``.
+    """Return one row per closed entry log of the table space.
 
-    ``keeps`` are the ledgers that the bookie keeps it for, the largest first. ``unflushed`` is that of the
-    table space. Left out are the log that a
-    bookie writes to, one of which the owner of a byte is unknown, one with bytes that may be the last of an
-    entry, and what is not a log yet.
+    Left out are the log that the bookie writes to, logs with bytes of an unknown owner or with possibly the
+    last bytes of an entry, and files that are not a log yet.
+
+    Returns:
+        ``bytes`` of the log, bytes of its ``entries``, bytes that ``remain``, ``unflushed`` as in the table,
+        and ``keeps``: the ledgers that keep the log, the largest first.
     """
     name = F.expr(LEDGER_NAME)
     of_ledger = F.col("ledger_id").isNotNull()
     kept_ledger = of_ledger & F.col("remains")
-    # Two rows of one ledger, where a part of it is surplus, are one.
+    # A ledger with surplus entries has two rows in a log; add them up.
     ledger_parts = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
         .groupBy("bookie_id", "directory", "path", "scope_id", "ledger_id")
@@ -216,7 +233,7 @@ def logs(tables: Tables) -> DataFrame:
 
 
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
-    """One row a bookie: ``logs``, their ``bytes``, the largest of them as ``sample``, and ``aggregates``."""
+    """Return one row per bookie: ``logs``, their ``bytes``, the largest as ``sample``, and ``aggregates``."""
     place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
     shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (

@@ -1,4 +1,4 @@
-"""Bookie ids that no server accepts, or that only a slip in its pattern accepts."""
+"""Bookie ids that no server accepts, or that only an error in its pattern accepts."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows
@@ -13,30 +13,27 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
     What it finds:
-        Ids that the server's pattern refuses, and the reserved word readonly: in ensembles (one finding per
-        ledger), and as names of cookies and registrations (one finding per id). As a note, ids that the
-        server takes and BP-41 does not allow: one finding per bookie.
+        Ids that the server's pattern refuses, and the word readonly, in ensembles, cookies and
+        registrations. A note for ids that only BP-41 forbids.
 
     Why it matters:
-        A client cannot parse the metadata of such a ledger, so it cannot be opened, audited or replicated.
-        One such name among cookies or registrations makes their whole listing fail. An id outside BP-41's set
-        passes only because the server's pattern has a range from ':' to '_' by mistake; a version that
-        corrects it refuses the bookie.
+        Nobody can open, audit or replicate such a ledger. One such cookie or registration makes the whole
+        listing fail. Other ids outside of BP-41 pass only by an error in the server's pattern (a range
+        from ':' to '_').
 
     How sure:
-        Confirmed: it was read as it is reported. Suspect where the ledger changed between the two scans.
+        Confirmed: the metadata has this id. Suspect if the ledger changed between the scans.
 
     What to do:
-        Remove a znode that was made by hand. If a bookie really has such an id, rename it at its next
-        rebuild. Correct a ledger that names it in its metadata with the store's own client:
-        updateBookieInLedger refuses such an id.
+        Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct
+        a ledger with the store's own client: updateBookieInLedger refuses such an id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It fails on such a ledger.
 
     Limits:
-        BP-41 allows letters, digits, ':', '-' and '.'. An underscore passes too: clusters have it.
+        BP-41 allows letters, digits, ':', '-' and '.'. The check also accepts an underscore.
     """
     id = F.col("bookie_id")
     accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")

@@ -8,22 +8,20 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.ERROR, rests_on=Basis.METADATA, do_now="find the client that wrote {bookies} into ledgers"
 )
 def bookie_id_reserved(roster: Roster) -> Findings:
-    """Ledgers name an id that ends with :0, which placement policies use for no bookie.
+    """Ledgers name an id that ends with :0, which stands for no bookie.
 
     What it finds:
-        Ids with port 0 in ensembles, where nothing can listen. Placement policies make them as a stand-in for
-        a host of their own.
+        Ids with port 0 in ensembles. Placement policies use them as placeholders.
 
     Why it matters:
-        The ledger's writer took a stand-in for a bookie: no copy was ever written there. What is striped to
-        it has one copy less from the start.
+        Nobody ever wrote a copy to such an id: entries striped to it have one copy less.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the metadata has this id.
 
     What to do:
-        Find the client that wrote it, by the ledgers' metadata, and its placement policy; then have the
-        ledgers copied.
+        Find the client that wrote the ledgers, and correct its placement policy. Then have the ledgers
+        copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
@@ -32,7 +30,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        Such an id outside of ensembles is not reported, nor is it a ghost-bookie too.
+        Such an id is not a `ghost-bookie` too.
     """
     for row in roster.bookies:
         if row["named"] and row["bookie_id"].endswith(":0"):

@@ -1,4 +1,4 @@
-"""Bookies that Pulsar's mapping has in more than one group."""
+"""Bookies in more than one group of Pulsar's mapping."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -9,24 +9,22 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
     """A bookie is in more than one of Pulsar's groups.
 
     What it finds:
-        Bookies that the value of /bookies names in several groups. One finding a bookie.
+        Bookies that Pulsar's /bookies names in several groups.
 
     Why it matters:
-        Its rack is that of one of the groups, and it is isolated for none of them. Pulsar's own tools keep a
-        bookie in one group: this was written by hand.
+        The bookie is isolated for none of the groups. Somebody wrote this by hand.
 
     How sure:
-        Confirmed: the mapping is complete.
+        Confirmed: the mapping says so.
 
     What to do:
-        Keep it in the group that it is meant for.
+        Keep the bookie in the intended group only.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Which group's rack counts where they differ is taken to be the last's, in order of their names.
+        If the racks differ, the audit uses that of the last group by name.
     """
     if roster.cluster.placement is None:
         return

@@ -1,4 +1,4 @@
-"""Bookies whose indexes could not be read, or not all of them."""
+"""Bookies whose indexes the audit could not read completely."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Confidence, Findings, Roster, Row, Severity, Urgency, roster_check
@@ -16,31 +16,27 @@ def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
-        Bookies that an ensemble names, or of which a directory was found, that were not read completely: no
-        source covers them, a directory of their cookie is absent, or a directory could not be listed. An
-        audit without --bookies has one finding for all of them. A bookie whose given directories have data
-        and no cookie is start-refused alone.
+        Bookies that no source covers, that lack a directory of their cookie, or that have an unlistable
+        one. Given directories with data but no cookie are `start-refused` instead.
 
     Why it matters:
-        The audit is incomplete: copies on such a bookie count as unknown, never as missing.
+        Copies on such a bookie count as unknown, never as missing.
 
     How sure:
-        Always unknown: it says what was not looked at.
+        Always unknown: nobody read the copies.
 
     What to do:
-        Pass every index directory of the bookie: check the paths of the inventory, the mounts, and the rights
-        of the user who runs the audit. Where executors do not share the disks, run `bkaudit collect` beside
-        the bookie and audit what it wrote.
+        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the
+        audit's user. If executors do not share the disks, run `bkaudit collect` on the bookie.
 
     Commands:
-        - `bookkeeper shell cookie_get BOOKIE`
-          Look at its directories.
+        - `bookkeeper shell cookie_get BOOKIE`.
         - `bkaudit collect --bookies PATH --out DIR`
-          beside the bookie, writes its indexes as tables, a source of --bookies. Risk: none; it only reads,
-          and writes to DIR.
+          on the bookie, writes its indexes as tables for --bookies. Risk: none; it only reads, and writes
+          to DIR.
 
     Limits:
-        One finding per bookie. Which ledgers it leaves undecided is in the table of verdicts.
+        The table of verdicts has the undecided ledgers.
     """
     if not roster.cluster.has_sources:
         yield _none_read(roster.unread)
@@ -63,7 +59,7 @@ def bookie_unread(roster: Roster) -> Findings:
 
 
 def _none_read(unread: list[Row]) -> Row:
-    """Where no bookie was looked for, that is one fact, and not one per bookie."""
+    """Return one finding for all bookies, for an audit without any bookie source."""
     reason = "no --bookies was given"
     replicas = sum(row["replicas"] for row in unread)
     return bookie_finding(

@@ -1,4 +1,4 @@
-"""Bookies of which the mapping says nothing."""
+"""Bookies without a location in the mapping."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -10,30 +10,29 @@ SHOWN = 10
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="add {bookies} to the mapping")
 def bookie_without_location(roster: Roster) -> Findings:
-    """Bookies have no location, so that servers put all of them in one default place.
+    """Bookies have no location, so servers put them in one default place.
 
     What it finds:
-        Bookies that are registered or in an ensemble and that have no location in the mapping, or only a
-        default (/default-rack). One finding for the cluster. Nothing where the policy is none.
+        Bookies, registered or in an ensemble, with no location or only a default one.
 
     Why it matters:
-        A server takes them to be in one rack, and a zone policy calls every ensemble with one of them FAIL.
-        Nobody can say what one domain holds of their ledgers.
+        Servers treat bookies without location as one rack. A zone policy rates every ensemble with one of
+        them FAIL.
 
     How sure:
         Confirmed: the mapping is complete.
 
     What to do:
-        Add them to the mapping. Pulsar uses it at once; a script is asked when a bookie joins.
+        Add the bookies to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        With no location at all, only this is reported: placement-violated would be every ledger.
+        Not reported if the policy is none. If no bookie has a location, `placement-violated` is not
+        reported.
     """
-    from auditor.model.adherence import DEFAULTS  # it loads NumPy, which explain check does without
+    from auditor.model.adherence import DEFAULTS  # imports NumPy, too slow for bkaudit explain check
 
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:

@@ -1,7 +1,7 @@
-"""What a check is: one documented question, asked of the tables.
+"""Definition of a check: one documented question about the tables or the roster.
 
-What is of ledgers is asked of Spark's tables. What is of bookies is asked of the roster, plain rows that the
-driver holds: to prepare a query costs more than to look at every bookie that a cluster could have.
+Spark's tables answer questions about ledgers. The roster, plain rows in the driver, answers questions about
+bookies: preparing a query costs more than looking at every bookie of a cluster.
 """
 
 import inspect
@@ -26,7 +26,7 @@ Find = Callable[[Tables], DataFrame]
 Findings = Iterator[Row]
 FindBookies = Callable[[Roster], Findings]
 
-# What checks take from here, so that each has one line for it.
+# Names that the modules of checks import from here, on one line.
 __all__ = [
     "ERASES", "FINDING_COLUMNS", "ActionKind", "Basis", "Check", "Column", "Confidence", "DataFrame", "F",
     "Findings", "HoldRule", "HoldTarget", "Lift", "Need", "Roster", "RosterCheck", "Row", "Severity",
@@ -34,46 +34,45 @@ __all__ = [
 ]  # fmt: skip
 
 Way = Literal["records", "copies", "disks", "owners"]
-"""How it is known whether a basis was looked at."""
+"""How `auditor.findings.basis` decides whether a run looked at a basis."""
 
 
 class Basis(StrEnum):
-    """What the absence of a finding rests on: unless that was looked at, nothing is fixed.
+    """What the absence of a finding rests on. A finding counts as fixed only if a run looked at its basis.
 
-    Each is a word, the way in which `auditor.findings.basis` tells whether it was looked at, the table
-    without which it was not (one that a run has only where it was asked to), and what checks that rest on it
-    need unless they say otherwise. A new basis is a row here.
+    A member has a word, its ``way``, its ``table`` and its ``needs``. Without the table the run did not look
+    at the basis; None if no table decides. Checks have these needs unless they declare others.
     """
 
     METADATA = "metadata", "records"
-    """The store alone shows it."""
+    """Metadata of the store."""
     COPIES = "copies", "copies", None, (Need.COPIES,)
-    """Whether a ledger has its copies."""
+    """Copies of a ledger's entries."""
     DISKS = "disks", "disks", None, (Need.DISKS,)
-    """What lies on a bookie's disks."""
+    """Disks of a bookie."""
     OWNERS = "owners", "owners", None, (Need.OWNERS,)
-    """Who refers to ledgers, as applications keep it."""
+    """References of applications to ledgers."""
     ENTRY_LOGS = "entry logs", "disks", "entry_logs", (Need.ENTRY_LOGS,)
-    """What lies in a bookie's entry logs, which are read only where a run is asked to."""
+    """Entry logs of a bookie; a run reads them with ``--entry-logs``."""
     DIGESTS = "digests", "disks", "digests", (Need.ENTRY_LOGS, Need.DIGESTS)
-    """What sampled entries are, which are read completely only where a run is asked to look deep."""
+    """Digests of sampled entries; a run checks them with ``--deep``."""
     OBJECTS = "objects", "owners", "offload_objects", (Need.OWNERS, Need.OBJECTS)
-    """What a bucket has, by the inventory that a run is given, and who refers to it."""
+    """Objects of a bucket, by its inventory, and the references to them."""
     PLACEMENT = "placement", "records", "placement", (Need.LOCATIONS,)
-    """Where bookies stand and by which policy, which a run knows only where somebody says it."""
+    """Locations of bookies and the placement policy, if the run got them."""
 
     way: Way
     table: str | None
     needs: tuple[Need, ...]
 
     def __new__(cls, word: str, way: Way, table: str | None = None, needs: tuple[Need, ...] = ()) -> Self:
-        """One of these rows."""
+        """Return a member with the fields that the class describes."""
         member = str.__new__(cls, word)
         member._value_, member.way, member.table, member.needs = word, way, table, needs
         return member
 
 
-# Column and Spark type, in order. A check leaves urgency and severity null where its own hold.
+# Spark type by column, in order. Null in urgency or severity stands for that of the check.
 FINDING_COLUMNS = {
     "urgency": "string",
     "severity": "string",
@@ -89,22 +88,27 @@ FINDING_COLUMNS = {
 
 
 MUST_HOLD = DATA_LOSS
-"""Urgencies whose checks declare what must not be done while a finding of theirs stands."""
+"""Urgencies whose checks must declare holds: actions that their findings forbid."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A question: a `TableCheck` or a `RosterCheck`, by what it is asked of.
+    """A question about a cluster; its id, title and manual page are those of the function ``find``.
 
-    Its id, title and manual page are those of its function. A check that leaves a section of its manual
-    page out or has it twice, or leaves out the risk of a command, cannot be made: TypeError. ``severity`` is
-    what its findings have unless they say otherwise, and so is ``urgency``, which a milder one does not
-    have; ``aliases`` are ids that it had before. ``do_now`` is what to do about its findings at once, in a
-    few words with ``{bookies}`` or ``{ledgers}`` where their names stand; None where nothing presses.
-    ``action`` is the kind of that instruction, None where it does nothing that a hold could forbid.
-    ``holds`` are what its findings forbid, unconfirmed ones too, until they are lifted. A check whose urgency
-    is one of the two highest cannot be made without any: TypeError. ``settings`` are the constants that it
-    uses (`auditor.model.check_settings`); an unknown name is a TypeError.
+    Attributes:
+        severity: severity of its findings, unless they have another.
+        rests_on: what the run must have looked at before the absence of a finding means anything.
+        needs: inputs that the check needs besides the metadata.
+        urgency: urgency of its findings; a finding of a milder severity has `Urgency.REST`.
+        do_now: first action, a few words with ``{bookies}`` or ``{ledgers}`` for names; None if not urgent.
+        aliases: former ids.
+        action: kind of ``do_now``; None if no hold could forbid it.
+        holds: actions that its findings, confirmed or not, forbid until the hold is lifted.
+        settings: constants that it uses (`auditor.model.check_settings`).
+
+    Raises:
+        TypeError: the manual page lacks a section, has one twice, or lacks the risk of a command; a check of
+            the urgencies `MUST_HOLD` has no hold; or a setting is unknown.
     """
 
     severity: Severity
@@ -134,27 +138,27 @@ class Check:
 
     @property
     def id(self) -> str:
-        """The word that names it for ever, such as orphan-ledger."""
+        """Return the permanent name, for example orphan-ledger."""
         return self.find.__name__.replace("_", "-")
 
     @property
     def title(self) -> str:
-        """The first line of its manual page: one sentence."""
+        """Return the first line of the manual page, one sentence."""
         return self._manual.partition("\n")[0]
 
     @property
     def sections(self) -> dict[str, str]:
-        """The rest of its manual page: text by heading, in order."""
+        """Return the sections of the manual page: text by heading, in order."""
         return manual.sections(self._manual)
 
     @property
     def commands(self) -> tuple[Command, ...]:
-        """What to type, in the order in which it helps, and what each risks."""
+        """Return the commands of the manual page, in the order in which to use them, with their risks."""
         return manual.commands(self.sections["Commands"])
 
     @property
     def all_needs(self) -> frozenset[Need]:
-        """What it declares, and the metadata where it rests on that alone."""
+        """Return the declared needs, and the metadata if the basis is metadata or owners."""
         of_records = self.rests_on.way in ("records", "owners")
         return self.needs | {Need.METADATA} if of_records else self.needs
 
@@ -167,20 +171,20 @@ class Check:
 class TableCheck(Check):
     """A question that Spark's tables answer.
 
-    ``asks`` is the field of `Tables`, or the part of them (`auditor.tables.parts`), without whose rows it
-    finds nothing, if there is one: where that is known to have none, the check is left out.
+    ``asks`` names a field of `Tables` or a part of them (`auditor.tables.parts`). If that is known to have no
+    rows, the run leaves the check out, because the check would find nothing. None: the check always runs.
     """
 
     asks: str | None = None
 
     def __call__(self, tables: Tables) -> DataFrame:
-        """Ask it: one row per finding, in the columns and types of FINDING_COLUMNS."""
+        """Return one row per finding, in the columns and types of FINDING_COLUMNS."""
         rows: DataFrame = self.find(tables)
         return rows.selectExpr(*self.columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """FINDING_COLUMNS in SQL, of what ``find`` gives: its own urgency and severity where it says none."""
+        """Return FINDING_COLUMNS as SQL over the rows of ``find``; the check's values replace nulls."""
         milder = ", ".join(f"'{severity}'" for severity in Severity if not severity.at_least(self.severity))
         own = f"'{self.urgency}'"
         if milder:
@@ -194,10 +198,10 @@ class TableCheck(Check):
 
 @dataclass(frozen=True)
 class RosterCheck(Check):
-    """A question that what is known of the bookies answers: rows that the driver holds."""
+    """A question that the roster answers: rows about the bookies that the driver holds."""
 
     def __call__(self, roster: Roster) -> list[dict[str, Any]]:
-        """Ask it: one row per finding, in the columns of FINDING_COLUMNS."""
+        """Return one row per finding, in the columns of FINDING_COLUMNS."""
         return [{**row, **self._said(row["severity"])} for row in self.find(roster)]
 
     def _said(self, severity: str | None) -> dict[str, str]:
@@ -219,7 +223,7 @@ def check(
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Callable[[Find], TableCheck]:
-    """Turn a documented function into a `TableCheck`.
+    """Turn a documented function into a `TableCheck`; the arguments are the attributes of `Check`.
 
     >>> @check(Severity.NOTE, rests_on=Basis.DISKS)
     ... def untold(tables): "Something is odd."
@@ -244,7 +248,10 @@ def roster_check(
     holds: tuple[HoldRule, ...] = (),
     settings: tuple[str, ...] = (),
 ) -> Callable[[FindBookies], RosterCheck]:
-    """Turn a documented function into a `RosterCheck`; its rows are those of `bookie_finding`."""
+    """Turn a documented function that yields rows of `bookie_finding` into a `RosterCheck`.
+
+    The arguments are the attributes of `Check`.
+    """
     required_needs = frozenset(rests_on.needs if needs is None else needs)
     return lambda find: RosterCheck(
         severity, rests_on, find, required_needs, urgency, do_now, aliases, action, holds, settings

@@ -1,4 +1,4 @@
-"""Entry logs that compaction had the time to rewrite and has not."""
+"""Entry logs that compaction has not rewritten although it had the time."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, utc, with_attribution, with_samples, words
@@ -13,36 +13,33 @@ from auditor.tables.full_disks import suspended
     settings=("compaction_intervals",),
 )
 def compaction_stopped(tables: Tables) -> DataFrame:
-    """A running bookie has entry logs that compaction should have rewritten: it does not work there.
+    """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed logs of registered bookies that minor or major compaction should rewrite, and that an earlier
-        run with `--entry-logs` beside this one, longer ago than twice that compaction's interval, saw in the
-        same state. One finding per bookie: the number of logs, the bytes that they would give back, and since
-        when. The table log_foresight says what each log waits for.
+        Closed logs of registered bookies below a compaction threshold, now and more than two intervals
+        ago. An earlier run with `--entry-logs` must be in the same directory.
 
     Why it matters:
-        Deleted data keeps its disk space until its logs are rewritten. Compaction stops where its thread
-        died, where it tries an unreadable log for ever (bookkeeper #4596), where a full disk suspends it
-        (isForceGCAllowWhenNoSpace is false), or where it is throttled below what comes in.
+        Deleted data keeps its disk space. Compaction's thread died, or tries an unreadable log for ever
+        (bookkeeper #4596). Or a full disk suspends it (isForceGCAllowWhenNoSpace=false), or its throttle
+        is below the rate of new data.
 
     How sure:
-        Confirmed: both runs saw the same file below the threshold. Suspect where a directory's cookie and
-        place name two bookies.
+        Confirmed: two runs saw the logs. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Look into the bookie's log for GarbageCollectorThread and the id of the first named log. Where a disk
-        is full, make room first, or set isForceGCAllowWhenNoSpace=true and restart the bookie. A PUT of
-        {"majorCompaction": true} to /api/v1/bookie/gc starts one at once, where httpServerEnabled is set.
+        Search the bookie's log for GarbageCollectorThread and the first log's id. If a disk is full, make
+        room first, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
+        {"majorCompaction": true} to /api/v1/bookie/gc starts it.
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
-          The logs that are named should go.
+          The named logs should disappear.
 
     Limits:
-        It takes two runs with `--entry-logs` in one directory. Thresholds and intervals are those of
-        `--bookie-conf`, or the server's defaults. Logs with classes `not-indexed` or `owner-named` (table
-        space) are not counted. Each start of a bookie begins the interval of major compaction anew.
+        Settings are those of `--bookie-conf`, or defaults. Logs with bytes of class `not-indexed` or
+        `owner-named` do not count. A restart begins the interval of major compaction anew. The table
+        log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

@@ -1,14 +1,14 @@
-"""Which checks of an audit run, and their constants: what options and a settings file say together.
+"""The checks that an audit runs, and their constants, from options and a settings file.
 
     checks = ["entry-lost", "below-ack-quorum"]       only these run
-    skip_checks = ["mark-stuck"]                      of these, all but
+    skip_checks = ["mark-stuck"]                      these do not run
     [constants]
     stuck_hours = 48
 
-``--checks`` goes before ``checks`` of the file, and ``--skip-checks`` before ``skip_checks``. A check that
-did not run found nothing, and that means nothing: the run is incomplete, and the gate refuses what its holds
-could forbid (`kinds_without_holds`). The gate also refuses it if a constant of the check is less careful than
-its default.
+``--checks`` replaces ``checks`` of the file, and ``--skip-checks`` replaces ``skip_checks``. A run without
+some checks is incomplete: their silence means nothing. The gate therefore refuses actions that the holds of
+these checks could forbid (`kinds_without_holds`). It treats a check with a less careful constant than the
+default in the same way.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _KEYS = ("checks", "skip_checks", "constants")
 
 @dataclass(frozen=True, slots=True)
 class CheckConfiguration:
-    """The choice of checks, and their constants.
+    """The chosen checks and their constants.
 
-    ``not_run`` are ids of checks, in the order of the catalogue.
+    ``not_run`` has the ids of the checks that do not run, in the order of the catalogue.
     """
 
     settings: CheckSettings = field(default_factory=CheckSettings)
@@ -47,17 +47,17 @@ class CheckConfiguration:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a resumed run must have in common with the run that broke off, as JSON has it."""
+        """Return the JSON object that must be equal in a resumed run and the run that broke off."""
         return {"not_run": list(self.not_run), "constants": asdict(self.settings)}
 
     @property
     def unheld(self) -> tuple[str, ...]:
-        """Checks whose holds may be missing: they did not run, or a constant of theirs is less careful."""
+        """Return the checks whose holds may be missing: they did not run, or have a less careful constant."""
         loosened = {*self.settings.loosened()}
         return tuple(check.id for check in ALL if check.id in self.not_run or loosened & {*check.settings})
 
     def facts(self) -> ChecksChosen:
-        """The configuration as a report has it."""
+        """Return the configuration for the report."""
         rows = [
             CheckConstant(
                 name=name,
@@ -72,11 +72,11 @@ class CheckConfiguration:
 
 
 def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
-    """Return which checks run and with which constants; reads the settings file, if there is one.
+    """Return the checks that run and their constants, from the options and the settings file, if any.
 
     Raises:
-        UsageError: a file that cannot be read or is not TOML, an unknown key, check or constant, a bad value,
-            or no check is left; the message names it.
+        UsageError: the file is unreadable or no TOML, a key, check, constant or value is wrong, or no check
+            is left; the message names it.
     """
     path = options.check_settings
     values: Mapping[str, Any] = {} if path is None else read_toml(path)
@@ -96,7 +96,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
 
 
 def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...]]:
-    """The kinds of action that holds of some checks forbid, each with these checks; for the gate.
+    """Return the kinds of action that holds of these checks could forbid, each with its checks.
 
     >>> kinds_without_holds(["index-incomplete", "mark-stuck"])[ActionKind.STOP]
     ('index-incomplete',)
@@ -110,7 +110,7 @@ def kinds_without_holds(ids: Collection[str]) -> dict[ActionKind, tuple[str, ...
 
 
 def unknown_check(name: str) -> UsageError:
-    """The error for an id that no check has or had.
+    """Return the error for an id that no check has or had.
 
     >>> print(unknown_check("entry-los"))
     'entry-los' is not a check; did you mean entry-lost?
@@ -121,7 +121,7 @@ def unknown_check(name: str) -> UsageError:
 
 
 def _of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
-    """The ids of a key of the file: one text, or a list of them."""
+    """Return the ids of a key of the settings file: a string or a list of strings."""
     texts = values.get(key, [])
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -130,7 +130,7 @@ def _of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
 
 
 def _ids(texts: str | Sequence[str], where: str) -> Iterator[str]:
-    """The ids of checks in some texts, each a list with commas; an id that a check once had counts too."""
+    """Yield the present ids of the checks in texts with commas; former ids count too."""
     for text in [texts] if isinstance(texts, str) else texts:
         for name in (part.strip() for part in text.split(",")):
             if name not in BY_ID:

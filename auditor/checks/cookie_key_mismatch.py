@@ -1,4 +1,4 @@
-"""Cookies that name another bookie than the one they are kept under."""
+"""Cookies that name another bookie than their znode."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -29,14 +29,13 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         Cookies whose bookieHost is not the name of their znode.
 
     Why it matters:
-        A bookie compares this text with its own id when it starts, and refuses to start if they differ.
-        Either somebody wrote a cookie under the wrong name, or the bookie's id was changed half-way.
+        The bookie refuses to start. Somebody used the wrong name, or changed the id half-way.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the cookie says so.
 
     What to do:
-        Find out which id the disks carry, and store the cookie that agrees with them.
+        Find the id in the disks' VERSION files, and store the cookie that agrees with them.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`

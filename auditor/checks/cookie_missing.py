@@ -26,21 +26,18 @@ def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:
-        Registered bookies, writable or read-only, without a cookie under their id. A registration that is not
-        ephemeral counts as none (`registration-not-ephemeral`).
+        Bookies with an ephemeral registration and without a cookie.
 
     Why it matters:
-        At its next start the bookie finds VERSION in its directories and no cookie in the store, and refuses
-        to start. It may also have been decommissioned while it was up.
+        The bookie refuses its next start. Somebody may have decommissioned it while it ran.
 
     How sure:
-        Confirmed: the bookie is registered, and the store's cookies were listed.
+        Confirmed: all cookies were listed.
 
     What to do:
-        First make sure that the bookie exists: a process at its address, a VERSION file that names it. Then
-        make the cookie again from that file before anyone restarts it. Where no ledger names the id and no
-        directory is its own, it may be nobody's, and a cookie would only keep it alive: find the client that
-        registers it; the registration ends with that client's session.
+        First check that the bookie exists: a process at its address, and a VERSION file with its id. Then
+        make the cookie from that file before anyone restarts it. If no ledger or directory has the id,
+        find the client that registers it instead: a cookie would keep the id alive.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
@@ -49,7 +46,7 @@ def cookie_missing(roster: Roster) -> Findings:
           takes it back.
 
     Limits:
-        A bookie that registers while the audit reads the cookies may show up here once.
+        A bookie that registers during the audit may appear once.
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:

@@ -26,19 +26,17 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies in the store and VERSION files in a bookie's directories that do not parse, or have a layout
-        before 3. One finding per bookie; its evidence lists each and why.
+        Cookies and VERSION files that do not parse or have a layout before 3.
 
     Why it matters:
-        The bookie does not start with such a cookie. On disk it can be the first sign of a damaged file
-        system: VERSION is written only once.
+        The bookie does not start. A damaged VERSION can be the first sign of a damaged file system.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the cookie was read.
 
     What to do:
-        Look for the reason before the cookie is replaced; check the disk. Copy a VERSION between directories
-        only if you know that both belong to the bookie.
+        Find the reason and check the disk before you replace the cookie. Copy a VERSION between
+        directories only if you know that both belong to the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -46,21 +44,20 @@ def cookie_unreadable(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        A directory whose VERSION cannot be read leaves its bookie unread, and its copies unknown. A VERSION
-        that is absent is disk-version-missing.
+        Copies in a directory with an unreadable VERSION are unknown.
     """
     bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
     for bookie_id, rows in group_rows(bad, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")
         first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
-        # Of a directory that lies in no bookie's place, the path alone says where.
+        # A directory outside of all bookies' places has no bookie id, only its path.
         prefix = "" if bookie_id is None else f"{bookie_id}: "
         yield bookie_finding(bookie_id, f"{prefix}{number} cannot be read: {first}", {"cookies": cookies})
 
 
 def _damage(row: Row) -> str | None:
-    """Why a cookie cannot be read: what its reader said, or that the server would not take its layout."""
+    """Return why a cookie cannot be read; None if the server would accept it."""
     if row["damage"] is None and row["layout"] is not None and row["layout"] < 3:
         return f"layout {row['layout']} is older than 3"
     damage: str | None = row["damage"]

@@ -1,4 +1,4 @@
-"""Cookies that belong to no bookie in use."""
+"""Cookies of bookies that nobody uses."""
 
 from auditor.checks.bookie_findings import bookie_finding, suspect_where
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -6,21 +6,21 @@ from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster
 
 @roster_check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.ALL_BOOKIES})
 def cookie_unused(roster: Roster) -> Findings:
-    """The store keeps a cookie of a bookie that no ledger names and that is not registered.
+    """The store has a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
-        Cookies whose bookie is in no ensemble and neither writable nor read-only.
+        Cookies of bookies that are in no ensemble and not registered.
 
     Why it matters:
-        The bookie was not retired completely. Every new auditor takes it for a lost bookie once, and a host
-        that gets the same id cannot start with empty disks.
+        Every new auditor takes the bookie once for a lost one. A host with the same id cannot start with
+        empty disks.
 
     How sure:
-        Confirmed: it was read as it is reported. Suspect where LAYOUT and tree disagree
-        (`metadata-misplaced`), for then the ledgers are not known.
+        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree
+        disagree.
 
     What to do:
-        Delete the cookie once it is certain that the bookie will not return.
+        Delete the cookie once you are certain that the bookie will not return.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -30,7 +30,7 @@ def cookie_unused(roster: Roster) -> Findings:
           again without a new cookie.
 
     Limits:
-        A new bookie that was stopped before it took its first ledger looks the same.
+        A new bookie that stopped before its first ledger looks the same.
     """
     for row in roster.clear_bookies:
         if row["has_cookie"] and not row["named"] and row["registered"] is None:

@@ -1,4 +1,4 @@
-"""Copies on bookies outside the ensembles of a ledger that is being replicated."""
+"""Copies on bookies outside the ensembles of a ledger that a worker replicates."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, words
@@ -7,30 +7,28 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.MARKS, Need.DISKS}, asks="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
-    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them yet.
+    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them.
 
     What it finds:
-        Ledgers that are marked or locked by a worker, with entries on bookies that no segment names. One
-        finding per ledger, with these bookies.
+        Marked or locked ledgers with entries on bookies outside of their ensembles. Replication copies
+        entries first and rewrites the ensemble afterwards.
 
     Why it matters:
-        Replication copies entries first and rewrites the ensemble afterwards. A copy that stays after the
-        mark has gone was given up and takes space.
+        A copy that stays after the mark has gone only takes space.
 
     How sure:
-        Confirmed where a worker holds the ledger, or it is marked and a worker runs: AutoRecovery has a live
-        vote or a lock, and replication is on. Suspect where no worker is known to run, and where a
-        directory's cookie and place name two bookies.
+        Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect if no
+        worker is known to run, and with `disk-id-mismatch`.
 
     What to do:
-        Nothing while replication works. Do not run `recover` by hand while bookies have just been drained: it
-        takes no lock, and the target's collector may delete the fresh copy.
+        Nothing while replication works. Do not run `recover` by hand after bookies were drained: it takes
+        no lock, and the target's collector may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        A mark says that a copy is wanted, not that these bookies were chosen for it.
+        A mark does not say that a worker chose these bookies.
     """
     repair = tables.cluster.repair
     works = bool(repair.votes or repair.locked) and not repair.disabled

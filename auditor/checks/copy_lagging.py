@@ -7,26 +7,24 @@ from auditor.tables.parts import filter_part
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="lagging")
 def copy_lagging(tables: Tables) -> DataFrame:
-    """An open ledger has an acknowledged entry that one member does not show yet.
+    """An open ledger has an acknowledged entry that one member does not have yet.
 
     What it finds:
-        Open or recovering ledgers, and entries of their last segment that at least an ack quorum of the
-        indexes has and that of another member lacks.
+        At least an ack quorum of indexes has an entry of the last segment of an open or recovering
+        ledger.
 
     Why it matters:
-        Mostly nothing: a writer does not wait for the slowest bookie, and an index lags behind its journal.
-        If it stays for many audits, that member is dropping writes.
+        Usually nothing. A member that lags in many audits drops writes.
 
     How sure:
-        Always suspect: the end of an open ledger is not known, and an index lags behind its journal.
+        Always suspect: an index lags behind its journal.
 
     What to do:
-        Audit again later. If the same bookie lags in every audit, look at its log and its disks. Do not run
-        readledger with -r to find out: it recovers the ledger, and so fences its writer.
+        Audit again later. If the same bookie lags again, check its log and disks. Do not run readledger
+        with -r: it fences the ledger's writer.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its ensemble.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
         Nothing else is reported of the last segment of an open ledger.

@@ -1,4 +1,4 @@
-"""Bookies whose disks and cookie in the store disagree."""
+"""Bookies whose disks disagree with their cookie in the store."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import (
@@ -27,23 +27,21 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     ),
 )
 def dirset_mismatch(roster: Roster) -> Findings:
-    """The store's cookie of a bookie names other directories than those on its disks.
+    """The cookie of a bookie in the store names other directories than those on its disks.
 
     What it finds:
-        Bookies whose cookie in the store lists journal, ledger or index directories as no VERSION of the
-        bookie does. A warning where one list only has more than the other, which allowStorageExpansion takes;
-        else an error. Where one of several disagreeing VERSION files agrees with the store, it is
-        disk-dirs-disagree alone. A cookie that names another bookie is cookie-key-mismatch alone.
+        Differences between the directories in the store's cookie and in the VERSION files. A warning if
+        one list only adds to the other (allowStorageExpansion accepts that).
 
     Why it matters:
-        The bookie's configuration cannot agree with both: it refuses to start until they are equal. A
-        journal's list must be the same to the letter in any case.
+        The bookie refuses to start until store and disks agree. Journal lists must be equal to the
+        letter.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: both cookies were read.
 
     What to do:
-        Decide which of the two is right from the bookie's configuration, then change the other.
+        Decide from the bookie's configuration whether store or disks are right, then change the other.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
@@ -51,7 +49,7 @@ def dirset_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        The bookie's configuration itself is not seen.
+        If some VERSION agrees with the store, only `disk-dirs-disagree` is reported.
     """
     stored = {row["bookie_id"]: row for row in roster.cookies}
     for row in roster.starts:

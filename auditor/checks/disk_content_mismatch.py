@@ -1,4 +1,4 @@
-"""Directories whose ledgers are another bookie's, whatever their cookies say."""
+"""Directories whose ledgers belong to another bookie, whatever their cookies say."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -19,9 +19,9 @@ from auditor.model.alias_evidence import LEAST_LEDGERS
 
 
 def points_elsewhere(row: Row, margin: int) -> bool:
-    """Whether a row of the table contents says that its directory is the candidate's, and not its owner's.
+    """Return whether a row of the table contents speaks for the candidate and against the owner.
 
-    So many ledgers (``margin``) must speak for the candidate for each that speaks for the owner.
+    At least ``margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
     least = max(LEAST_LEDGERS, margin * row["worse"])
     return bool(row["candidate"] != row["owner"] and row["better"] >= least)
@@ -41,37 +41,33 @@ def points_elsewhere(row: Row, margin: int) -> bool:
     settings=("content_margin",),
 )
 def disk_content_mismatch(roster: Roster) -> Findings:
-    """The ledgers in a directory are those of another bookie than the one it is counted for.
+    """The ledgers in a directory are those of another bookie.
 
     What it finds:
-        Directories where at least five ledgers hold exactly the entries that another bookie should hold and
-        lacks, and hardly any those of their own bookie. One finding per bookie, with every such directory and
-        what each id explains of it. It does not depend on VERSION: where the ledgers agree with a VERSION
-        that disagrees with the place, only `disk-id-mismatch` is reported; where they contradict it, both:
-        VERSION was copied, and the disk may lie where it belongs.
+        Directories where at least five ledgers hold exactly what another bookie should hold and lacks.
+        Hardly any hold what their own should. If VERSION names that bookie, only `disk-id-mismatch` is
+        reported. With both findings somebody copied VERSION, and the disk may be in its place.
 
     Why it matters:
-        Disks were swapped or mounted in the wrong place and given the cookie of that place. The bookie
-        starts, answers for ledgers that are not its own, and lacks its own. Its garbage collector deletes
-        after a day what no ensemble gives to it.
+        Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its
+        own ledgers. Its collector deletes the others after a day.
 
     How sure:
-        Always suspect: it counts ledgers that match entry for entry, which is no proof.
+        Always suspect: matching ledgers are no proof.
 
     What to do:
-        Stop the bookie and its collector before anything else, and do not decommission anyone: nothing is
-        lost while both disks exist. Then mount the disk at the bookie that its ledgers name, with that
-        bookie's own VERSION.
+        First stop the bookie and its collector, and decommission no bookie: both disks still have the
+        data. Then mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of both ids.
+          Compare both ids.
         - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries of every ledger cannot be distinguished. A bookie that runs
-        under a new id is `bookie-alias` and `alias-gc-danger`. Of open ledgers only finished segments count.
+        Two ids that should hold the same entries are indistinguishable. A renamed bookie is
+        `bookie-alias`.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}
     odd = [
@@ -98,7 +94,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
 
 
 def _took_new_id(owner: Row, candidate: Row) -> bool:
-    """Whether the owner is there and the candidate is gone: a bookie that took a new id keeps its data."""
+    """Return whether the owner is there and the candidate gone, as after a rename, which keeps the data."""
     return owner["registered"] is not None and candidate["registered"] is None and not candidate["found"]
 
 

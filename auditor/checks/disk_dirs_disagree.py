@@ -1,4 +1,4 @@
-"""Disks of one bookie that say different things."""
+"""Disks of one bookie whose VERSION files differ."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -34,28 +34,24 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Bookies whose VERSION files, all in their own place and under their own id, list different journal,
-        ledger or index directories. One finding per bookie, with every directory and what it says. A
-        directory with another id is disk-id-mismatch, one with another instance id alone is
-        instance-mismatch. Layouts from 3 on count as equal.
+        Different directories in VERSION files that are in the right place and have the bookie's id.
 
     Why it matters:
-        One of the disks is from another time: an old copy, or one that missed a change of the configuration.
-        Its data may be out of date, and the bookie refuses to start with it.
+        One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the VERSION files were read.
 
     What to do:
-        Find the odd disk by its evidence and put the right one back. Never copy VERSION from one directory to
-        another to make a bookie start.
+        Find the odd disk and put the right one back. Never copy VERSION from one directory to another to
+        make a bookie start.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only directories that were given to the audit are compared.
+        Only given directories are compared. Layouts from 3 on count as equal.
     """
     own = [
         row

@@ -30,33 +30,30 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
-        Directories whose VERSION names another id than that of the bookie in whose place they lie. One
-        finding per place, with every such directory. Their data counts for the bookie of the cookie, if the
-        cluster knows it, and everything that rests on it is suspect. Not reported where all cookies of a
-        place name one id that `bookie-alias` takes for the same bookie.
+        Directories whose VERSION names another bookie. Their data counts for that bookie, if the cluster
+        knows it. Not reported if `bookie-alias` joins both ids.
 
     Why it matters:
-        Disks were swapped, cloned or mounted in the wrong place, or the bookie's id was changed in its
-        configuration. The bookie refuses to start; one that is forced to serves another bookie's data.
+        Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
+        start. If forced, it serves another bookie's data.
 
     How sure:
-        Confirmed: VERSION says so. Whose place it is, the audit was given. Findings from such a directory's
-        data are no more than suspect.
+        Confirmed: VERSION names another bookie. Findings from the data of such a bookie are suspect.
 
     What to do:
-        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress). Never
-        copy VERSION from one directory to another to make a bookie start.
+        Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
+        Never copy VERSION from one directory to another to make a bookie start.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
-          Compare the directories of both ids.
+          Compare both ids.
         - `bookkeeper shell updatecookie -b hostname`
-          Do it once useHostNameAsBookieID is configured so.
+          Set useHostNameAsBookieID first.
 
     Limits:
-        A directory that was given to the audit under the wrong bookie's name looks the same.
+        A directory given under the wrong bookie's name looks the same.
     """
-    # What bookie-alias says with this very evidence is not said again.
+    # bookie-alias already reports ids that these same directories join.
     alias_pairs = {
         pair
         for row in roster.identity_edges

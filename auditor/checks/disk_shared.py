@@ -1,4 +1,4 @@
-"""Disks that are in two places."""
+"""Directories that are in the places of two bookies."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -25,31 +25,27 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
-    """One directory of a bookie was found in the places of two bookies.
+    """One directory of a bookie is in the places of two bookies.
 
     What it finds:
-        Directories in different places whose VERSION files carry the same id and the same lists, and which
-        stand for the same path of these. One finding per owner, with every such directory. The foreign cookie
-        in the other place is disk-id-mismatch too.
+        Equal VERSION files in two places that stand for one path.
 
     Why it matters:
-        The volume was cloned, or two machines mount it. Two processes then write to what each takes for its
-        own, overwrite each other's entries and collect each other's garbage.
+        Somebody cloned the volume, or two machines mount it. Two processes overwrite each other's entries
+        and collect each other's ledgers.
 
     How sure:
-        Confirmed: the VERSION files are alike and stand for one path. A backup looks the same.
+        Confirmed: the VERSION files are equal. A backup looks the same.
 
     What to do:
-        Stop one of the two before anything else, and find out which has the newer data.
+        First stop one of the two, then find out which has the newer data.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
-        - `bookkeeper shell cookie_get BOOKIE`
-          Look at the owner's directories.
+        - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A directory whose own path does not end as a path in its VERSION does is not compared. Two machines
-        whose copies were given as one bookie's place are one place.
+        Not compared: directories whose path does not end like a path in their VERSION.
     """
     configured = [
         row
@@ -82,6 +78,6 @@ def disk_shared(roster: Roster) -> Findings:
 
 
 def _cookie(row: Row) -> str:
-    """What two directories have alike if one is a copy of the other."""
+    """Return the part of two directories' cookies that is equal if one is a copy of the other."""
     names = ("cookie_bookie_id", "instance_id", "journal_dirs", "ledger_dirs", "index_dirs", "configured")
     return repr([row[name] for name in names])

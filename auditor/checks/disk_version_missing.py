@@ -1,4 +1,4 @@
-"""Directories that lost their cookie."""
+"""Directories without their cookie."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, number_of, sorted_facts
 from auditor.checks.check import (
@@ -34,27 +34,23 @@ from auditor.checks.check import (
     ),
 )
 def disk_version_missing(roster: Roster) -> Findings:
-    """A directory that a bookie's cookies name is there and has no VERSION.
+    """A directory that a bookie's cookies name has no VERSION.
 
     What it finds:
-        Directories that the bookie's VERSION files name (or its cookie in the store, if it has none) and that
-        have no VERSION. One finding per bookie, with every such directory and whether its current is empty. A
-        warning where nothing on the disk can be needed: no ledger or mark names the bookie, all entries have
-        all copies elsewhere, the metadata was read without a gap, and no bookie holds a ledger without
-        metadata.
+        Directories without VERSION. A warning if nothing on the disk can be needed: no ledger or mark
+        names the bookie, complete metadata shows all copies elsewhere, and no bookie holds orphans.
 
     Why it matters:
-        The disk was wiped, replaced, or is not mounted, and the metadata still counts on its data. The bookie
-        refuses its next start; but where allowStorageExpansion is set, a wiped journal is taken for a new
-        one, and its entries are lost silently.
+        Somebody wiped, replaced or unmounted the disk. The bookie refuses its next start. With
+        allowStorageExpansion it takes a wiped journal for a new one and silently loses its entries.
 
     How sure:
-        Confirmed: the directory was found and has no VERSION.
+        Confirmed: the directory was listed.
 
     What to do:
-        Mount the right disk if there is one. If it is gone, have the bookie's ledgers copied and set it up
-        anew, or start it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION
-        from another directory to make it start.
+        Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start
+        it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from
+        another directory to make it start.
 
     Commands:
         - `bookkeeper shell recover -q BOOKIE`.
@@ -64,8 +60,7 @@ def disk_version_missing(roster: Roster) -> Findings:
           Do it only once its ledgers are copied.
 
     Limits:
-        A directory that is absent was perhaps not given to the audit, and is not reported. A VERSION that
-        cannot be read is cookie-unreadable.
+        An absent directory is not reported, because the audit may not have got it.
     """
     lacking = [
         row
@@ -88,7 +83,7 @@ def disk_version_missing(roster: Roster) -> Findings:
 
 
 def _is_released(bookie: Row | None) -> bool:
-    """Whether the metadata says that a bookie, which is surely itself, holds nothing that is needed."""
+    """Return whether the metadata shows that a bookie, certainly itself, holds nothing that is needed."""
     if bookie is None or bookie["suspect"] or bookie["foreign_instance"]:
         return False
     return not (bookie["named"] or bookie["marked"])

@@ -1,4 +1,4 @@
-"""Registered bookies that clients cannot look for."""
+"""Registered bookies without an address for clients."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import ActionKind, Basis, Findings, Roster, Severity, roster_check
@@ -12,34 +12,30 @@ from auditor.model.bookie_conf import RESOLVER_KEYS
     action=ActionKind.STOP,
 )
 def endpoint_missing(roster: Roster) -> Findings:
-    """A bookie is registered and its registration gives clients no address of it.
+    """A bookie is registered, but its registration gives clients no address.
 
     What it finds:
-        Registered bookies that no client can resolve: the registration has no endpoint of the protocol
-        bookie-rpc, cannot be read, or is empty while the id is no host:port. An empty registration under an
-        address is right: bookies before 4.11 register so, and on etcd all do. With
-        bookieAddressResolverEnabled=false in `--bookie-conf`, clients read the id as host:port: every
-        registered bookie with another id is reported.
+        Registrations whose bookie-rpc endpoint is missing, unreadable, or empty although the id is no
+        host:port. With bookieAddressResolverEnabled=false in `--bookie-conf`: every id other than
+        host:port.
 
     Why it matters:
-        The bookie looks alive and nobody reaches it: reads and writes of its entries fail, and no auditor
-        copies its ledgers, for it is registered.
+        Nobody reaches the bookie. No auditor copies its ledgers, because it is registered.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the registration was read.
 
     What to do:
-        Restart the bookie with a version that publishes its endpoints; on etcd give it an id that is its
-        address. If the resolver is switched off, switch it on for all clients, or keep to ids that are
-        addresses.
+        Restart the bookie with a version that publishes its endpoints, or (etcd) give it its address as
+        id. If the resolver is off, turn it on for all clients or use only addresses as ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Only the registration is looked at, not whether clients reach its address. Of a bookie that is
-        registered twice the writable registration counts, as for clients.
+        The check does not connect to the address. If a bookie is registered twice, the writable
+        registration counts.
     """
     for row in roster.registrations:
         why = row["unresolved"]

@@ -18,21 +18,19 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         Ledgers with a segment that lists one bookie id more than once.
 
     Why it matters:
-        Two copies of an entry may be one: the ledger survives fewer failures than its write quorum promises.
-        The metadata was edited, or an id was replaced by one that was there already.
+        Two copies of an entry may be one. Somebody edited the metadata.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
 
     What to do:
-        Have the segment's copies spread again. updateBookieInLedger does not undo it, for it replaces every
-        occurrence of an id: do not run it again on these ids.
+        Have the segment's copies spread again. Do not run updateBookieInLedger on these ids: it replaces
+        every occurrence.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its ensembles.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Whether the ledger has all its copies is undecided.
+        The audit cannot decide whether the ledger has all its copies.
     """
     return ledgers_breaking(tables, "ensemble-duplicate")

@@ -13,27 +13,26 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def ensemble_size(tables: Tables) -> DataFrame:
-    """An ensemble of a ledger is not as large as the ledger says.
+    """An ensemble of a ledger does not have the ensemble size.
 
     What it finds:
         Ledgers with a segment that lists more or fewer bookies than the ensemble size.
 
     Why it matters:
-        Striping counts round the ensemble size, so with another number of bookies nobody can say where an
-        entry is. BookKeeper's replicas check waits for its timeout on such a ledger.
+        Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a
+        ledger.
 
     How sure:
-        Confirmed: the record says so. Suspect where the ledger changed between the two scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
 
     What to do:
-        Restore the ledger's metadata from a backup of the store, if there is one. The server refuses to read
-        such a record: keep it and put the other in its place with the store's own client.
+        Restore the record from a backup with the store's own client, and keep the old one.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           It fails on such a record.
 
     Limits:
-        Whether the ledger has all its copies is undecided.
+        The audit cannot decide whether the ledger has all its copies.
     """
     return ledgers_breaking(tables, "ensemble-size")

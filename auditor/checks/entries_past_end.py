@@ -1,4 +1,4 @@
-"""Closed ledgers that end before entries which an ack quorum of their bookies holds."""
+"""Closed ledgers that end before entries on an ack quorum of their bookies."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -32,34 +32,28 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Closed ledgers with a run of entries right behind the last one, each on at least an ack quorum of its
-        bookies; an unread bookie counts as holding none. One finding per ledger, with the run and its
-        holders. Not reported where the metadata shows that the writer closed the ledger and nobody recovered
-        or repaired it since. A note without a hold where it was taken over once and never changed since
-        (`taken_over`): brokers that fail over leave it every day.
+        Closed ledgers with entries right behind the last one, each on an ack quorum of bookies. Not
+        reported if the writer closed the ledger and nobody changed it since. A note without a hold after
+        a single takeover (`taken_over`), as in every broker failover.
 
     Why it matters:
-        These entries may have been acknowledged, and no reader gets them. Recovery misses entries where
-        bookies were replaced by empty ones at the same addresses while the writer went on (bookkeeper #4812),
-        or where a bookie denied an entry that it had (#2908).
+        Writers may have got acknowledgements for these entries, and no reader gets them. Recovery misses
+        entries if bookies were replaced by empty ones (bookkeeper #4812) or denied one (#2908).
 
     How sure:
-        Always suspect: nobody sees whether the writer was told of these entries. Of 108 takeovers of busy
-        writers 55 left such entries, none acknowledged. Re-replicated later, such a ledger looks unexplained.
-        A later run does not make it surer.
+        Always suspect: nobody can see whether the writer was told of these entries. A later run does not
+        confirm it. Of 108 takeovers 55 left such entries, none acknowledged.
 
     What to do:
-        Ask the ledger's writer, or its log, for the last entry that it believes in. Keep the bookies' data
-        until then: deleting the ledger deletes these entries.
+        Ask the writer, or its log, for its last entry. Until then keep the bookies' data and the ledger:
+        deleting it deletes these entries.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at its last entry, its state and its ensembles.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a hole are `surplus-entries`. The application may have written the same data to another
-        ledger. A recovery with wrong answers (#2908) looks like any takeover, and is a note too.
+        Entries behind a gap are `surplus-entries`. A recovery after #2908 is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

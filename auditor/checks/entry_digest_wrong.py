@@ -1,4 +1,4 @@
-"""Entries that are not what their digests say."""
+"""Entries that do not match their digests."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers, words
@@ -7,33 +7,30 @@ from auditor.model.states import DigestState
 
 @check(Severity.ERROR, rests_on=Basis.DIGESTS, asks="digests", do_now="inspect the disks of {bookies}")
 def entry_digest_wrong(tables: Tables) -> DataFrame:
-    """A bookie holds entries that are not what their digests say.
+    """A bookie holds entries that do not match their digests.
 
     What it finds:
-        Sampled entries that do not match their own digest: CRC32 and CRC32C, and HMAC where the credentials
-        file has the password. One finding per bookie, with the number of entries and ledgers, and a few of
-        them. Only with `--deep`; the report's notes say how many were checked, and how many not and why.
+        Sampled entries that do not match their CRC32, CRC32C, or HMAC (if the credentials file has the
+        password). Only with `--deep`.
 
     Why it matters:
-        No client accepts such a copy: it reads the next one, and fails where there is none. Bookies do not
-        check digests, so nobody notices before; and a disk that turned one bit has turned others.
+        No client accepts such a copy, and bookies do not check digests. A disk that turned one bit has
+        turned others.
 
     How sure:
-        Confirmed: entries do not change once they are written. Suspect where a directory's cookie and place
-        name two bookies. Entries without a digest type in the metadata, or with an HMAC of another password,
-        are not checked.
+        Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Look at the disk (SMART, kernel log). See that the ledgers have good copies elsewhere, then replace
-        the disk, and have the bookie's ledgers copied from the others.
+        Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace
+        the disk and have its ledgers copied from the others.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only a sample is checked: the first entries of each ledger, and a share of the others
-        (`--digest-entries`, `--digest-percent`), until `--digest-budget` is used up.
+        Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`). Entries
+        without a digest type, or with another password, are not. The report's notes have the numbers.
     """
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(

@@ -1,4 +1,4 @@
-"""Entry logs whose ledgers map says something else than their entries."""
+"""Entry logs whose ledgers map disagrees with their entries."""
 
 from auditor.checks.bookie_findings import SHOWN
 from auditor.checks.check import (
@@ -30,47 +30,41 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
-    """An entry log's ledgers map, or the collector's copy of it, disagrees with what the log holds.
+    """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
 
     What it finds:
-        Closed entry logs whose ledgers map lacks a ledger, has one too many, or other bytes of it; and logs
-        whose damaged header makes the collector miss ledgers: an offset of the map a little below 0 (state
-        `header-astray`), or behind the end of a log of the direct logger. Every map is compared with the
-        length of its log; one log in 64 (all with `--deep`), and every log that collection deletes next, is
-        read entry by entry. With gcEntryLogMetadataCacheEnabled the collector's `metadata-cache` is compared
-        too: other bytes, a ledger that the log lacks, or one that the cache lacks though the bookie has and
-        needs it. One finding per bookie, with the logs and what is wrong with the first. Only with
+        Entry logs with one of these faults. Every map is compared with its log's length. One log in 64
+        (`--deep`: all), and every log that collection deletes next, is read entry by entry. Only with
         `--entry-logs`.
+        - The ledgers map lacks a ledger, has one too many, or other bytes of it.
+        - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
+          direct logger's log.
+        - The collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The collector believes the map: it deletes a log when no ledger of the map is left, and with it
-        entries of ledgers that the map lacks (bookkeeper #4607, #4658; pulsar #24482). With a cache it does
-        not look at the log.
+        The collector deletes a log when no ledger of the map is left. It then loses entries of ledgers
+        that the map lacks (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed: map and entries are in one file, and a cache never has what its log lacks. Suspect where a
-        directory's cookie and place name two bookies. An offset below 0 misleads only servers that read more
-        than 1,024 bytes at once (readBufferSizeBytes, 512 by default; Pulsar sets 4,096): confirmed where
-        `--bookie-conf` says so, not reported where it says less, suspect without it. A bookie that read the
-        log before the damage goes on with what it knows until its next start.
+        Confirmed: the log itself disagrees. Suspect with `disk-id-mismatch`. Suspect without
+        `--bookie-conf` for an offset below 0: it misleads only servers with readBufferSizeBytes above
+        1,024 (default 512; Pulsar 4,096). A running bookie uses what it read before the damage until its
+        next start.
 
     What to do:
-        Stop collection on that bookie before its next pass, and copy the logs away. Then take the bookie out:
-        its ledgers are copied from the other bookies, and it can be started empty. Where only the cache is
-        wrong: stop the bookie and move the directory metadata-cache away; it makes the cache anew from the
-        logs.
+        Before the next collection, stop collection on that bookie and copy the logs away. Then have its
+        ledgers copied from the other bookies, and start it empty. If only the cache is wrong, stop the
+        bookie and move the directory metadata-cache away.
 
     Commands:
         - `bkaudit decode entry-log FILE`
-          says whose the bytes of a log are. Risk: none; it reads.
+          lists the ledgers of a log's bytes. Risk: none; it reads.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        A map of the right sum with wrong ledgers, and a missing ledger in a log of the direct logger
-        (dbStorage_directIOEntryLogger), which fills up blocks, show only where the log is read entry by
-        entry. Where the map cannot be read, or its offset or count of ledgers is wrong, the server reads the
-        entries: not reported. A cache outside of the ledger directories (gcEntryLogMetadataCachePath) is not
-        seen.
+        Wrong ledgers with the right sum, and missing ones with dbStorage_directIOEntryLogger, show only
+        entry by entry. Not reported: maps that the server does not use, and a cache at
+        gcEntryLogMetadataCachePath.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
@@ -78,7 +72,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         wrong = wrong.unionByName(
             read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
-    # Of a log with several faults the map's is reported.
+    # If a log has several faults, report that of its map.
     first = F.min(F.struct("rank", "reason"))
     wrong = wrong.groupBy("bookie_id", "path").agg(
         first["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
@@ -101,7 +95,7 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
-    """Logs whose own map is wrong, or whose header leads the collector astray, as far as it is so set."""
+    """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
     astray = F.col("state") == EntryLogState.ASTRAY.value
     misled = settings.source is None or settings.reads_past_header
     wrong = entry_logs.where((F.col("state") == EntryLogState.MAP_WRONG.value) | (astray & F.lit(misled)))
@@ -111,7 +105,7 @@ def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
-    """Logs of which the collector remembers what is not so, or forgot a ledger that lives there."""
+    """Return logs whose cached metadata has wrong ledgers or bytes, or lacks a ledger that is alive there."""
     owned_logs = tables.entry_logs.where("bookie_id is not null")
     contradicted = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"

@@ -1,4 +1,4 @@
-"""Entries that an index has where they are not."""
+"""Entries that an index locates where they are not."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import (
@@ -20,43 +20,37 @@ from auditor.model.states import GoneState, Probe
     rests_on=Basis.ENTRY_LOGS,
     asks="misplaced",
     do_now="search for the missing entry logs of {bookies}",
-    # A rebuilt index has what the logs at hand have, and forgets the entries of a log that comes back.
+    # A rebuilt index would lack the entries of a missing log that somebody finds later.
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, ends before, or has something else there.
+    """A bookie's index points into an entry log that is gone, too short, or has something else there.
 
     What it finds:
-        Ledgers whose index points into a missing log, past a log's end, or at another entry or none. One
-        finding per bookie, with the number of ledgers of each kind, a few of them, and what lies there
-        instead. Every ledger is compared with the logs that exist and their lengths; of up to 256 in a batch
-        of the index one entry is looked up, with `--deep` every entry that it reads. The report's notes say
-        how many. Only with `--entry-logs`.
+        Ledgers with wrong locations in the index. Logs and lengths are compared for every ledger. One
+        entry of up to 256 ledgers per batch is looked up (`--deep`: every sampled entry). Only with
+        `--entry-logs`.
 
     Why it matters:
-        The bookie claims these entries and cannot read them; checks of BookKeeper that trust the index do not
-        see it. The audit counts them as missing (`entry-lost`, `below-ack-quorum`, `below-write-quorum`).
+        The bookie claims these entries and cannot read them. BookKeeper's checks that trust the index do
+        not see this. The audit counts the entries as missing.
 
     How sure:
-        Confirmed on saved directories, and of a bookie that does not run. Of a running bookie, whose
-        collection may move entries and delete the log meanwhile, confirmed if index and list of logs agree
-        when both are read again (table gone_entries), or if a second run sees the same location. Suspect if
-        they do not; where a directory's cookie and place name two bookies; and where a bookie has no entry
-        log at all: they were left out of a copy, or their disk is away.
+        Confirmed if the bookie was stopped, the directory saved, or a second reading or run agrees (table
+        gone_entries). Suspect if a running bookie may have moved the entries meanwhile. Suspect with
+        `disk-id-mismatch`, or if the bookie has no entry log at all.
 
     What to do:
-        Look for the log first: an unmounted disk, a moved file. A start after a broken transactional
-        compaction names a file by the decimal digits of its log's id (bookkeeper #4804): rename it while the
-        bookie is stopped, 12.log to c.log. If the log is gone, see that the ledgers are fully replicated from
-        their other copies, then replace the bookie.
+        First look for the log: an unmounted disk, a moved file. After a broken transactional compaction a
+        log may have its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to c.log. If
+        the log is gone, check that the ledgers are fully replicated elsewhere, then replace the bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Of entries that were not looked up only the log and its length are known. Ledgers that the metadata
-        does not list, or the bookie has dropped, are not counted.
+        Ledgers without metadata, or that the bookie has dropped, do not count.
     """
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
@@ -94,8 +88,10 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
 
 def _per_bookie(tables: Tables) -> DataFrame:
-    """One row a bookie: how many ledgers of each kind, an entry that lies elsewhere as ``point``, and whether
-    the bookie ``runs``."""
+    """Return one row per bookie: numbers of ledgers of each kind, and whether the bookie ``runs``.
+
+    ``point`` is an example of an entry that is elsewhere.
+    """
     counts = {
         kind: F.count_if(F.col("probe") == kind) for kind in ("missing", "misnamed", "past-end", "other")
     }
@@ -110,7 +106,7 @@ def _per_bookie(tables: Tables) -> DataFrame:
     )
     agreed = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
     twice = agreed.select(*REPLICA, F.lit(True).alias("twice"))
-    # A log that has something else there was looked at once.
+    # A location with another entry was read once only, so no second reading agrees.
     is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
         tables.misplaced.join(twice, [*REPLICA], "left"),

@@ -1,4 +1,4 @@
-"""Entry logs that hold much that nobody needs, and are kept for the rest."""
+"""Entry logs with bytes of deleted ledgers that other ledgers keep."""
 
 from auditor.checks.bookie_findings import logs, logs_per_bookie
 from auditor.checks.check import Basis, Column, DataFrame, F, Severity, Tables, check
@@ -7,36 +7,29 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """A bookie has entry logs that hold bytes of ledgers which are gone, and that other ledgers keep.
+    """A bookie has entry logs with bytes of deleted ledgers that other ledgers keep.
 
     What it finds:
-        Closed entry logs with bytes that no ledger needs after the bookie's next collection, beside bytes of
-        ledgers that stay. One finding per bookie: the number of logs and bytes, and how many of these minor
-        compaction rewrites (less than 20 % needed), major compaction does (less than 80 %), and none does. It
-        names the largest logs and the ledgers that keep most of each. Only with `--entry-logs`.
+        Closed entry logs with needed and unneeded bytes after the next collection. Minor compaction
+        rewrites those below 20 % needed, major below 80 %. Only with `--entry-logs`.
 
     Why it matters:
-        Deletes do not give this space back at once. Without compaction it stays until the last ledger of the
-        log goes: one small, long-lived ledger keeps a log of a gigabyte.
+        One small, long-lived ledger can keep a log of a gigabyte.
 
     How sure:
-        Confirmed: the bookie's index and its logs agree. Suspect where a directory's cookie and place name
-        two bookies. Not counted are logs with bytes of an unknown owner, or with what may be the last bytes
-        of an entry (`not-indexed`, `owner-named`).
+        Confirmed: index and logs agree. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Where the disk is short, see that compaction runs, and whose the named ledgers are. Higher
-        minorCompactionThreshold and majorCompactionThreshold free more and write more. A PUT of
-        {"forceMajor": true, "forceMinor": true} to /api/v1/bookie/gc starts one at once, where
-        httpServerEnabled is set: it rewrites logs, and needs free space for them first. `bkaudit space RUN`
-        has the command.
+        If the disk is short, check that compaction runs and whose the named ledgers are. Higher
+        minorCompactionThreshold and majorCompactionThreshold free more and write more. `bkaudit space
+        RUN` prints the request that starts compaction; it needs free space first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Thresholds are those of `--bookie-conf`, or the server's defaults. An entry that a log has twice
-        counts twice, and so does what the bookie counts as needed though its index points elsewhere.
+        Thresholds are those of `--bookie-conf`, or defaults. Logs with bytes of an unknown owner, or of
+        class `not-indexed` or `owner-named`, do not count. An entry that a log has twice counts twice.
     """
     minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")

@@ -8,40 +8,34 @@ from auditor.checks.gc_guards import distrusted_bookies
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_reclaimable(tables: Tables) -> DataFrame:
-    """A bookie has entry logs of which no ledger is left: its next collection deletes them.
+    """A bookie has entry logs without a ledger: its next collection deletes them.
 
     What it finds:
-        Closed entry logs whose every ledger is gone from the bookie, or an orphan that its collector deletes
-        on its next pass. One finding per bookie, with the number of logs, their bytes and the largest. Only
-        with `--entry-logs`.
+        Closed entry logs whose ledgers are gone, or orphans that the next collection deletes. Only with
+        `--entry-logs`.
 
     Why it matters:
-        This space comes free by itself. Where it is the same in run after run, the bookie's collection
-        stopped, or its listing of the metadata breaks off.
+        This space comes free by itself. If it stays the same in several runs, collection has stopped, or
+        its listing of the metadata breaks off.
 
     How sure:
-        Confirmed: the bookie's index and its logs agree. Suspect where `metadata-suspect` stands for the
-        bookie, and where a directory's cookie and place name two bookies. Suspect too where an earlier run
-        saw the deletion coming, a collection came since, and the log is still there: the bookie may still
-        write to it (entryLogPerLedgerEnabled; pass `--bookie-conf`), or its collector does not work. Suspect
-        where the bookie may not have flushed a log since its last write: a collector leaves such a log alone,
-        and the first collection after a flush (flushInterval, 10 seconds unless set) deletes it. Not
-        counted are logs with bytes of an unknown owner, or with what may be the last bytes of an entry:
-        `not-indexed` (the index lacks it) or `owner-named` (no metadata, but an owner names the ledger).
+        Confirmed: index and logs agree. Suspect with `metadata-suspect` or `disk-id-mismatch`. Suspect if
+        a log survived a collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
+        collection has stopped. Suspect if the bookie may not have flushed the log (flushInterval, 10
+        seconds).
 
     What to do:
-        Wait for a collection (gcWaitTime, 15 minutes unless set), or start one with a PUT to
-        /api/v1/bookie/gc of its HTTP endpoint, where httpServerEnabled is set. Look at `metadata-suspect` and
-        `alias-gc-danger` first. Where nothing is freed, look into the bookie's log for the collector's
-        thread.
+        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a collection (gcWaitTime, 15
+        minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing,
+        search the bookie's log for the collector's thread.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`
           on the bookie, lists its entry logs: look again after a collection. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs here: they go only after a day of the bookie's uptime. Times
-        of the collector are not known.
+        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner,
+        or of class `not-indexed` or `owner-named`, do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))

@@ -1,9 +1,9 @@
-"""Rows of findings from a short query: every column of a finding filled, in words a person reads.
+"""Rows of findings from a short query, in all columns of a finding.
 
     rows -> finding_rows(rows, ledger_id=..., message=..., evidence={...}) -> FINDING_COLUMNS
 
-What a check does not say is null, no entries, or confirmed. Many rows may be reported as one
-(`with_samples`). Nothing here runs a query.
+Columns without a value are null, empty, or confirmed. `with_samples` reports many rows as one. Nothing here
+runs a query.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,16 +16,16 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Tables
 
-# An index full of holes has as many groups as entries; a finding shows so many of what is too much.
+# Largest number of groups in a finding. An index full of holes has as many groups as entries.
 GROUPS_SHOWN = 1000
 _GROUP_BYTES = 24
 MISSING_DIGEST = (
     "CASE WHEN size(missing) > 0 THEN substring(sha2(array_join(transform(array_sort(missing), part -> "
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
-"""SQL for `auditor.model.acceptance.missing_digest` of a row; `translate`, as `lower` is slow to load."""
+"""SQL for `auditor.model.acceptance.missing_digest` of a row; Spark loads `translate` faster than `lower`."""
 WORDLESS = "a value that this message needs is missing: see the evidence"
-"""The message of a finding whose check gave it none: a fault of ours, which tests refuse."""
+"""Message of a finding whose message is null. That is a fault of the program, and tests refuse it."""
 
 
 def finding_rows(
@@ -41,10 +41,19 @@ def finding_rows(
     missing: Column | str | None = None,
     unknown: Column | str | None = None,
 ) -> DataFrame:
-    """One finding per row; ``evidence`` becomes a JSON object with all its keys, null ones included.
+    """Return one finding per row.
 
-    It is SQL as of a SELECT, or by key where a value comes from elsewhere. A ``message`` that is text goes
-    through `words`. Rows about a ledger have its ``scope_id`` besides.
+    Args:
+        rows: the rows; rows about a ledger also have ``scope_id``.
+        message: a column, or a template for `words`.
+        evidence: SQL as of a SELECT, or columns and SQL by key; it becomes a JSON object, with null values.
+        ledger_id: SQL for the ledger; None if the finding is about a bookie or the cluster.
+        bookie_id: the bookie; None if the finding is about a ledger or the cluster.
+        urgency: None for that of the check.
+        severity: None for that of the check.
+        confidence: confirmed unless given.
+        missing: confirmed absences per bookie; None for an empty array.
+        unknown: bookies whose copies are unknown; None for an empty array.
     """
     expressions: dict[str, Column | str] = {
         "urgency": urgency if urgency is not None else "null",
@@ -65,16 +74,16 @@ def finding_rows(
 
 
 def suspect_if(condition: Column) -> Column:
-    """Confidence of a finding: suspect where the condition holds, else confirmed (also where it is null)."""
+    """Return suspect if the condition holds, else confirmed (also if it is null)."""
     return F.when(condition, Confidence.SUSPECT.value).otherwise(Confidence.CONFIRMED.value)
 
 
 def words(template: str, **parts: Column | str | int) -> Column:
-    """A sentence with values in it; null where one of them is.
+    """Return a sentence with values in it; null if one of the values is null.
 
-    What stands in braces is one of ``parts``, else SQL of the row; ``{ledger}`` is the row's ledger as
-    sentences name it. ``{total:ledger|ledgers}`` is a number with its noun, ``{sample:,}`` the texts of an
-    array with commas between. What a row may lack is a part of its own, in `if_known`.
+    Text in braces is the name of one of ``parts``, or else SQL of the row. ``{ledger}`` is the row's ledger
+    as in `LEDGER_NAME`. ``{total:ledger|ledgers}`` is a number with its noun, and ``{sample:,}`` an array
+    joined with commas. Wrap a part that may be null in `if_known`.
     """
     pieces = []
     for text, name, form, _ in Formatter().parse(template):
@@ -97,38 +106,38 @@ def _with_form(value: Column, form: str) -> Column:
 
 
 def if_known(part: Column) -> Column:
-    """A part of a sentence, left out where it is null."""
+    """Return a part of a sentence, or an empty text if it is null."""
     return F.coalesce(part, F.lit(""))
 
 
 def name_of_ledger(scope_id: str, ledger_id: str) -> str:
-    """SQL for a ledger as sentences name it, "7" or "7 of scope 1": of two columns, in SQL."""
+    """Return SQL for a ledger in a sentence, "7" or "7 of scope 1"; both arguments are SQL."""
     scope = f"CASE WHEN {scope_id} != 0 THEN concat(' of scope ', cast({scope_id} AS string)) ELSE '' END"
     return f"concat(cast({ledger_id} AS string), {scope})"
 
 
 LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
-"""SQL for a row's ledger as sentences name it."""
+"""SQL for a row's ledger in a sentence."""
 
 
 def in_words(column: str, meanings: Mapping[str, str]) -> Column:
-    """An array of words as what each means; one without a meaning as it is."""
+    """Return an array with each word replaced by its meaning; a word without meaning stays."""
     pairs = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
     meant = F.create_map(*pairs)
     return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(meant, word), word))
 
 
 def utc(ms: Column) -> Column:
-    """Milliseconds since 1970 as sentences say a time: "2026-11-21 07:00:00 UTC"."""
+    """Return milliseconds since 1970 as text: "2026-11-21 07:00:00 UTC"."""
     timestamp = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
 def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
-    """Packed groups, 24 bytes each, as arrays [first_start, last_start, size, period]; the first ``most``."""
+    """Return the first ``most`` packed groups as arrays [first_start, last_start, size, period]."""
 
     def number(offset: Column, start: int, size: int) -> Column:
-        # No value is negative, so that reading the bytes as an unsigned number is right.
+        # conv() reads an unsigned number; no value here is negative.
         return F.conv(F.hex(F.substring(groups, offset + start, F.lit(size))), 16, 10).cast("bigint")
 
     size = F.length(groups)
@@ -147,7 +156,7 @@ def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
 
 
 def _cast(value: Column | str, name: str, kind: str) -> Column:
-    """A column, or one in SQL: that takes one question to Java instead of one per part, of thousands."""
+    """Return a value as a column of this type; SQL needs one call to Java, a composed column thousands."""
     if isinstance(value, str):
         return F.expr(f"cast({value} AS {kind}) AS {name}")
     return value.cast(kind).alias(name)
@@ -169,10 +178,15 @@ SHOWN = 10
 def with_samples(
     rows: DataFrame, by: str | Sequence[str], sample_column: str, *aggregates: Column
 ) -> DataFrame:
-    """One row for each value of ``by``: ``total`` rows, the first 10 of ``sample_column`` as ``sample``.
+    """Return one row per value of ``by``, with ``total`` rows and a ``sample`` of values.
 
-    ``by`` is a column, or several; ``aggregates`` are further columns. Numbering the rows first keeps the
-    list of a group of millions short.
+    The rows are numbered before they are grouped, so that a group of millions needs no long list.
+
+    Args:
+        rows: the rows.
+        by: one column or several.
+        sample_column: its first 10 values become ``sample``.
+        aggregates: further columns.
     """
     keys = [by] if isinstance(by, str) else list(by)
     number = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {sample_column}) AS _number"
@@ -183,7 +197,7 @@ def with_samples(
 
 
 def with_ledgers(rows: DataFrame, by: str | Sequence[str], *aggregates: Column) -> DataFrame:
-    """`with_samples` of rows about ledgers: the sample names them as sentences do, by scope and id."""
+    """Return `with_samples` of rows about ledgers; the sample has their names as in sentences."""
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
     return with_samples(ledgers, by, "_ledger", *aggregates).withColumn("sample", names)
@@ -192,7 +206,8 @@ def with_ledgers(rows: DataFrame, by: str | Sequence[str], *aggregates: Column) 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add the column ``attribution_suspect`` to rows that have a ``bookie_id``.
 
-    Two swapped disks lose nothing. What rests on the data of such a bookie is therefore never confirmed.
+    It is true if the bookie's data may belong to another bookie. Two swapped disks lose nothing, so no
+    finding about such a bookie is confirmed.
     """
     suspect_ids = tables.roster.suspect_ids
     suspect = F.coalesce(F.col("bookie_id").isin(suspect_ids), F.lit(False)) if suspect_ids else F.lit(False)
@@ -200,17 +215,17 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def with_fault(tables: Tables, fault: str) -> DataFrame:
-    """The rows of the table ownership that one check finds."""
+    """Return the rows of the table ownership with one fault."""
     return tables.ownership.where(F.col("fault") == fault)
 
 
 def owner_evidence(*columns: str) -> str:
-    """Who the owner is, and some more columns of the table ownership, as a finding's evidence."""
+    """Return the evidence of a finding about an owner: the owner and these columns of the table ownership."""
     return ", ".join((*OWNER, *columns))
 
 
 def owner_name() -> Column:
-    """A row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
+    """Return a row's owner: "topic shop/orders/returns", "subscription audit of shop/orders/returns"."""
     topic = F.concat_ws("/", "tenant", "namespace", "topic")
     return (
         F.when(F.col("topic").isNull(), words("the data at {path}"))

@@ -1,7 +1,7 @@
-"""When a missing ledger should not be believed gone: the guards before garbage collection.
+"""Guards before garbage collection: reasons to distrust metadata that lists too few ledgers.
 
-A bookie deletes what its metadata store does not list. A listing that is wrong, or of another cluster, makes
-it delete everything. So many orphans at once, or a foreign instance id, say that the listing may be wrong.
+A bookie deletes ledgers that its metadata store does not list. A wrong listing, or one of another cluster,
+makes it delete everything. Many orphans at once, or a foreign instance id, are signs of such a listing.
 """
 
 from collections.abc import Mapping
@@ -15,15 +15,21 @@ from auditor.tables import Tables, cached_query
 
 @cached_query
 def distrusted_bookies(tables: Tables) -> DataFrame:
-    """Bookies for which the metadata looks wrong: bookie_id, rules (that hold), and their figures.
+    """Return the bookies for which the metadata looks wrong, with the rules that hold.
 
-    ``ledgers``, ``orphans`` and ``in_doubt`` are counts, the last of orphans that the store may have unseen;
-    ``sure`` says that a rule holds without these. On a live store `orphan-share` and `vanished-ranges` need
-    so many that an earlier run had already (``lasting``). Of the orphans ``recent`` were in the metadata
-    within the collectors' last interval, and count for neither. `large-orphan-share` and `store-empty` count
-    only ``unexplained`` orphans, and are never sure. ``vanished`` counts whole ranges of ids, from
-    ``low`` to ``high``, in the scope ``vanished_scope``, the one that has most of them. ``undrawn`` counts
-    orphans whose ids, from ``lowest`` to ``highest``, the store's id generator has not given out.
+    Returns:
+        One row per bookie. ``sure`` is true if a rule holds without the orphans that are ``in_doubt``: the
+        scan of the store may have missed these. These columns count orphans or ranges:
+
+        - ``recent``: orphans that were in the metadata within the collectors' last interval. They do not
+          count for `orphan-share` and `vanished-ranges`.
+        - ``lasting``: orphans that an earlier run had already. On a live store these two rules need enough.
+        - ``unexplained``: the only orphans that count for `large-orphan-share` and `store-empty`. These two
+          rules are never sure.
+        - ``vanished``: ranges of ids that are gone as a whole, from ``low`` to ``high``, in the scope with
+          most of them (``vanished_scope``).
+        - ``undrawn``: orphans with ids from ``lowest`` to ``highest`` that the store's id generator has not
+          given out.
     """
     of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
         F.expr("count(*) AS count"),
@@ -51,13 +57,13 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         settings, "orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger
     )
     certain_orphans = "(orphans - in_doubt)"
-    # Ledgers that were deleted since the last collection can be most of what a busy cluster's bookie has, and
-    # with one age for all of them the oldest ids go range by range.
+    # On a busy cluster most of a bookie's ledgers may have been deleted since its last collection. If all
+    # ledgers live equally long, whole ranges of the oldest ids vanish.
     share = "lasting" if live else "(orphans - in_doubt - recent)"
     ranges_gone = f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if live else "seen"
-    # A saved store that looks bare may be a copy that was cut short.
+    # A saved store that looks bare may be an incomplete copy.
     sure = _rules(settings, certain_orphans, share, ranges_gone, bare and live)
-    # What an old source holds and the metadata lacks may be collected by now: the source is in doubt.
+    # Orphans of an old source may be collected by now, so they say nothing about the metadata.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
     return rows.selectExpr("*", f"{rules} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
 
@@ -65,10 +71,15 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
 def _rules(
     settings: CheckSettings, orphans: str, share: str, vanished: str, bare: bool, empty: bool | None = None
 ) -> str:
-    """SQL for the rules that hold with so many orphans and vanished ranges, in a store that is bare or not.
+    """Return SQL for the names of the rules that hold.
 
-    ``share`` is how many of the orphans count for `orphan-share`. ``empty`` is whether the store lists no
-    ledger; None leaves out the rules that are never sure.
+    Args:
+        settings: the constants of the checks.
+        orphans: SQL for the number of orphans.
+        share: SQL for the number of orphans that count for `orphan-share`.
+        vanished: SQL for the number of vanished ranges.
+        bare: whether the store looks bare.
+        empty: whether the store lists no ledger; None leaves out the rules that are never sure.
     """
     least = settings.least_orphans
     rules = {
@@ -88,7 +99,7 @@ def _rules(
 
 
 def large_orphan_share(settings: CheckSettings) -> str:
-    """SQL for whether so many orphans of a bookie are unexplained that the metadata is in doubt."""
+    """Return SQL for whether a bookie has so many unexplained orphans that the metadata is in doubt."""
     return (
         f"unexplained >= {settings.least_unexplained} "
         f"AND unexplained * 100 > ledgers * {settings.large_orphan_share_percent}"
@@ -96,14 +107,14 @@ def large_orphan_share(settings: CheckSettings) -> str:
 
 
 def _names_of(rules: Mapping[str, str]) -> str:
-    """SQL for the names of those that hold."""
+    """Return SQL for the names of the rules that hold."""
     cases = ", ".join(f"CASE WHEN {rule} THEN '{name}' END" for name, rule in rules.items())
     return f"array_compact(array({cases}))"
 
 
 @cached_query
 def doubted_orphans(tables: Tables) -> DataFrame:
-    """The rows of ``orphans`` with ``doubts``: why each may not be one."""
+    """Return the rows of ``orphans`` with ``doubts``: reasons why a ledger may not be an orphan."""
     distrusted = distrusted_bookies(tables).selectExpr("bookie_id", "true AS distrusted")
     rows = with_attribution(tables.orphans, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     doubts = {
@@ -116,7 +127,7 @@ def doubted_orphans(tables: Tables) -> DataFrame:
 
 
 def doubt_clause() -> Column:
-    """The end of a sentence about a row of `doubted_orphans`: its doubts, and which part of the store."""
+    """Return the end of a sentence about a row of `doubted_orphans`: its doubts and the part of the store."""
     which = if_known(words(" ({doubt})"))
     doubt_words = words(
         "; not sure: {doubts}{which}", doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which=which
@@ -129,4 +140,4 @@ DOUBT_WORDS = {
     "metadata-suspect": "the metadata of this bookie may be wrong (metadata-suspect)",
     "id-in-doubt": "the store may have it where it could not be read, or in the wrong place",
 }
-"""What a doubt that a table keeps as a word says to a person."""
+"""Text for the reader, by the word for a doubt in a table."""

@@ -1,4 +1,4 @@
-"""What a bookie's own collector is about to delete and must not."""
+"""Needed data that a bookie's own collector is about to delete."""
 
 from auditor.checks.check import (
     ERASES,
@@ -39,43 +39,41 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector, by a model of its passes, deletes needed data. `in-its-ensembles`: a ledger
-        that names the bookie. `last-copy`: a copy outside of all ensembles with an entry of which no member
-        has a copy. With `--entry-logs` also a log that goes or is rewritten with entries of a ledger that
-        names the bookie: `not-indexed`, which its index lacks, or `unseen`, which a record with a wrong size
-        hides from the collector (bookkeeper #2264, #2373). One finding per bookie. Causes of the first: a
-        record that is not at its path (`listed-out-of-order`), or the ledger id 2^63 - 1, where everything
-        goes (`listing-overflows`). The table gc_foresight has each ledger (docs/space.md).
+        Bookies whose collector deletes needed data, by a model of its passes (table gc_foresight,
+        docs/space.md). The last two kinds need `--entry-logs`:
+        - `in-its-ensembles`: a ledger that names the bookie. Its record is not at its path
+          (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
+        - `last-copy`: a copy outside of all ensembles with an entry that no member has.
+        - `not-indexed`: a log that goes or is rewritten has entries of a ledger that its index lacks.
+        - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
 
     Why it matters:
-        A pass comes every gcWaitTime by itself (10 minutes by default; Pulsar sets 15). It deletes the index
-        at once, and the entries when their logs are compacted.
+        A pass of the collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the
+        index at once, and the entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed: metadata and indexes agree, and tests hold the model to the server's own classes. Suspect
-        where a directory's cookie and place name two bookies, and where a log that goes was not read for
-        entries that the index lacks (table log_entries). Suspect for `unseen` (table unseen_entries) where
-        another ledger still keeps the log, and where its scan may run out of memory. A ledger whose record
-        changed between the scans, or cannot be read, is not counted.
+        Confirmed: metadata and indexes agree. Suspect with `disk-id-mismatch`, or if a log that goes was
+        not read for unindexed entries. Suspect for `unseen` if another ledger keeps the log, or its scan
+        may run out of memory.
 
     What to do:
-        Stop the bookie, or keep its collector from running, before anything else. For `in-its-ensembles`: set
-        verifyMetadataOnGC=true on every bookie and restart them; collectors then read a ledger's record
-        before they delete it. Then correct the records that `metadata-misplaced` names. For `last-copy`: set
-        gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's copies made again from it.
-        For `not-indexed`: rebuild the index from the logs while the bookie is stopped, and start it then; see
-        `ledger-not-indexed` for RocksDB and `index-unreadable` for index files. For `unseen`: copy the log
-        away, and copy the ledgers to another bookie while this one still serves them, with its collection
-        switched off.
+        First stop the bookie, or keep its collector from running. Then:
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them. Collectors
+          then read a ledger's record before they delete it. Correct the records that `metadata-misplaced`
+          names.
+        - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's
+          copies made from it.
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed`
+          for RocksDB, `index-unreadable` for index files).
+        - `unseen`: copy the log away. With collection off, copy the ledgers to another bookie while this
+          one serves them.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows whom the ledger's ensembles name.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Settings are those of `--bookie-conf`, or the server's defaults; the listing is that of BookKeeper
-        4.17. Renamed bookies are `alias-gc-danger`, a store that lost its ledgers is `metadata-suspect`, and
-        what a compaction in between loses is `entry-log-header-wrong`.
+        Settings are those of `--bookie-conf`, or defaults. Ledgers whose record changed or is unreadable
+        do not count. See also `alias-gc-danger`, `metadata-suspect` and `entry-log-header-wrong`.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)
@@ -116,7 +114,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
 
 _LEDGERS_NAMED = 3
-"""So many ledgers stand in the sentence."""
+"""Number of ledgers that the message names."""
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
@@ -130,16 +128,16 @@ _BECAUSE = {
     "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
     "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
 }
-"""What a cause is, as a sentence goes on; any other is said as it is."""
+"""End of the message, by cause; other causes stand as they are."""
 
 
 def _not_indexed(tables: Tables) -> DataFrame:
-    """Ledgers whose bytes go with a log, or are not rewritten, because the index lacks the ledger."""
+    """Return ledgers that lose bytes with a log or its compaction, because the index lacks the ledger."""
     stays = (F.col("action") == GcAction.KEEP.value) | suspended()
     going = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
     rows = tables.space.where(~F.col("remains")).join(going, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
-    # RocksDB: the locations are there. The collector goes by the index of ledgers, which lacks the ledger.
+    # RocksDB: locations exist, but the collector reads the index of ledgers, which lacks the ledger.
     without_ledger = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
     located = (
         rows.where(F.col("class") == SpaceClass.LIVE.value)
@@ -161,7 +159,7 @@ def _not_indexed(tables: Tables) -> DataFrame:
 
 
 def _unseen(tables: Tables) -> DataFrame:
-    """Ledgers that name the bookie and have entries in a log that its collector does not see there."""
+    """Return ledgers that name the bookie and have entries in a log that its collector does not see."""
     plans = tables.log_foresight.select("bookie_id", "path", "action", suspended().alias("suspended"))
     action = F.when(F.col("suspended"), GcAction.KEEP.value).otherwise(
         F.coalesce("action", F.lit(GcAction.KEEP.value))

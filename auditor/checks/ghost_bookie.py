@@ -1,4 +1,4 @@
-"""Bookie ids that ensembles name and nothing else knows."""
+"""Bookie ids that only ensembles know."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -14,35 +14,34 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Bookie ids of ensembles without a cookie and without a registration. An error where a non-empty
-        segment stripes entries to the id, otherwise a note.
+        Ids of ensembles without cookie and registration. An error if a non-empty segment stripes entries
+        to the id, otherwise a note.
 
     Why it matters:
-        The cluster has forgotten the bookie while ledgers still rely on it. It was removed before its ledgers
-        were copied, or it came back under another id, and nobody looks for its copies there.
+        Somebody removed the bookie before its ledgers were copied, or it came back under another id.
 
     How sure:
-        Confirmed: the cookies were listed, and neither scan saw a registration.
+        Confirmed: all cookies and registrations were listed.
 
     What to do:
-        Find the host. If it runs under another id (the evidence has the ids that `bookie-alias` takes for the
-        same bookie), teach the metadata that id; if it is gone, have its ledgers copied.
+        Find the host. If it runs under another id (`bookie-alias`, see the evidence), write that id into
+        the metadata. If it is gone, have its ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`
-          Those that name it in empty segments alone are left out.
+          It omits ledgers that name it in empty segments only.
         - `bookkeeper shell recover -q BOOKIE`.
         - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
         - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A host name and its address are two ids. Ids that end with :0 are bookie-id-reserved instead.
+        A host name and its address are two ids. Ids that end with :0 are `bookie-id-reserved`.
     """
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:
         name = row["bookie_id"]
-        if row["has_cookie"] or name.endswith(":0"):  # say bookie-down and bookie-id-reserved
+        if row["has_cookie"] or name.endswith(":0"):  # bookie-down or bookie-id-reserved
             continue
         facts = {field: row[field] for field in ("ledgers", "depending", "replicas", "found")}
         yield bookie_finding(

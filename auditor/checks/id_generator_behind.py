@@ -1,4 +1,4 @@
-"""Stores whose id generator would give out ids that are in use."""
+"""Stores whose id generator would give out ids in use."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -27,33 +27,29 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Stores whose id generator is at or below the id of a listed ledger, or of a ledger without metadata
-        that a bookie holds. One finding per generator; etcd has 128.
+        Id generators at or below the id of a listed ledger, or of an orphan. Etcd has 128 generators.
 
     Why it matters:
-        The generator gives out the id of a deleted ledger again. A bookie that has not collected the old
-        ledger serves its entries as those of the new one. It happens after a store was restored, copied or
-        migrated without its generator.
+        The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
+        serves its entries as the new one's. The cause is usually a store that was restored without its
+        generator.
 
     How sure:
-        Confirmed if ledgers of an application that never chooses an id (Pulsar) have such ids, or if bookies
-        hold such ledgers and every listed id was given out. Unconfirmed otherwise: an application may have
-        chosen these ids itself.
+        Confirmed if the application never chooses ids (Pulsar), or if bookies hold such ledgers and every
+        listed id was given out. Suspect if an application may have chosen these ids itself.
 
     What to do:
-        Create no ledger until the generator is beyond every id in use. In ZooKeeper, create and delete
-        sequential znodes below idgen until their number exceeds the highest id of the evidence. In etcd,
+        Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
+        sequential znodes below idgen until their number exceeds the highest id of the evidence. Etcd:
         write the bucket's key as often. Then audit again.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at a ledger with such an id.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared are the flat layout, which counts ids with all other znodes, a dump without cversion, and
-        a store whose own znodes could not all be read. Nothing is reported where an application surely
-        chooses ids: some are beyond what the generator can give out, or fewer than one in 1,000 ids between
-        its next and the highest is listed. Ledgers created during the scan do not count.
+        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
+        Not reported if an application surely chooses ids: some exceed the generator's range, or under 1
+        in 1,000 from its next id on are listed.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

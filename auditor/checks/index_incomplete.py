@@ -33,23 +33,19 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Bookies of a live store that served entries which their index lacks, or that list (`rpc:`) entries
-        which their disk lacks. Only closed ledgers count that last changed more than `--grace` seconds before
-        the time of the index and not between the scans. One finding per bookie, with the numbers of ledgers,
-        of entries served, and of entries listed and not asked for.
+        Entries that a live bookie served or lists (`rpc:`) and its index lacks. Only closed ledgers count
+        that did not change within `--grace` seconds before the index or between the scans.
 
     Why it matters:
-        What the bookie serves from memory, or from a deleted file that it still has open, is gone when it
-        stops. Its next start finds only what the disk has, and these copies are lost.
+        The bookie serves these entries from memory or a deleted open file. They are lost when it stops.
 
     How sure:
-        Confirmed: the entries were read from the bookie while its disk lacked them. Suspect where it only
-        lists them and was not asked, or did not answer.
+        Confirmed if the bookie served the entries. Suspect if it only lists them.
 
     What to do:
-        Do not stop the bookie. `bkaudit explain ledger ID` shows what it was asked and answered. See whether
-        the audited directories are those that it has open (`/proc/PID/fd`): a volume may be mounted over
-        them, or files deleted. Have the ledgers copied while it still serves them.
+        Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
+        directories with those it has open (`/proc/PID/fd`): a volume may be mounted over them, or files
+        deleted. `bkaudit explain ledger ID` has its answers.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -58,8 +54,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Only a sample of what seemed to be missing is asked for; what else the index lacks is unknown. A store
-        that keeps no times (etcd) never leads to it.
+        Only a sample of the missing entries is asked for. Stores without times (etcd) never show it.
     """
 
     def number(served: bool) -> Column:

@@ -1,4 +1,4 @@
-"""Indexes that exist and cannot be read."""
+"""Damaged indexes."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, words
@@ -16,33 +16,34 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Index files that are empty, shorter than their header, without the right magic, of an unknown version,
-        or cut inside a page. One finding per ledger and bookie, with the file, the byte and the reason; what
-        is left of a cut file counts as held. DbLedgerStorage: damaged RocksDB databases, one finding per
-        bookie for the first; what could be read counts as held, all else on that bookie as unknown.
+        Damaged files or databases. What could be read counts as held, the rest as unknown, never as
+        missing:
+        - Index files that are empty, cut, without the right magic or of an unknown version.
+        - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first.
 
     Why it matters:
-        The bookie cannot serve the entries behind the damage. Worse, asked for a ledger with an empty file it
-        may begin a new index and answer that it has nothing, which recovery believes. A DbLedgerStorage
-        bookie does not start with a damaged MANIFEST or table; with a damaged write-ahead log it starts and
-        drops what follows.
+        Asked for a ledger with an empty file, the bookie may answer that it has nothing, and recovery
+        believes that. A DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a
+        damaged write-ahead log it starts and drops the rest.
 
     How sure:
-        Confirmed: the file was read. Suspect where it was listed and was gone when it was read: a running
-        bookie deletes what it collects. What a file does not show is unknown, never missing.
+        Confirmed: the file was read. Suspect if the file was gone when it was read: a running bookie
+        deletes what it collects.
 
     What to do:
-        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first. If
-        the other copies are good, delete nothing: replication makes a new copy elsewhere. To write a file
-        anew, stop the bookie, and move an empty or too short file, or one without the right magic, away: the
-        shell fails while it is there. Leave a file that is cut in a page, so that it keeps its master key.
+        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away
+        first. If the other copies are good, delete nothing: replication makes a new copy elsewhere. To
+        write an index file anew, stop the bookie:
+        - Move away a file that is empty, too short or without the right magic, because the shell fails on
+          it.
+        - Leave a file that is cut inside a page: it keeps its master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
-          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep a copy of the old
-          index file. The password must be the ledger's, and an empty one cannot be given: with
-          another the bookie refuses recovery of the ledger.
+          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep the old index file.
+          Give the ledger's own password, not an empty one: with another the bookie refuses recovery of the
+          ledger.
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only reads. On
           DbLedgerStorage it always passes and says nothing.
@@ -50,14 +51,14 @@ def index_unreadable(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Damage that still parses, such as zeroed slots, looks like absent entries and is reported as such.
+        Damage that still parses, such as zeroed slots, looks like absent entries.
     """
     state, bookie = F.col("state"), F.col("bookie_id")
     read = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
     rows = read.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
-    # A disk that failed takes several databases along: one fact, reported for the first of them.
+    # A failed disk damages several databases; report the first only.
     first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
     damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
     rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))

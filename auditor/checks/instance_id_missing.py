@@ -1,4 +1,4 @@
-"""A cluster without an identity."""
+"""Clusters without an instance id."""
 
 from auditor.checks.bookie_findings import bookie_finding, number_of
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -8,33 +8,30 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.WARNING, rests_on=Basis.METADATA, do_now="put the instance id back before a bookie restarts"
 )
 def instance_id_missing(roster: Roster) -> Findings:
-    """The store keeps no instance id of the cluster.
+    """The store has no instance id of the cluster.
 
     What it finds:
-        A metadata store without an INSTANCEID, or with an empty one: one finding for the cluster. Its
-        evidence counts the cookies, in the store and on disks, that carry an instance id, and lists these
-        ids: they come from an INSTANCEID that is gone. A note where none does: such a cluster never had one,
-        as a standalone Pulsar's.
+        INSTANCEID is missing or empty. A note if no cookie carries an instance id. The evidence lists the
+        cookies' ids.
 
     Why it matters:
-        Without it a bookie does not notice that its disks belong to another cluster, or that the metadata was
-        formatted anew: it starts, sees no ledger of its own, and its collector deletes them all. Bookies
-        whose cookies carry an instance id refuse to start.
+        A bookie does not notice disks of another cluster or newly formatted metadata, and deletes all its
+        ledgers. Bookies whose cookies carry an instance id refuse to start.
 
     How sure:
-        Confirmed: all of the cluster's own znodes could be read; nothing is reported otherwise.
+        Confirmed: all of the store's own znodes were read.
 
     What to do:
-        If cookies carry an instance id, find out who removed the INSTANCEID, and put that id back with
-        ZooKeeper's client before a bookie restarts. Clusters formatted before 4.3, and a standalone Pulsar's,
-        never had one: do nothing.
+        If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with
+        ZooKeeper's client before a bookie restarts. If none does (clusters formatted before 4.3,
+        standalone Pulsar), do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        The start of each bookie is not repeated as start-refused.
+        `start-refused` does not repeat it for each bookie.
     """
     if not roster.cluster.instance_id_missing:
         return

@@ -1,4 +1,4 @@
-"""Bookies that belong to another cluster, or say so."""
+"""Bookies with another cluster's instance id, or none."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows, sorted_facts
 from auditor.checks.check import (
@@ -29,31 +29,27 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Bookies whose cookie in the store, or VERSION in any directory, does not carry the cluster's
-        INSTANCEID. One finding per bookie; its evidence lists every such cookie. Not reported where the
-        cluster has no INSTANCEID.
+        Cookies in the store, or VERSION files, without the cluster's instance id. Layouts before 4 have
+        none and are reported.
 
     Why it matters:
-        The metadata was formatted anew, or the bookie is of another cluster. Its garbage collector sees only
-        orphans and deletes everything. A cookie protects only at start: a bookie that was running when the
-        metadata changed goes on.
+        Somebody formatted the metadata anew, or the bookie is of another cluster. Its collector sees only
+        orphans and deletes everything. A cookie protects only at the start: a running bookie goes on.
 
     How sure:
         Confirmed: both ids were read.
 
     What to do:
-        Stop the bookie before anything else; its collector must not run. Then find the right metadata.
+        First stop the bookie, so that its collector does not run. Then find the right metadata.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bookkeeper shell bookieformat -deleteCookie`
-          Do it only for disks whose data is wanted nowhere any more.
+          Do it only for disks whose data nobody needs.
 
     Limits:
-        Layouts before 4 have no instance id, and are reported. Where all bookies' directories are another
-        cluster's, and the store's cookies of them have its own instance id, the directories are wrong:
-        `source-suspect`.
+        If only the given directories are another cluster's, it is `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

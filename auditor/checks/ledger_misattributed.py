@@ -1,4 +1,4 @@
-"""Ledgers that say one owner and are named by another."""
+"""Ledgers that one owner made and another owner names."""
 
 from auditor.checks.check import ActionKind, Basis, DataFrame, HoldRule, HoldTarget, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name, with_fault, words
@@ -15,25 +15,23 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 
     What it finds:
-        References of topics, subscriptions and schemas to ledgers whose custom metadata names another owner.
-        Shadow topics borrow rightly and are left out.
+        References of topics, subscriptions and schemas to ledgers whose custom metadata names another
+        owner. Shadow topics do not count.
 
     Why it matters:
-        Whichever of the two is deleted first takes the ledger along. Such a reference comes from a list that
-        was copied or edited by hand.
+        Whichever owner is deleted first takes the ledger along. Somebody copied or edited a list by hand.
 
     How sure:
-        Confirmed: the application writes both when it makes the ledger, and renames neither.
+        Confirmed: applications write both names and never rename.
 
     What to do:
-        Find out who edited the list. Delete neither owner before the ledger belongs to one of them only.
+        Find out who edited the list. Delete neither owner before only one of them has the ledger.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows for whom the ledger was made.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Ledgers without custom metadata say nothing. Compacted ledgers and delayed messages are not compared.
+        Not compared: ledgers without custom metadata, compacted ledgers, delayed messages.
     """
     return finding_rows(
         with_fault(tables, "ledger-misattributed"),

@@ -27,22 +27,22 @@ from auditor.tables.parts import filter_part
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
 )
 def ledger_not_indexed(tables: Tables) -> DataFrame:
-    """A bookie has locations of a ledger's entries and does not list the ledger.
+    """A bookie has locations of a ledger's entries but does not list the ledger.
 
     What it finds:
-        Ledgers whose metadata names the bookie, where DbLedgerStorage's index of locations has entries and
-        its index of ledgers has none. One finding per ledger and bookie. Their copies count as unknown.
+        Ledgers in DbLedgerStorage's index of locations but not in its index of ledgers. Their copies
+        count as unknown.
 
     Why it matters:
-        The bookie answers that it does not know the ledger, although the entries are on its disk. A recovery
-        that hears this may close the ledger too early.
+        The bookie answers that it does not know the ledger. A recovery may then close the ledger too
+        early.
 
     How sure:
-        Confirmed where both databases were read completely. Suspect where the ledger changed between the two
-        scans, and where the directory's cookie and place name two bookies.
+        Confirmed: both databases were read. Suspect with `disk-id-mismatch`, or if the ledger changed
+        between the scans.
 
     What to do:
-        Rebuild the index of ledgers, with the bookie stopped and a copy of the directory made.
+        Stop the bookie, copy the directory, and rebuild the index of ledgers.
 
     Commands:
         - `bookkeeper shell check-db-ledgers-index`
@@ -50,7 +50,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
-        Locations of a ledger without metadata are the normal delay of deletion, and not reported.
+        Ledgers without metadata are not reported: a bookie deletes them with a delay.
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(

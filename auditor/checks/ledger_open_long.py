@@ -1,4 +1,4 @@
-"""Ledgers that have been open for a month without a change of their metadata."""
+"""Ledgers open for a month without a change of their metadata."""
 
 from auditor.checks.check import Basis, Column, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, owner_name, with_ledgers, words
@@ -9,7 +9,7 @@ from auditor.tables.claims import application_of
 
 _DAY_MS = 86_400_000
 NO_APPLICATION = "no application"
-"""The group of ledgers that no owner names and whose custom metadata name no application."""
+"""Group of ledgers that no owner names and whose custom metadata names no application."""
 
 
 @check(
@@ -23,33 +23,27 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in the state OPEN whose metadata has not changed for more than 30 days at the time of the
-        scan. One finding per owner (a topic, a subscription, a log) if owners were read; else one per
-        application of the custom metadata, and one for all other ledgers. The evidence counts ledgers that
-        their owner names last (`last`), before others (`superseded`), or not at all (`unnamed`).
+        Ledgers in state OPEN, unchanged for 30 days, per owner or application. Each is its owner's
+        `last`, `superseded` by a later one, or `unnamed`.
 
     Why it matters:
-        A ledger whose writer is gone stays open until somebody opens it with recovery. Until then replication
-        leaves its last segment alone, and the end of its data is not fixed (bookkeeper #1200, #3405; pulsar
-        #4599).
+        A ledger without a writer stays open until somebody opens it with recovery. Until then replication
+        skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that it is open and unchanged, by the record's own time and the clock of the scan. Whether
-        its writer exists is not known. If its owner names it last it may well have one: a broker writes to
-        the last ledger of a topic, however seldom. One before the last has none.
+        Confirmed that it is open and unchanged. A `last` ledger may have a writer: brokers write to a
+        topic's last ledger, however seldom.
 
     What to do:
-        Ask the application whether it still writes to the ledger. If it does not, let the application open it
-        with recovery: for a topic, load it. Do not delete a ledger for this finding.
+        Ask the application whether it still writes to the ledger. If not, let the application open it
+        with recovery; for a topic, load it. Do not delete a ledger for this finding.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows the state, the ensembles and the custom metadata.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Adding entries does not change the metadata, so a ledger that is written to all the time looks the
-        same. A store that keeps no times (etcd) shows no age: no ledger is found there. A ledger with several
-        owners counts for the first.
+        Adding entries does not change metadata, so a busy ledger looks the same. Stores without times
+        (etcd) never show it.
     """
     settings, scan_time = tables.cluster.settings, tables.cluster.scan_time
     age = F.lit(scan_time) - F.col("mtime")
@@ -82,7 +76,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
-    """The ledgers with the columns of their first owner, and ``writer``: last, superseded or unnamed."""
+    """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
     if "ownership" in tables.known_empty:
         nobody = {name: F.lit(None).cast("string") for name in OWNER}
         return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
@@ -97,13 +91,13 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
 
 
 def _group() -> Column:
-    """The owner's name, else the application that the ledger claims, else neither."""
+    """Return the owner's name, or else the application of the custom metadata, or else `NO_APPLICATION`."""
     name = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))
 
 
 def _writer_words() -> Column:
-    """What decides whether a writer can still exist."""
+    """Return the part of the message that shows whether a writer can still exist."""
     return (
         F.when(F.col("last") == F.col("total"), "its owner names it last, so that a writer may well exist")
         .when(F.col("last") > 0, words("{last} of them may well have a writer: their owner names them last"))

@@ -1,10 +1,7 @@
-"""Ledgers as checks ask for them: by class, by a rule broken, by placement, with marks and locks beside them.
+"""Queries for ledgers that checks share: by class, by broken rule, by placement, and with marks and locks.
 
 A ledger has one class, that of its worst entry, and one finding. The class of a ledger that is not closed
-rests on its finished segments alone, is never entry-lost, and is never more than suspect.
-
-Marks that are stale are a table of the run, and those that cannot be read another check's. Of placement there
-is one row per ledger, with the first of its segments.
+rests on its finished segments. It is never entry-lost and at most suspect.
 """
 
 from auditor.checks.finding_rows import MISSING_DIGEST, finding_rows, group_list, if_known, suspect_if, words
@@ -22,8 +19,7 @@ from auditor.tables import Tables, cached_query
 def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
     """Add ``queue`` to rows about a ledger: marked, since (ms), replicas, held_by, held_since (ms).
 
-    ``marked`` is null, and so is all else, where that is not known: the store keeps no marks, or not all of
-    them could be listed and this one was not.
+    ``marked`` is null if that is unknown: the store keeps no marks, or a scan could not list all of them.
     """
     marks = (
         tables.marks.where("not misplaced")
@@ -44,7 +40,7 @@ def with_queue(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def in_queue(tables: Tables) -> Column:
-    """The end of a sentence about a row of `with_queue`."""
+    """Return the end of a sentence about a row of `with_queue`: is the ledger marked, and who holds it."""
     reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     holder = words(", held by {queue.held_by}")
     waits = words("; marked for replication{held}", held=F.coalesce(holder, F.lit(", held by no worker")))
@@ -57,9 +53,10 @@ def in_queue(tables: Tables) -> Column:
 
 @cached_query
 def waiting_marks(tables: Tables) -> DataFrame:
-    """Marks older than ``stuck_hours`` that no worker holds; ``empty``: their ledger is closed without entry.
+    """Return marks older than ``stuck_hours`` that no worker holds.
 
-    Stale marks and those of deleted ledgers are not among them.
+    Stale marks and those of deleted ledgers are left out. ``empty`` is true if the ledger is closed without
+    an entry.
     """
 
     from auditor.tables.marks import named_marks
@@ -83,9 +80,15 @@ def waiting_marks(tables: Tables) -> DataFrame:
 
 
 def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) -> DataFrame:
-    """One row for each bookie that a mark names, as `count_per_bookie` takes them.
+    """Return one row per mark and named bookie, as `count_per_bookie` takes them.
 
-    scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger moved between the scans), and ``columns``.
+    Args:
+        marks: the marks.
+        moved: ledgers that changed between the scans; None if there was one scan.
+        columns: further columns to keep.
+
+    Returns:
+        scope_id, ledger_id, bookie_id, ``doubtful`` (the ledger changed between the scans), and ``columns``.
     """
 
     from auditor.tables.scans import doubtful
@@ -97,20 +100,20 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
 @cached_query
 def deleted_marks(tables: Tables) -> DataFrame:
-    """Marks of ledgers that no row of the ledger tree stands for, or could stand for."""
+    """Return marks of ledgers that the tree does not list, and that no damaged part of it could hold."""
 
     from auditor.tables.marks import named_marks
 
     marks = named_marks(tables.marks)
     if tables.cluster.tree_elsewhere is not None:
-        return marks.limit(0)  # any of them may lie there
-    # Of all ledgers only those that a mark is of: what is joined stays as small as the marks are.
+        return marks.limit(0)  # the ledger tree elsewhere may have any of them
+    # Keep only ledgers with a mark, so that the join is as small as the marks.
     listed_ledgers = (
         tables.ledgers_of_marks.where("ledger_id is not null")
         .select(*LEDGER)
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
     )
-    # Marks are of scope 0; a gap without a scope could be of any.
+    # Marks have scope 0; a gap without a scope may be in any scope.
     unclear = tables.ledgers.where(
         "status in ('misplaced', 'gap') and low is not null and coalesce(scope_id, 0) = 0"
     ).select("low", "high")
@@ -120,13 +123,13 @@ def deleted_marks(tables: Tables) -> DataFrame:
 
 
 def judged_with_class(tables: Tables) -> DataFrame:
-    """The rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
+    """Return the rows of ``judged`` with the ledger's ``class`` and ``potential_class``."""
     verdicts = tables.verdicts.select(*LEDGER, "class", "potential_class")
     return tables.judged.join(verdicts, [*LEDGER])
 
 
 def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
-    """Those rows about a ledger and a bookie whose bookie the ledger's metadata names."""
+    """Return the rows whose bookie the ledger's metadata names."""
     members = (
         tables.ledgers.where(F.col("status").isin(*DECODED))
         .join(rows, [*LEDGER], "left_semi")
@@ -136,7 +139,7 @@ def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
 
 
 def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
-    """One finding for each ledger of one class: which entries are in it, and what the ledger could become."""
+    """Return one finding per ledger of a class, with its entries of that class and its potential class."""
     groups = group_list(F.col("class_entries.groups"), most=None)
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
@@ -157,7 +160,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
         "state, write_quorum, ack_quorum, m AS copies_missing, mu AS copies_missing_or_unknown, "
         "potential_class, unknown AS unknown_copies, doubts, lasting_doubts, version AS metadata_version, "
         "witness, queue, in_entry_logs"
-        # Only a loss is accepted together with its digest.
+        # Operators accept only losses together with their digest.
         + (f", {MISSING_DIGEST} AS missing_digest" if ledger_class == LedgerClass.ENTRY_LOST else ""),
     )
 
@@ -168,7 +171,7 @@ def _judged_with_queue(tables: Tables) -> DataFrame:
 
 
 def unknown_bookies() -> Column:
-    """The bookies whose copies of a judged ledger are unknown, ascending."""
+    """Return the bookies whose copies of a judged ledger are unknown, ascending."""
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
@@ -177,9 +180,9 @@ def _number_left() -> Column:
 
 
 def _entries_of_class(ledger_class: str) -> Column:
-    """ "2 of 10 entries have no copy left (write quorum 3)"; not "of 10" where the ledger is not closed.
+    """Return "2 of 10 entries have no copy left (write quorum 3)", without "of 10" for a ledger not closed.
 
-    Where an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
+    If an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
     """
     of_all = words("{class_entries.count} of {last_entry_id + 1} entries")
     listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
@@ -211,7 +214,7 @@ def _could_become() -> Column:
 
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
-    """One finding for each ledger that breaks one of the rules; every reason is in its evidence."""
+    """Return one finding per ledger that breaks one of the rules; its evidence has every reason."""
     broken_rules = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
     rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda broken: broken["reason"]))
     return finding_rows(
@@ -227,11 +230,11 @@ _OF_SEGMENT = (
 )
 
 PLACES = "state, segments, first_entry_id, windows, bookies, locations, write_quorum, ack_quorum"
-"""What the evidence of both checks has."""
+"""Evidence of the checks of placement, as SQL."""
 
 
 def by_ledger(segments: DataFrame) -> DataFrame:
-    """One row for each ledger of these segments: the first of them, and how many there are (``segments``)."""
+    """Return one row per ledger of these segments: its first segment, and the number of ``segments``."""
     first = F.expr(f"min(struct({_OF_SEGMENT})) AS first")
     rows = segments.groupBy(*LEDGER).agg(
         F.expr("count(*) AS segments"), F.expr("bool_and(excused) AS excused"), first
@@ -240,7 +243,7 @@ def by_ledger(segments: DataFrame) -> DataFrame:
 
 
 def window_words() -> Column:
-    """The first window: its bookies, and where each is."""
+    """Return the bookies of the first window with their locations."""
     return F.expr(
         "array_join(transform(arrays_zip(bookies, locations), each -> concat(each.bookies, ' ', "
         "coalesce(concat('in ', each.locations), 'without a location'))), ', ')"
@@ -248,12 +251,12 @@ def window_words() -> Column:
 
 
 def rule_of(settings: PlacementSettings | None) -> str:
-    """A policy and what counts of its settings, by the server's names.
+    """Return the policy and its relevant settings, by the server's names.
 
     >>> rule_of(PlacementSettings(Policy.RACK, enforce_min_racks=True))
     'rack, minNumRacksPerWriteQuorum 2, enforced'
     """
-    assert settings is not None  # without settings there is no table placement
+    assert settings is not None  # the table placement exists only with settings
     match settings.policy:
         case Policy.RACK:
             enforced = ", enforced" if settings.enforce_min_racks else ""

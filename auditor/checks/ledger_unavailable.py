@@ -5,7 +5,7 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
 FINDINGS_BY_LEDGER = 1000
-"""Up to so many ledgers have a finding each. More of them have one cause, and one finding for the cluster."""
+"""Largest number of ledgers with a finding each. More have one cause, and one finding for the cluster."""
 
 
 @check(
@@ -19,21 +19,20 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry of which every copy is on an unregistered bookie or one known to lack it. Also
-        ledgers that recovery cannot close, because too few members of the last ensemble are registered. Above
-        1,000 ledgers one finding counts them; the table reachability has all.
+        Ledgers with an entry whose copies are all on unregistered bookies or known to be missing. Also
+        ledgers that recovery cannot close, because too few members are registered. Above 1,000 ledgers
+        one finding counts them (table reachability).
 
     Why it matters:
-        Nobody can read these entries now, and no worker can copy them. They are not lost: they come back with
-        a bookie that has them.
+        Nobody can read or copy these entries until one of the bookies returns.
 
     How sure:
-        Confirmed: neither scan of the metadata saw a registration of these members. A copy counts as missing
-        only if its bookie's index was read and lacks it.
+        Confirmed: both scans saw no registration of these bookies. A copy counts as missing only if its
+        bookie's index was read and lacks it.
 
     What to do:
-        Find out why these bookies are down, and keep their disks. Do not delete these ledgers, and do not
-        decommission these bookies: they may have the only copies.
+        Find out why these bookies are down, and keep their disks. Do not delete the ledgers or
+        decommission the bookies: they may have the only copies.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -41,8 +40,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Saved metadata without any registration says nothing of availability, and the check is skipped. An
-        open ledger with an active writer moves to other bookies with its next write.
+        Saved metadata without any registration is not checked. An open ledger moves to other bookies at
+        its next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair = tables.cluster.repair

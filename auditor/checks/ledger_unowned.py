@@ -1,48 +1,43 @@
-"""Ledgers whose application has forgotten them: a leak."""
+"""Ledgers that their application has forgotten."""
 
 from auditor.checks.check import Basis, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, suspect_if, with_fault, words
 from auditor.model.owner_scope import incomplete_reasons
 
 NOT_COMPLETE = "the stores of owners are not proved complete (owners-suspect)"
-"""Why no ledger is confirmed to be unowned."""
+"""Reason why no ledger is confirmed to be unowned."""
 
 
 @check(Severity.NOTE, rests_on=Basis.OWNERS, asks="ownership")
 def ledger_unowned(tables: Tables) -> DataFrame:
-    """A ledger says whose it is, and its owner is gone or does not name it: a leak.
+    """A ledger's owner is gone or does not name it: a leak.
 
     What it finds:
-        Ledgers with an application's custom metadata that no topic, subscription, schema or log names, older
-        than `--owner-grace`, whose claimed owner was read or is surely not there. One finding per ledger. A
-        ledger that claims a namespace which no store of owners has is foreign and not found.
+        Ledgers older than `--owner-grace` with an application's custom metadata that no owner names. The
+        claimed owner (`claim`) was read or is surely gone.
 
     Why it matters:
-        Nobody will ever delete them, and they fill disks. Brokers write the list of a topic first and delete
-        ledgers afterwards, and only log what failed (pulsar #13238).
+        Nobody will delete these ledgers, and they fill disks (pulsar #13238).
 
     How sure:
-        Suspect in one run, and while the stores of owners are not proved complete (owners-suspect). Confirmed
-        where an earlier run, older by `--owner-grace` and by a rollover (4 hours), found it unowned too,
-        `--owner-grace` is a rollover or longer, and owners and ledgers were read of one store or in an order
-        that proves absence.
+        Suspect in one run and with `owners-suspect`. Confirmed if all hold:
+        - An earlier run, older by `--owner-grace` and 4 hours (a rollover), found it too.
+        - `--owner-grace` is at least a rollover.
+        - Owners and ledgers come from one store, or were read in an order that proves absence.
 
     What to do:
-        Go through them oldest first, and the largest of these first; `claim` is the owner that each had. Ask
-        the topic's owner whether it was deleted on purpose: a znode that was lost by accident can be put back
-        only while its ledgers are there. Delete a ledger only if it is confirmed here, its topic is known to
-        be gone, and no restore of the application's metadata is planned.
+        Start with the oldest and largest. Ask the topic's owner whether it was deleted on purpose: a lost
+        znode can be put back only while its ledgers exist. Delete a ledger only if all hold: it is
+        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It shows the custom metadata that says whose it was.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell deleteledger -l ID`
           Never for one that is only suspected.
 
     Limits:
-        Unknown, and never reported, are ledgers without custom metadata, of other applications or of
-        namespaces that no store has, of unread owners, or of unknown age. A ledger named only outside the
-        application's znodes would be taken for a leak.
+        Not reported: ledgers of unknown age, unread owners, other applications or unknown namespaces. A
+        ledger named only outside the application's znodes looks like a leak.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

@@ -1,4 +1,4 @@
-"""Bookies that refuse to read ledgers of which they do not know what they should have."""
+"""Bookies that refuse to read ledgers after a data integrity check."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -29,32 +29,27 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        Ledgers that DbLedgerStorage marks as in limbo, and whose metadata names the bookie. One finding per
-        bookie, with the number of ledgers and of closed ones. A bookie that starts with its data integrity
-        check after it lost a disk puts its open ledgers into limbo. Their copies there count as unknown,
-        whatever its locations show.
+        Ledgers that DbLedgerStorage marks as in limbo: after it lost a disk, a bookie with data integrity
+        check marks its open ledgers so. These copies count as unknown.
 
     Why it matters:
-        The bookie answers every read in protocol version 3 with "unknown ledger state", even for entries that
-        it has. Where enough other bookies are gone too, the ledger cannot be read, and replication cannot use
+        The bookie refuses reads in protocol version 3 ("unknown ledger state"). Replication cannot use
         these copies.
 
     How sure:
-        Confirmed: its index of ledgers says so. A running bookie is asked for one entry of each such ledger,
-        and a ledger that it serves does not count. Suspect where the directory's cookie and place name two
-        bookies.
+        Confirmed: the index of ledgers says so. A ledger that the running bookie serves does not count.
+        Suspect with `disk-id-mismatch`.
 
     What to do:
-        Let the bookie's data integrity check end: it copies what is missing and takes the ledgers out of
-        limbo. See its log for why it does not end, and start the bookies that it reads from.
+        Let the data integrity check end: it copies missing entries and takes the ledgers out of limbo. If
+        it does not end, read the bookie's log and start the bookies that it reads from.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
-        - `bookkeeper shell ledgermetadata -l ID`
-          Look at which other bookies have it.
+        - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Only DbLedgerStorage knows limbo. In protocol version 2 a bookie serves what it has of such a ledger.
+        In protocol version 2 the bookie serves what it has.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (
@@ -69,7 +64,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         .withColumn("unknown", F.lit(True))
     )
     replica = [*LEDGER, "bookie_id"]
-    # Of what is due there something is unknown, unless the bookie served it when it was asked.
+    # The bookie has unknown copies of the ledger, unless it served an entry when asked.
     refused = F.coalesce("unknown", ~F.col("due"))
     limbo = rows.join(members, replica).join(unknown, replica, "left").where(refused)
     closed = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")

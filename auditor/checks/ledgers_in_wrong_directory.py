@@ -1,4 +1,4 @@
-"""Bookies with ledgers in a directory where they do not look for them."""
+"""Ledgers in a directory in which their bookie does not look for them."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -33,25 +33,22 @@ _INSIDE = "/current/locations(-scoped)?$"
     ),
 )
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
-    """A bookie has ledgers in another of its directories than where it looks for them.
+    """A bookie has ledgers in another of its directories than it looks in.
 
     What it finds:
-        DbLedgerStorage keeps ledger ID in directory number ID modulo the number of directories, and looks
-        nowhere else. Ledgers in any other directory whose metadata names the bookie: one finding per bookie,
-        with the directories and the number of ledgers. It says so where most ledgers of two or more
-        directories lie in another's place: these were exchanged. Their copies count as unknown.
+        DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
+        These copies count as unknown. The finding says if directories were exchanged.
 
     Why it matters:
-        The bookie starts, for cookies do not say which directory is which, and answers that it has no such
-        ledger. A recovery that hears this may close the ledger too early, and replication copies all of it.
+        The bookie answers that it has no such ledger. A recovery may then close the ledger too early.
 
     How sure:
-        Confirmed: the databases were read. Suspect where the directory's cookie and place name two bookies.
+        Confirmed: the databases were read. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie. Exchange exchanged directories back, before the bookie writes new ledgers, which it
-        would not find afterwards. Where a directory was added to or taken from ledgerDirectories, restore the
-        list. Then audit again.
+        Stop the bookie at once: after the correction it does not find ledgers that it writes now. If
+        directories were exchanged, exchange them back. If somebody added or removed one, restore
+        ledgerDirectories. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
@@ -59,7 +56,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Index files of other storages may lie in any index directory of the bookie; that is not reported.
+        Index files of other storages may lie in any index directory.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")

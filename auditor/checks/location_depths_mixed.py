@@ -1,4 +1,4 @@
-"""Locations of different depths, of which one topology takes only one."""
+"""Locations of different depths; a topology accepts only one."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -11,31 +11,29 @@ SHOWN = 5
 
 @roster_check(Severity.ERROR, rests_on=Basis.PLACEMENT, do_now="give all bookies locations of one depth")
 def location_depths_mixed(roster: Roster) -> Findings:
-    """Locations have different depths, and the bookies of one depth evict those of another.
+    """Locations have different depths, and bookies of one depth evict those of another.
 
     What it finds:
-        Writable bookies whose locations, defaults included, have different numbers of parts, such as /r1 and
-        /east/r1. One finding for the cluster, with the bookies of each depth.
+        Writable bookies with locations of different numbers of parts, such as /r1 and /east/r1.
 
     Why it matters:
-        A topology has one depth: that of the bookie which a client or an Auditor sees first. Bookies of other
-        depths are left out: they get no ledgers and count for no rack, and where most are left out nothing
-        can be written. One bookie in /default-rack can do that to a cluster whose racks are /region/rack.
+        A topology has the depth of the first bookie that a client or Auditor sees. Bookies of other
+        depths get no ledgers and count for no rack. One bookie in /default-rack can evict all of
+        /region/rack.
 
     How sure:
-        Confirmed, by this run's mapping. Only the processes know which bookie came first.
+        Confirmed by this run's mapping. Only the processes know which bookie came first.
 
     What to do:
-        Give all bookies locations of one depth, then restart clients and the Auditor, which keep the old.
+        Give all bookies locations of one depth. Then restart clients and the Auditor.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies are in no topology and are not looked at.
+        Read-only and absent bookies do not count.
     """
-    from auditor.model.adherence import ServerView, depth_of  # it loads NumPy, as explain check may not
+    from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:

@@ -1,4 +1,4 @@
-"""Locations that differ by nothing but slashes."""
+"""Locations that differ only by slashes."""
 
 from auditor.checks.bookie_findings import bookie_finding, group_rows
 from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
@@ -6,15 +6,14 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
 
 @roster_check(Severity.WARNING, rests_on=Basis.PLACEMENT, do_now="write the locations of bookies in one way")
 def location_slashes(roster: Roster) -> Findings:
-    """Locations are written in ways that differ only by slashes.
+    """Locations differ only by slashes.
 
     What it finds:
-        Locations that differ only by slashes, such as /r1, /r1/ and /r1//. One finding for each. A note where
-        servers take all of them for one: they drop one slash at the end, and Pulsar puts one in front.
+        Locations such as /r1, /r1/ and /r1//. A note if servers treat them as one: they drop one slash at
+        the end, and Pulsar adds one in front.
 
     Why it matters:
-        To servers a location is a text. /r1// is another rack than /r1, so copies in one rack count as
-        spread. Where they are one location, somebody may have meant two.
+        To servers /r1// is another rack than /r1, so copies in one rack count as spread.
 
     How sure:
         Confirmed: the mapping is complete.
@@ -23,11 +22,10 @@ def location_slashes(roster: Roster) -> Findings:
         Write every location one way: a slash before each part, and none at the end.
 
     Commands:
-        - `bookkeeper shell listbookies -rw -h`
-          Look at the hosts that the mapping is to name.
+        - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Letter case and blanks are not looked at: they make other locations too.
+        Letter case and blanks are not compared; they make other locations too.
     """
     if roster.cluster.placement is None:
         return

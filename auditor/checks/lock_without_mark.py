@@ -15,32 +15,29 @@ _MINUTE_MS = 60 * 1000
     settings=("lock_minutes",),
 )
 def lock_without_mark(tables: Tables) -> DataFrame:
-    """A ledger has been locked for repair for an hour, and is not marked as under-replicated.
+    """A ledger has been locked for repair for an hour but is not marked.
 
     What it finds:
-        Locks of the replication queue older than an hour at the time of the scan whose ledger has no mark.
-        One finding per lock, with its owner and its time.
+        Locks of the replication queue whose ledger has no under-replication mark.
 
     Why it matters:
-        No worker takes a locked ledger. If this one is marked later, it waits until the lock goes, and
-        garbage collection leaves its over-replicated copies alone meanwhile.
+        No worker takes a locked ledger. Garbage collection keeps its over-replicated copies.
 
     How sure:
-        Always suspect: marks and locks are not read at one time, and a worker that has just finished an hour
-        of copying looks the same. Two runs that see it with the same time leave no doubt.
+        Always suspect: a worker that has just finished looks the same. Two runs with the same lock time
+        leave no doubt.
 
     What to do:
-        Find out whether autorecovery, or a bookie's garbage collection, still works on the machine that the
-        lock names. Restarting that process ends its session, and the lock.
+        Check whether autorecovery, or a bookie's garbage collection, still works on the lock's machine. A
+        restart of that process ends the lock.
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`
-          lists the marked ledgers with the worker that holds each; this ledger is not among them. Risk: none;
-          it reads metadata.
+          lists the marked ledgers with their workers; this ledger is not among them. Risk: none; it reads
+          metadata.
 
     Limits:
-        Younger locks are normal: bookies lock every ledger that they check for over-replicated copies. The
-        owner is a host name, which bookies and workers share.
+        Bookies lock every ledger that they check for over-replicated copies, but not for so long.
     """
     scan_time = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

@@ -1,4 +1,4 @@
-"""Clusters that wait long before they repair a lost bookie."""
+"""Clusters that wait long before they replicate a lost bookie's ledgers."""
 
 from auditor.checks.bookie_findings import bookie_finding
 from auditor.checks.check import Basis, Findings, Need, Roster, Severity, roster_check
@@ -17,25 +17,24 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
 
     What it finds:
-        A lostBookieRecoveryDelay of more than a day. It is an error if ledgers that depend on a bookie that
-        is down have no mark: nothing repairs them before the delay is over.
+        A long lostBookieRecoveryDelay. An error if unmarked ledgers depend on a bookie that is down.
 
     Why it matters:
-        The auditor marks no ledger of a lost bookie until the delay has passed, and workers copy only marked
-        ledgers. A second failure meanwhile can lose data.
+        Until the delay has passed, the auditor marks no ledger of a lost bookie and nobody copies it. A
+        second failure meanwhile can lose data.
 
     How sure:
-        Confirmed: the store says the delay, and the registrations say who is down.
+        Confirmed: the store has the delay.
 
     What to do:
-        Find out whether the delay was meant for one maintenance. The shell's lostbookierecoverydelay -s sets
-        another one, in seconds.
+        Find out whether the delay was meant for one maintenance. lostbookierecoverydelay -s sets another
+        one, in seconds.
 
     Commands:
         - `bookkeeper shell lostbookierecoverydelay -g`.
 
     Limits:
-        The store does not say since when a bookie is lost, so the time that is left is not known.
+        The store does not say since when a bookie is lost.
     """
     state = roster.cluster.repair
     longest_s = roster.cluster.settings.recovery_delay_hours * 3_600

@@ -1,8 +1,8 @@
-"""A check's manual page, read out of a docstring: its sections, and its commands with what each risks.
+"""Parser of a check's manual page, its docstring: the sections, and the commands with their risks.
 
-A command stands in the section Commands, one per bullet, with words in capitals where something is to be
-filled in. What a command of several pages does and risks stands here once; the page says no more than why it
-is of use, if that. Any other says what it does, and its risk, which begins with a word of `RISKS`:
+The section Commands has one bullet per command, with capitals for the words to fill in. `SHARED` describes
+the commands of several pages, and a page adds only a note. Every other bullet describes its command and its
+risk, which begins with a word of `RISKS`:
 
     - `bookkeeper shell cookie_get BOOKIE`
       Look at its directories.
@@ -25,12 +25,12 @@ RISKS = {
     "danger": "something changes that cannot be changed back, or data may be lost",
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
-"""How the shell's commands begin that are for one kind of index: files (Interleaved, Sorted) or RocksDB."""
+"""Kind of index, files (Interleaved, Sorted) or RocksDB, by the first part of the shell's commands for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, what it does, and what it may do besides; ``level`` is the first word of ``risk``."""
+    """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
 
     text: str
     does: str
@@ -38,7 +38,7 @@ class Command:
 
     @property
     def storage(self) -> str | None:
-        """Which indexes it is for, as column ``storage`` of the table bookies has it; None: of any bookie.
+        """Return the kind of index, as in column ``storage`` of the table bookies; None for any bookie.
 
         >>> SHARED["bookkeeper shell rebuild-db-ledgers-index"].storage
         'rocksdb'
@@ -47,7 +47,7 @@ class Command:
 
     @property
     def level(self) -> str:
-        """A word of `RISKS`.
+        """Return the word of `RISKS` with which the risk begins.
 
         >>> SHARED["bookkeeper shell cookie_get BOOKIE"].level
         'none'
@@ -58,82 +58,78 @@ class Command:
 _SHARED_COMMANDS = """\
 - `ledgermetadata -l ID` prints the ledger's metadata. Risk: none; it reads metadata.
 - `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
-  metadata, and writes to FILE. It fails where the server refuses the record: then keep it with the
-  store's own client.
+  metadata, and writes to FILE. If the server refuses the record, keep it with the store's own client.
 - `ledgermetadata -l ID -restorefromfile FILE` makes the ledger's metadata again from a file of -dumptofile.
   Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It helps only while bookies
   have the entries. A wrong ensemble makes them unfindable: audit then.
-- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries; with -b the entry
-  of -le itself is not read. Risk: load; it reads from the bookie. Never add -r: that recovers, and so
-  closes, the ledger.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries, without that of -le.
+  Risk: load; it reads from the bookie. Never add -r: that recovers, and so closes, the ledger.
 - `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does; it stops at one that no
   bookie has. Risk: load; it reads from the bookies. Never add -r: that recovers, and so closes, the ledger.
-- `cookie_get BOOKIE` prints the bookie's cookie as the store has it. Risk: none; it reads metadata.
+- `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file:
-  directories separated by commas, in configured order; -ix INDEXES where indexDirectories is configured.
-  Risk: none; it changes nothing but the file. Compare it with a VERSION.
+  directories separated by commas, in configured order; -ix INDEXES if indexDirectories is configured.
+  Risk: none; it changes only the file. Compare it with a VERSION.
 - `cookie_update -cf FILE BOOKIE` replaces the store's cookie. Risk: writes; a wrong one keeps the bookie
-  from starting. Keep what cookie_get printed.
+  from starting. Keep the output of cookie_get.
 - `updatecookie -b hostname` on the stopped bookie (or -b ip), changes its cookie in the store and on its
-  disks between these two forms. Risk: writes; the ledgers go on naming the old id.
-- `updatecookie -e` on the stopped bookie, adds the empty directories that its configuration has more to
-  the cookie in the store and on every disk. Risk: writes; the store's cookie and every VERSION are
-  written.
+  disks between these two forms. Risk: writes; the ledgers still name the old id.
+- `updatecookie -e` on the stopped bookie, adds newly configured empty directories to the cookie in the
+  store and on every disk. Risk: writes; it changes the store's cookie and every VERSION.
 - `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its cookie;
-  it asks before. Risk: danger; what the directories hold is gone.
-- `listbookies -a` lists every bookie that has a cookie. Risk: none; it reads metadata.
+  it asks before. Risk: danger; it deletes all data of the bookie.
+- `listbookies -a` lists every bookie with a cookie. Risk: none; it reads metadata.
 - `listbookies -rw -h` lists the writable bookies with their addresses. Risk: none; it reads metadata.
 - `listbookies -ro -h` lists the read-only bookies with their addresses. Risk: none; it reads metadata.
-- `endpointinfo -b BOOKIE` prints what the bookie registered; it wants the bookie's cookie. Risk: none; it
+- `endpointinfo -b BOOKIE` prints the bookie's registration; it needs the bookie's cookie. Risk: none; it
   reads metadata.
 - `whatisinstanceid` prints the instance id of the store's cluster. Risk: none; it reads metadata.
 - `listledgers -bookieid BOOKIE` lists the ledgers with entries on the bookie. Risk: none; it reads all
   metadata.
-- `listunderreplicated -pmr -prw` lists the marked ledgers with the replicas that are missing and the
-  worker that holds each. Risk: none; it reads metadata.
-- `whoisauditor` names the auditor. Risk: none; it reads metadata.
+- `listunderreplicated -pmr -prw` lists the marked ledgers with their missing replicas and their workers.
+  Risk: none; it reads metadata.
+- `whoisauditor` prints the auditor. Risk: none; it reads metadata.
 - `lostbookierecoverydelay -g` prints for how many seconds the auditor waits before it marks the ledgers of
   a lost bookie. Risk: none; it reads metadata.
-- `queryautorecoverystatus` says whether replication is switched on. Risk: none; it reads metadata.
-- `autorecovery -e` switches replication on for the whole cluster. Risk: writes; every marked ledger
-  begins to be copied, which loads the bookies; `autorecovery -d` switches it off again.
-- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y all the
-  same. Risk: none with -q; it reads all metadata.
-- `recover -dr -sk -sku BOOKIE` prints what the same without -dr would copy and where; it asks for a Y all
-  the same. Risk: none with -dr; it reads all metadata.
-- `recover -sk -sku BOOKIE` copies what the bookie should hold to other bookies and rewrites the metadata,
-  except of open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it fences
-  open ledgers, whose writers then fail. It takes no locks: keep replication workers away meanwhile.
+- `queryautorecoverystatus` prints whether replication is switched on. Risk: none; it reads metadata.
+- `autorecovery -e` switches replication on for the whole cluster. Risk: writes; workers copy every marked
+  ledger, which loads the bookies. `autorecovery -d` switches it off again.
+- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y anyway.
+  Risk: none with -q; it reads all metadata.
+- `recover -dr -sk -sku BOOKIE` prints what the same without -dr would copy and where; it asks for a Y
+  anyway. Risk: none with -dr; it reads all metadata.
+- `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata, except
+  for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it fences open
+  ledgers, whose writers then fail. It takes no locks: stop replication workers meanwhile.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
-  all the same. Risk: none with -dr; it reads metadata.
-- `recover -l ID BOOKIE` copies what the bookie should have of the ledger to another one, reading from
-  whoever serves it, and puts that one into the metadata; it asks before. Risk: writes; no lock is taken,
-  and a ledger that is not closed is fenced where its last segment names the bookie.
+  anyway. Risk: none with -dr; it reads metadata.
+- `recover -l ID BOOKIE` copies the bookie's entries of the ledger to another bookie, from any bookie that
+  serves them, and writes that bookie into the metadata; it asks before. Risk: writes; it takes no lock. It
+  fences a ledger that is not closed if its last segment names the bookie.
 - `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
-  danger; stop the bookie and have replication on. It waits for ever on a ledger that cannot be copied, and
-  without its cookie the bookie does not start again.
+  danger; stop the bookie and have replication on. It waits for ever on a ledger that cannot be copied.
+  Without its cookie the bookie does not start again.
 - `updateBookieInLedger -sb OLD -db NEW` writes the new id into the metadata of every ledger that names
-  the old one. Risk: danger; it does not look at data: if NEW has none of it, the copies are lost. OLD must
-  not be registered. Only the same command with both ids exchanged takes it back, which also changes ledgers
-  that named NEW before.
+  the old one. Risk: danger; it ignores data: if NEW has none, the copies are lost. OLD must not be
+  registered. Only the same command with exchanged ids takes it back, and also changes ledgers that named
+  NEW before.
 - `updateledgers -bookieId hostname` on the bookie (or -bookieId ip), does the same between the two
-  address forms of its own id, once useHostNameAsBookieID is configured so. Risk: danger; it looks at no
-  data.
+  address forms of its own id; configure useHostNameAsBookieID so before. Risk: danger; it ignores data.
 - `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; every bookie then
-  collects its data, nothing brings it back, and an application that names the ledger fails to open it.
+  deletes its data for good, and applications that name the ledger fail to open it.
 - `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
   none; it only reads files of the bookie.
-- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, says what
-  its entry logs hold of the ledger; a password must be given and is not used. Risk: none with -dryRun; it
-  reads every entry log.
+- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, prints the
+  ledger's entries in its entry logs; it requires a password but does not use it. Risk: none with -dryRun;
+  it reads every entry log.
 - `rebuild-db-ledger-locations-index` on the stopped bookie with DbLedgerStorage, writes a new index of
-  locations from all entry logs. Risk: danger; it takes long and finds only ledgers that the index of
-  ledgers lists. The old one is kept as locations.BACKUP-TIME.
+  locations from all entry logs. Risk: danger; it takes long and finds only ledgers in the index of
+  ledgers. It keeps the old one as locations.BACKUP-TIME.
 - `rebuild-db-ledgers-index` on the stopped bookie with DbLedgerStorage, writes a new index of ledgers
-  from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. The
-  old index is moved aside and kept.
+  from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
+  moves the old index aside.
 """
-"""What commands of two pages or more do and risk, by what the shell is told."""
+"""Effect and risk of the commands that two pages or more have, without "bookkeeper shell"."""
 
 
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
@@ -153,16 +149,16 @@ def _shared_commands() -> Iterator[tuple[str, Command]]:
 
 
 SHARED = dict(_shared_commands())
-"""By their text."""
+"""Shared commands, by their text."""
 
 
 def sections(page: str) -> dict[str, str]:
-    """The text of each section by its heading, in order, out of a cleaned docstring."""
+    """Return the sections of a cleaned docstring: text by heading, in order."""
     return {name: inspect.cleandoc(text) for name, text in _SECTION.findall(page)}
 
 
 def repeated_headings(page: str) -> list[str]:
-    """Headings that a page has more than once: of such a section only the last text would be seen.
+    """Return the headings that a page has twice; only the last of such sections would be visible.
 
     >>> repeated_headings("Title.\\n\\nLimits:\\n    One.\\n\\nLimits:\\n    Two.\\n")
     ['Limits']
@@ -172,16 +168,16 @@ def repeated_headings(page: str) -> list[str]:
 
 
 def commands(text: str) -> tuple[Command, ...]:
-    """The commands of a section.
+    """Return the commands of a section.
 
     Raises:
-        ValueError: it has none, or one does not say its risk, or says again what several pages share.
+        ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
     >>> (command.text, command.does, command.risk, command.level)
     ('bkaudit decode layout FILE', 'shows it', 'none; it reads the file.', 'none')
     >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].does
-    "prints the bookie's cookie as the store has it. Keep the output"
+    "prints the bookie's cookie in the store. Keep the output"
     """
     before, *bullets = _BULLET.split(text)
     if before.strip() or not bullets:

@@ -1,4 +1,4 @@
-"""Directories of the replication queue in which no mark is left."""
+"""Directories of the replication queue without a mark."""
 
 from auditor.checks.check import Basis, Confidence, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_samples
@@ -12,31 +12,28 @@ from auditor.checks.finding_rows import finding_rows, with_samples
     settings=("empty_directories",),
 )
 def mark_directory_empty(tables: Tables) -> DataFrame:
-    """Many directories of the replication queue have no mark in them any more.
+    """Many directories of the replication queue have no mark any more.
 
     What it finds:
-        Directories of the tree of marks without children, where there are at least 100. One finding for the
-        cluster, with their number and the first few.
+        At least 100 directories without children in the replication queue.
 
     Why it matters:
-        Workers list and watch all of them to find a ledger, and scripts that count znodes below
-        underreplication/ledgers take them for marked ledgers (pulsar #21607). A worker that stops while it
-        removes a mark leaves them.
+        Workers list and watch all these directories. Scripts that count znodes below
+        underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the same
-        for a moment.
+        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the
+        same.
 
     What to do:
-        Usually nothing. The next mark in such a directory takes it along when it goes.
+        Usually nothing: the next mark in such a directory takes it along.
 
     Commands:
         - `bookkeeper shell listunderreplicated -c`
-          counts the ledgers that are really marked. Risk: none; it reads metadata.
+          counts the marked ledgers. Risk: none; it reads metadata.
 
     Limits:
-        Fewer are not reported. No bookkeeper command removes them; ZooKeeper's client can (`delete PATH`,
-        which refuses where there are children).
+        Only ZooKeeper's client can remove them (`delete PATH`, which refuses where there are children).
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))

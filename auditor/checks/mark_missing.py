@@ -1,4 +1,4 @@
-"""Unregistered bookies whose ledgers nobody marked."""
+"""Unregistered bookies whose ledgers are not marked."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -17,20 +17,18 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Unregistered bookies to which non-empty segments stripe entries, with the number of those ledgers that
-        have no under-replication mark. One finding per bookie. ZooKeeper only: on etcd there are no marks.
+        Unmarked ledgers with non-empty segments on an unregistered bookie. Not on etcd, which has no
+        marks.
 
     Why it matters:
-        Replication works on marked ledgers alone. The cluster's auditor should have marked all ledgers of the
-        bookie, and has not, so nothing will copy them.
+        Replication copies only marked ledgers. The auditor should have marked these ledgers.
 
     How sure:
-        Confirmed: all marks could be listed; nothing is reported otherwise. Ledgers deleted between the two
-        scans do not count, and changed ones count apart (`doubted_unmarked`). Suspect where all of the
-        ledgers changed between the two scans.
+        Confirmed: all marks were listed. Ledgers that changed between the scans count apart
+        (`doubted_unmarked`). Suspect if all of them changed.
 
     What to do:
-        See whether the cluster has an auditor, and whether it waits.
+        Check whether the cluster has an auditor, and whether it waits.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
@@ -41,7 +39,7 @@ def mark_missing(tables: Tables) -> DataFrame:
           writes; it marks the ledgers, and replication starts on them.
 
     Limits:
-        Shortly after a bookie went away, and during the recovery delay, missing marks are right.
+        Marks are rightly missing shortly after a bookie went away, and during the recovery delay.
     """
 
     from auditor.tables.scans import doubtful
@@ -55,7 +53,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         .join(F.broadcast(unregistered.select("bookie_id")), "bookie_id", "left_semi")
     )
     unmarked = depending.join(tables.marks.where("not misplaced").select(*LEDGER), [*LEDGER], "left_anti")
-    # Marks were listed after the second scan: of a ledger that was deleted by then none is missing.
+    # Marks were listed after the second scan; a ledger deleted by then needs none.
     rows = doubtful(unmarked, tables.moved).withColumnRenamed("moved", "doubtful")
     bookie_rows = count_per_bookie(rows).join(
         F.broadcast(unregistered.select("bookie_id", "depending")), "bookie_id"

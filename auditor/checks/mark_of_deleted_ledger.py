@@ -1,4 +1,4 @@
-"""Marks of ledgers that are gone: one finding for each bookie that they name."""
+"""Marks of deleted ledgers, by the bookie that they name."""
 
 from auditor.checks.bookie_findings import count_per_bookie
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
@@ -8,29 +8,27 @@ from auditor.checks.ledger_queries import deleted_marks, marks_by_bookie
 
 @check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS, Need.ALL_LEDGERS}, asks="marks")
 def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
-    """Ledgers are marked as under-replicated for a bookie and have no metadata.
+    """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Marks of ledgers that the ledger tree does not list. One finding per named bookie, with the number of
-        ledgers; a mark of two bookies counts for both. The marks are in the table `marks`. Nothing is
-        reported where a damaged or unread part of the tree could hold the ledger.
+        Marks of ledgers that the tree does not list, per named bookie (table `marks`). Not reported if a
+        damaged or unread part of the tree could hold them.
 
     Why it matters:
-        The ledgers were deleted after they were marked. Until a worker takes and removes the mark, the ledger
-        counts as under-replicated.
+        These ledgers count as under-replicated until a worker removes the marks.
 
     How sure:
-        Confirmed: the ledger tree was listed whole where the ledgers would be, and does not list them.
+        Confirmed: the ledger tree was listed.
 
     What to do:
-        Nothing, if replication runs. If a ledger of these should exist, its metadata is what was lost.
+        Nothing, if replication runs. If such a ledger should exist, its metadata was lost.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
           There should be none.
 
     Limits:
-        Marks without a bookie's name ask for better placement and are not judged.
+        Marks without a bookie's name do not count.
     """
     bookie_rows = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(

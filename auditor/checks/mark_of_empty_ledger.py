@@ -17,32 +17,29 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Marks older than 24 hours at the time of the scan, without a worker's lock, of closed ledgers whose
-        last entry is -1. One finding per named bookie, with the number of ledgers. They are not `mark-stuck`
-        too.
+        Old marks of closed ledgers with last entry -1 that no worker holds.
 
     Why it matters:
-        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, and
-        the ledger returns to the queue again and again (bookkeeper #3220).
+        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble.
+        The ledger then returns to the queue again and again (bookkeeper #3220).
 
     How sure:
-        Confirmed: the metadata and the mark's own time say so. Ledgers that changed between the two scans are
-        counted apart. Suspect where all of the ledgers changed between the two scans.
+        Confirmed by metadata and mark. Ledgers that changed between the scans count apart. Suspect if all
+        of the ledgers changed.
 
     What to do:
-        If the bookie comes back, nothing. If it is gone for good, put another into these ensembles, or run
+        Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run
         newer workers. If they are newer, find out why none takes the marks.
 
     Commands:
-        - `bookkeeper shell ledgermetadata -l ID`
-          It should be closed, with lastEntryId=-1.
+        - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
           There is nothing to copy. A worker that takes the mark then removes it.
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:
-        A mark that those workers remove and the auditor renews never gets old enough.
+        Marks that old workers remove and the auditor renews never get old enough.
     """
     marks = marks_by_bookie(waiting_marks(tables).where("empty"), tables.moved)
     return finding_rows(

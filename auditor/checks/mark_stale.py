@@ -8,31 +8,28 @@ from auditor.checks.ledger_queries import marks_by_bookie
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, needs={Need.MARKS, Need.COPIES}, asks="stale_marks")
 def mark_stale(tables: Tables) -> DataFrame:
-    """Ledgers are marked as under-replicated for a bookie and have all their copies.
+    """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Marks of healthy ledgers with nothing unknown, where every bookie of the mark is registered (they came
-        back) or in no ensemble any more (the ledger was repaired). One finding per named bookie, with the
-        number of ledgers; the table `stale_marks` has the marks.
+        Marks of healthy ledgers whose named bookies came back or left the ensembles (table
+        `stale_marks`).
 
     Why it matters:
-        Only a replication worker removes a mark, so the number of marks no longer says how many ledgers need
-        help.
+        The number of marks no longer says how many ledgers need help.
 
     How sure:
-        Confirmed: the ledgers have all their copies and nothing of them is unknown. Ledgers that changed
-        between the two scans are counted apart. Suspect where all of the ledgers changed between the two
-        scans.
+        Confirmed: no copy of the ledgers is unknown. Ledgers that changed between the scans count apart.
+        Suspect if all of the ledgers changed.
 
     What to do:
-        Usually nothing: a worker that takes the mark finds nothing to do and removes it.
+        Usually nothing: a worker that takes the mark removes it.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Marks without a bookie's name ask for better placement and are not judged.
+        Marks without a bookie's name do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")

@@ -19,22 +19,18 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Marks older than 24 hours at the time of the scan whose ledger is not locked by a worker. It is an
-        error where the ledger has one copy of each entry and its bookie is not registered: no worker can
-        ever copy that ledger until the bookie returns. Stale marks, those of deleted ledgers and those
-        of ledgers without entries are other findings.
+        Old marks whose ledger no worker locks. An error if the ledger has one copy of each entry and its
+        bookie is not registered: no worker can copy it until the bookie returns.
 
     Why it matters:
-        Replication is switched off, has too few writable bookies to copy to, or fails on this ledger again
-        and again. Until then the ledger stays as it is, and the next failure adds to it.
+        Replication is off, lacks writable bookies, or fails on this ledger again and again.
 
     How sure:
-        Confirmed: the mark's own time, against the clock of the scan. Suspect where the ledger's metadata
-        changed between the two scans of a running store, and where the scan does not show the ledger and
-        cannot say that it is gone: its mark may be left over.
+        Confirmed by the mark's own time. Suspect if the ledger changed between the scans, or if the scan
+        does not show whether it exists.
 
     What to do:
-        Read the log of the replication workers for the ledger. For a ledger with one copy, start its bookie.
+        Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.
 
     Commands:
         - `bookkeeper shell queryautorecoverystatus`.
@@ -42,11 +38,11 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          It gives up on a ledger of which no copy will return.
+          It gives up a ledger of which no copy will return.
 
     Limits:
-        A mark keeps the time of the last bookie added to it, so one that grows looks younger than it is.
-        A ledger that is too large to be copied in a day looks stuck between two attempts.
+        A mark has the time of the last bookie added to it. A ledger that takes more than a day to copy
+        looks the same. Stale marks, and those of deleted or empty ledgers, are other findings.
     """
 
     from auditor.tables.marks import registered_ids

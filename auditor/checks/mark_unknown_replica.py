@@ -1,4 +1,4 @@
-"""Bookie ids that only marks know."""
+"""Bookie ids that only marks name."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, with_ledgers
@@ -10,18 +10,17 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 
     What it finds:
-        Bookie ids in under-replication marks that have no cookie, no registration, and no place in any
-        ensemble. One finding per id, with the number of marks that name it.
+        Bookie ids in marks without cookie, registration or place in an ensemble.
 
     Why it matters:
-        The bookie was replaced in every ledger and its cookie deleted, or it was known by another id. The
-        marks are of no use for finding what is missing.
+        Somebody retired or renamed the bookie. The marks do not help to find missing entries.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: nothing else has this id.
 
     What to do:
-        Nothing, if it was retired: it goes with its marks. If it was renamed, look for its other id.
+        Nothing, if the bookie was retired: the id goes with its marks. If it was renamed, look for its
+        other id.
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
@@ -29,7 +28,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         - `bookkeeper shell listbookies -a`.
 
     Limits:
-        Ids are compared as they stand: a host name and its address are two ids.
+        A host name and its address are two ids.
     """
 
     from auditor.tables.marks import named_marks

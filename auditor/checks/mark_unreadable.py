@@ -1,4 +1,4 @@
-"""Marks and locks that say nothing a worker could use."""
+"""Marks and locks that no worker can use."""
 
 from auditor.checks.check import Basis, DataFrame, F, Need, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, if_known, with_samples, words
@@ -13,32 +13,31 @@ from auditor.model.columns import LEDGER
     do_now="inspect the marks that cannot be read",
 )
 def mark_unreadable(tables: Tables) -> DataFrame:
-    """A mark or lock cannot be read, or lies where no worker looks for it.
+    """A mark or lock cannot be read, or is where no worker looks.
 
     What it finds:
-        Znodes below underreplication whose text is not that of a mark or a lock, and marks whose path does
-        not spell their ledger's id.
+        Znodes below underreplication that do not parse, and marks whose path does not spell their
+        ledger's id.
 
     Why it matters:
-        An auditor that wants to mark the ledger again fails on a mark that it cannot parse, and its whole
-        pass may end. A worker never finds a mark in the wrong branch.
+        An auditor fails on a mark that it cannot parse, and its whole pass may end.
 
     How sure:
-        Confirmed: it was read as it is reported.
+        Confirmed: the znode was read.
 
     What to do:
-        Look at the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by
-        hand, and only while replication is switched off.
+        Read the znode with ZooKeeper's client (`get PATH`). If the ledger is healthy, remove the mark by
+        hand, and only while replication is off.
 
     Commands:
         - `bookkeeper shell listunderreplicated`
-          shows what the cluster itself makes of the marks. Risk: none; it reads metadata.
+          lists the marks that the cluster can read. Risk: none; it reads metadata.
         - `bookkeeper shell autorecovery -d`
           switches replication off for the whole cluster. Risk: writes; nothing is copied until `autorecovery
           -e` switches it on again.
 
     Limits:
-        One finding per ledger. A lock goes with the connection of its owner, so it may be gone already.
+        A lock goes with its owner's connection, so it may be gone already.
     """
     misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(

@@ -1,4 +1,4 @@
-"""Master keys of one ledger that differ."""
+"""Differing master keys of one ledger."""
 
 from auditor.checks.check import ActionKind, Basis, Confidence, DataFrame, F, Severity, Tables, check
 from auditor.checks.finding_rows import finding_rows, suspect_if, with_attribution, with_ledgers
@@ -13,39 +13,34 @@ from auditor.model.columns import LEDGER
     action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
-    """A bookie's index has another master key for a ledger than its other copies, or than its password.
+    """A bookie's index has another master key of a ledger than its copies or password.
 
     What it finds:
-        Ledgers whose master key in an index (header of the `.idx`, or RocksDB of ledgers) is not that of the
-        password in the credentials file, or not that of most of the ledger's bookies. One finding per bookie,
-        with the number of ledgers and a few of them. Where nothing says which key is right, one finding per
-        ledger, which names the bookies. Only with `--deep`.
+        Master keys in the header of the `.idx` or in RocksDB that are not those of the ledger. They
+        differ from the credentials file's password, or from most of the ledger's bookies. Only with
+        `--deep`.
 
     Why it matters:
-        Clients show the right key to add entries, fence or copy. A DbLedgerStorage bookie with another key
-        refuses (EIO: "masterKey in db can only be set once"), so a recovery may not find a quorum. With
-        `.idx` files it refuses (EUA) only where its start replays entries whose journal no longer has the
-        key. Plain reads are served.
+        A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
+        recovery may find no quorum. With `.idx` files it refuses (EUA) only if its start replays a
+        journal without the key. Plain reads work.
 
     How sure:
-        Confirmed where most of the ledger's bookies have one key, or the password fits some key or HMAC of
-        the ledger. Suspect where nothing says which is right, and where a directory's cookie and place name
-        two bookies. Not counted are an absent key, which rebuilt indexes have, bookies outside of all
-        ensembles, and ledgers without a password in the metadata (format 1, and 2 without one), which are
-        copied under another.
+        Confirmed if most of the ledger's bookies have one key, or the password fits one. Suspect if
+        nothing says which key is right, and with `disk-id-mismatch`.
 
     What to do:
-        Of a closed ledger nothing is lost: have it read and copied to another bookie. Of an open one, see
-        that its other bookies can be fenced before its writer ends. Then have the bookie's copies made anew:
-        the key is taken from whoever writes first.
+        A closed ledger loses nothing: have it read and copied to another bookie. For an open one, check
+        that its other bookies can be fenced before its writer ends. Then have the bookie's copies made
+        anew: the first writer sets the key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only ledgers with an entry of the bookie in the sample are looked at. Keys are compared by a hash
-        under a random key that ends with the audit: none of it goes into a table, a report or a log.
+        Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
+        outside of the sample. The audit compares hashes and writes no key anywhere.
     """
     wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)

@@ -1,4 +1,4 @@
-"""Znodes of the ledger tree that are no ledger's path."""
+"""Znodes of the ledger tree that are not at a ledger's path."""
 
 from auditor.checks.check import (
     ActionKind,
@@ -31,37 +31,31 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 
     What it finds:
-        Znodes whose name cannot be parsed, or whose path is not that of their ledger id in this layout. One
-        finding per ledger id that the server's listing reads out of them; one for all others, with their
-        number and the first ten paths. `elsewhere` counts paths of another layout. If these are as many as
-        the ledgers of the store's layout, or more than 10,000, LAYOUT and tree disagree: critical where
-        bookies do not list them.
+        Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` counts
+        paths of another layout. If these are as many as the ledgers, or above 10,000, LAYOUT and tree
+        disagree: critical unless bookies list them.
 
     Why it matters:
-        A bookie skips what it cannot parse, and its garbage collector takes the ledger for deleted. A client
-        that opens it finds nothing at the right path. With a LAYOUT that is not the tree's, the first
-        collection deletes every ledger of the bookie, even with verifyMetadataOnGC (seen with 4.17.2); only
-        the hierarchical layout lists the long tree too.
+        A bookie's collector takes the ledger for deleted, and clients do not find it. With a wrong LAYOUT
+        the first collection deletes every ledger, even with verifyMetadataOnGC (seen with 4.17.2).
 
     How sure:
-        Confirmed: the path was listed. Suspect where it is right in another layout and the store, or what is
-        left of a dump, has no LAYOUT; and where the ledger changed between the two scans.
+        Confirmed: the path was listed. Suspect if the ledger changed between the scans, or if LAYOUT is
+        absent and another layout has the path.
 
     What to do:
-        Where LAYOUT and tree disagree, stop every bookie first. If no ledger lies at the paths of LAYOUT, put
-        back the LAYOUT of the tree, and start one bookie to see that it lists its ledgers. Otherwise find out
-        which ledger the znode is of, perhaps from its content. Move it to its path only while no bookie
-        collects garbage: copy it with ZooKeeper's client, under another name first; deleting one cannot be
-        undone.
+        If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
+        back the tree's LAYOUT. Check with one bookie that it lists its ledgers. Otherwise find the
+        znode's ledger, perhaps by its content. Move it only while no bookie collects garbage: copy it
+        with ZooKeeper's client under another name first. A deleted znode cannot be restored.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
-          It reads the right path, if there is one.
+          It reads the right path.
 
     Limits:
-        Orphans whose id such a znode could have (`low` to `high`), and all orphans where LAYOUT and tree
-        disagree, are only suspected. In a tree that a move to another layout left behind, ledgers deleted
-        since look like ledgers.
+        Orphans that such a znode could name (`low` to `high`), and all orphans if LAYOUT and tree
+        disagree, are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere

@@ -40,13 +40,13 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
         "    since  2026-11-18 11:06:40 UTC\n"
         f"    accept fingerprint 0123456789abcdef, missing {missing_digest(SHORT.missing)}\n"
         "           bkaudit report --accept 0123456789abcdef\n"
-        "  sure   Confirmed where the ledger had one version in both scans of the\n"
+        "  sure   Confirmed if the ledger had the same version in every scan of the\n"
     )
-    assert "\n  why    The entry was promised to be kept," in text
-    assert "\n  do     Stop whatever deletes data on these bookies" in text
+    assert "\n  why    Readers fail at the entry," in text
+    assert "\n  do     First stop everything that deletes data on these bookies" in text
     assert (
         "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
-        "             Asks one bookie for these entries; with -b the entry of -le itself\n"
+        "             Asks one bookie for these entries, without that of -le.\n"
     ) in text
     assert "\n             Risk: load; it reads from the bookie." in text
 
@@ -83,11 +83,11 @@ def test_findings_of_one_check_share_its_words() -> None:
 def test_findings_that_are_equally_sure_say_so_once() -> None:
     others = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
     text = "\n".join(advice_lines([FindingWithHistory(each) for each in others], 80))
-    assert text.count("Confirmed where the ledger had one version") == 1
+    assert text.count("Confirmed if the ledger had the same version") == 1
     doubted = replace(others[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
     lines = advice_lines([FindingWithHistory(others[0]), FindingWithHistory(doubted)], 80)
     assert lines[lines.index("  critical: ledger 2") + 1] == "    sure   suspect: it is new"
-    assert lines[lines.index("  critical: ledger 1") + 1].startswith("    sure   Confirmed where")
+    assert lines[lines.index("  critical: ledger 1") + 1].startswith("    sure   Confirmed if")
 
 
 def test_nothing_found_is_nothing_told() -> None:
@@ -139,7 +139,7 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert how_sure(check, own) == "suspect: the ledger is not closed"
-    assert how_sure(check, BELOW).startswith("suspect: suspect where it changed in between")
+    assert how_sure(check, BELOW).startswith("suspect: suspect if it is not closed")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
     assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
 
@@ -236,6 +236,6 @@ def test_a_start_that_a_hold_forbids_is_not_advised(tmp_path: Path) -> None:
         "\n".join(advice_lines([FindingWithHistory(down)], 200, run=run))
         for run in (Held(tmp_path / "free"), Held(tmp_path / "held", HOLD | refused))
     )
-    assert "  do     Restart it, and look at its log" in free
-    assert "Restart it" not in held
+    assert "  do     Restart the bookie." in free
+    assert "Restart the bookie" not in held
     assert "  do     Do not: start bk1:3181: a bad journal record (start-refused)\n" in held
