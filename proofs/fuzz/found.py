@@ -1,4 +1,4 @@
-"""Inputs that a reader once ended wrongly with: what fuzzing found, each with what is said of it now."""
+"""Inputs on which a reader once failed during fuzzing, each with the message that it gives today."""
 
 from __future__ import annotations
 

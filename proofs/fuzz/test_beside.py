@@ -1,4 +1,4 @@
-"""The server's own classes take and refuse the same bytes, but for what is named here and why."""
+"""The server's classes accept and refuse the same bytes as this program, except for the listed reasons."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every reader ends with a value or a typed error, whatever bytes it is given.
+"""Every reader returns a value or raises a declared error, whatever bytes it gets.
 
-``python -m proofs.fuzz`` is the long form, which learns which bytes reach what. Here what it kept and golden
-bytes are read, and changed for `SHARE_S` of processor time a target.
+``python -m proofs.fuzz`` is the long form, which learns from coverage. These tests read the inputs that it
+kept and golden bytes, and mutate them for `SHARE_S` seconds of processor time per target.
 """
 
 from __future__ import annotations

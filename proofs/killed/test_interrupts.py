@@ -17,14 +17,17 @@ from tests.corpora.corpora import unpack
 
 MOMENTS_SECONDS = [0.2 * number for number in range(1, 21)]
 ENDED_LIMIT_SECONDS = 30
-"""Java that has started ends some seconds after the program, on the end of its standard input."""
+"""Longest wait for processes to end.
+
+A Java that has started ends a few seconds after the program, when its standard input ends.
+"""
 
 MARK = "BKAUDIT_TEST_MARK"
 PROGRAM = "from auditor.cli import main; main(prog_name='bkaudit')"
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that were started with an environment that has a mark."""
+    """Return the ids of the processes whose environment contains ``mark``."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -37,7 +40,10 @@ def marked(mark: str) -> list[int]:
 
 
 def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float, int, list[int], str]:
-    """Interrupt a command after some seconds: its exit code, the processes that stayed, what it said."""
+    """Interrupt a command after some seconds.
+
+    Returns those seconds, the exit code, the processes that stayed, and the standard error.
+    """
     mark = uuid.uuid4().hex
     environment = os.environ | {MARK: mark, "XDG_CACHE_HOME": str(place / "cache")}
     # Runs of one cluster in one directory wait for each other: each has a directory of its own.

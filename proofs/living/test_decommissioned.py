@@ -1,4 +1,4 @@
-"""A clean decommissioning where ensembles are larger than the write quorum: no bookie is accused."""
+"""After a clean decommissioning with ensembles larger than the write quorum, no audit blames a bookie."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT = {"gcWaitTime": 3_600_000, "minorCompactionInterval": -1, "majorCompaction
 
 
 def decommission(cluster: LivingBookies, bookie: str) -> None:
-    """Stop a bookie, wait until AutoRecovery copied all of its ledgers, and delete its cookie."""
+    """Stop a bookie, wait until AutoRecovery has copied all of its ledgers, and delete its cookie."""
     cluster.stop(bookie)
 
     def is_free() -> bool:

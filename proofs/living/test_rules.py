@@ -1,4 +1,4 @@
-"""The rules that judge findings: each can say true and false, and says neither where the cluster moved."""
+"""The rules for findings can return true and false, and return open if the cluster changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brokers that fail over: what their fenced writers leave behind the ends of ledgers accuses nobody."""
+"""After brokers fail over, entries of fenced writers behind the ends of ledgers lead to no error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERE = {"error", "critical"}
 
 
 def has_next_entry(seen: Look, ledger: int) -> bool:
-    """Whether the entry right behind the end of a ledger is on as many bookies as acknowledge."""
+    """Return whether an ack quorum of bookies has the entry right behind the end of a ledger."""
     plain = seen.store.ledgers[ledger]
     assert plain.last is not None
     entry = plain.last + 1

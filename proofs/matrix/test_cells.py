@@ -1,4 +1,4 @@
-"""The cells of the matrix: every pair of values that can meet, by name, the same for the same seed."""
+"""The cells of the matrix contain every possible pair of values, and depend only on the seed."""
 
 from __future__ import annotations
 
