@@ -97,7 +97,10 @@ def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
 
 
 def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[str]:
-    """What a run confirms that reads less, one that reads more confirms or suspects."""
+    """Check that reading more loses no certainty.
+
+    A run that reads more must confirm or suspect everything that a run that reads less confirms.
+    """
     there = {row["fingerprint"]: row for row in more}
     about = {_about(row) for row in more if row["id"] in COPY_CLASSES}
     for row in less:

@@ -1,4 +1,4 @@
-"""Faults of who a bookie is: cookies, disks, registrations. Each bookie is named after what befalls it."""
+"""Faults of bookie identity: cookies, disks and registrations. Each bookie has the name of its fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.servers.bookies.driver import Bookies
 STORAGE = "InterleavedLedgerStorage"
 LAST = 9
 STRIPED = range(100, 120), range(200, 206)
-"""Ledgers of the two whose disks are exchanged, and of the one that is renamed: as many as leave no doubt."""
+"""Ledgers of the bookies with exchanged disks, and of the renamed bookie.
+
+There are enough of them for the audit to confirm the fault.
+"""
 
 NAMES = (
     *(
@@ -46,7 +49,7 @@ IDS = (*map(id_of, NAMES), DRIFTED)
 
 
 def plant(cluster: Bookies, store: Store, plants: Plants) -> None:
-    """Make all of them."""
+    """Make all faults of this module."""
     healthy = id_of("healthy")
     for number, name in enumerate(NAMES[:-1]):
         if not name.startswith(("new", "clone", "exchanged")):
