@@ -58,7 +58,7 @@ def _many(folder: Path, paths: list[Path]) -> Line:
     current = folder / "ledgers" / "current"
     current.mkdir(parents=True)
     for number in range(MANY):
-        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # none to be verified
+        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
     part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(part))

@@ -148,7 +148,7 @@ def make(version: str, root: Path) -> dict[str, Any]:
         java.answer("Writer", "", uri, "format")
         with _running(java, bookies, uri, signal.SIGTERM):
             written = java.answer("Writer", "WRITTEN", uri, "first")
-            time.sleep(4)  # some flushes, and a look of the collector
+            time.sleep(4)  # time for some flushes and a garbage collection
         with _running(java, bookies, uri, signal.SIGKILL, "flushInterval=3600000\n"):
             written |= java.answer("Writer", "WRITTEN", uri, "second")
         with new_file(root / "dump.jsonl.gz") as dump:
@@ -183,7 +183,7 @@ def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: 
             conf = bookies.parent / f"{name}.conf"
             text = COMMON.format(uri=uri, name=name, port=port)
             lines = (text + STORAGE[name] + more).splitlines()
-            values = dict(line.split("=", 1) for line in lines)  # a key that comes twice would be a list
+            values = dict(line.split("=", 1) for line in lines)  # Java makes a list of repeated keys
             conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
             with (bookies.parent / f"{name}.log").open("ab") as log:
                 command = java.command("org.apache.bookkeeper.server.Main", "--conf", str(conf))

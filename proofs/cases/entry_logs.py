@@ -117,7 +117,7 @@ def keep_log_per_ledger(case: CaseSession) -> None:
     options = ("--entry-logs", "--bookie-conf", conf, "--owner-grace", 0)
     with idle_cluster(case.root, storage, 3, settings=settings, release=case.release) as (bookies, store):
         bookies.create(1, bookies.ids, 2, 2)
-        bookies.append(1, 10)  # it stays open, and keeps the least log that is not flushed
+        bookies.append(1, 10)  # ledger 1 stays open, so its log stays the lowest unflushed one
         for ledger in range(2, 12):
             bookies.write(ledger, bookies.ids, 2, 2, 10)
         for _ in range(6):

@@ -95,7 +95,7 @@ def audits(bookies: Bookies, executors: Cluster, parts: Sequence[str]) -> Iterat
         return [bookies.name, by, f"{ended.seconds:.0f}", str(ended.exit_code), compared]
 
     name = bookies.name.replace(" ", "-").replace(",", "")
-    # Each run by itself: one that finds another beside it says what is new.
+    # Each run has its own parent directory. Beside another run, an audit would report changes.
     alone, run, killed = (f"s3a://{s3.BUCKET}/{name}-{each}/run" for each in ("alone", "executors", "killed"))
     ended = executors.submit(bookies.arguments(bookies.uploaded, alone), local=True)
     yield row("one process", ended, alone)

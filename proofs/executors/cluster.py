@@ -132,7 +132,7 @@ class Cluster:
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            # A job that is given no executors waits for them without end.
+            # A job that gets no executors waits for them for ever.
             with end_within(process, JOB_LIMIT_S):
                 for line in process.stdout:
                     said += line
@@ -147,7 +147,7 @@ class Cluster:
         work = self.folder / f"work{number}"
         work.mkdir()
         [ui] = free_ports(1)
-        # An address of its own: on one host executors read each other's shuffle files from the disk.
+        # Each worker has its own address. Executors on one host would read shuffle files from disk.
         host = f"127.0.0.{2 + number}"
         own = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
         if self.hidden:

@@ -53,7 +53,7 @@ def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
     found: dict[Difference, list[bytes]] = {}
     for (kind, data), there in zip(inputs, answers(inputs), strict=True):
         here = BY_NAME[kind].execute(data)
-        # A broken rule comes with the value: it was read, and is a finding.
+        # A RuleError comes with the value: the reader accepts such bytes and reports a finding.
         refused = here is not None and not isinstance(here, RuleError)
         if refused and there == "read":
             words = re.sub(r"'[^']*'|-?\d+|[0-9a-f]{6,}", "N", str(here).partition(" (at byte")[0])

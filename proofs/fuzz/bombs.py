@@ -171,7 +171,7 @@ def main() -> None:
     """Read each input and print its line."""
     for name, bomb in BOMBS.items():
         gc.collect()
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is what is held now
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current memory
         before, begun = peak(), time.monotonic()
         with tempfile.TemporaryDirectory() as home:
             try:

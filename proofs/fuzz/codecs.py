@@ -113,7 +113,7 @@ def _log_record(payload: bytes) -> bytes:
 
 def _edits() -> Iterator[bytes]:
     for data in golden("codecs/rocksdb/manifest.py"):
-        with suppress(DecodeError):  # a file of a test of another format
+        with suppress(DecodeError):  # some golden files of this reader have another format
             yield from (record.payload for record in manifest.records(data, "MANIFEST"))
 
 

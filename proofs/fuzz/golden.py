@@ -95,5 +95,5 @@ def _octets(text: str) -> bytes:
         pass
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):  # no base64; not even ASCII
+    except (binascii.Error, ValueError):  # not base64, perhaps not ASCII
         return text.encode()

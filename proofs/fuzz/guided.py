@@ -13,8 +13,8 @@ from pathlib import Path
 
 def main(name: str, corpus: str, *options: str) -> None:
     """Fuzz until the limits in the options are reached. The process ends inside this call."""
-    atheris = import_module("atheris")  # which no test needs
-    # Before anything of the package is imported: what was imported already is not followed.
+    atheris = import_module("atheris")  # not a dependency of the tests
+    # This must be the first import of the package: atheris cannot follow modules imported before.
     with atheris.instrument_imports(include=["auditor"]):
         from proofs.fuzz.targets import TARGETS
     target = next(each for each in TARGETS if each.name == name)

@@ -18,7 +18,7 @@ from proofs.fuzz.targets import BY_NAME, TARGETS
 
 SHARE_S = 0.1
 
-# All executions of a test together; each takes milliseconds.
+# The limit in seconds covers all executions of a test. Each takes milliseconds.
 pytestmark = pytest.mark.timeout(60)
 
 

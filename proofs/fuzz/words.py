@@ -72,7 +72,7 @@ def _of_text(
 
 def _arguments(text: str) -> None:
     """Parse the words of a command line and their options, without calling the command."""
-    words = text.replace("\0", " ").split()  # which no argument has
+    words = text.replace("\0", " ").split()  # no argument contains a zero byte
     command: click.Command = main
     context = whole_context()
     while isinstance(command, click.Group) and words:

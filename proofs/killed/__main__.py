@@ -41,7 +41,7 @@ def main() -> int:
         "--out", type=Path, help="a file that keeps results; what stands in it is not run again"
     )
     options = parser.parse_args()
-    if OWN not in os.environ:  # mounts are of a namespace that ends with its processes
+    if OWN not in os.environ:  # the mounts vanish with this namespace
         os.environ[OWN] = "yes"
         os.execvp(IN_A_NAMESPACE[0], [*IN_A_NAMESPACE, sys.executable, "-m", "proofs.killed", *sys.argv[1:]])
     cells = kept(options.out)

@@ -50,7 +50,7 @@ class Disk:
 
     def fill(self) -> None:
         """Shrink the disk until it has no free space."""
-        for _ in range(50):  # whoever writes meanwhile has it refused
+        for _ in range(50):  # an audit may write meanwhile, so try again
             now = os.statvfs(self.place)
             used = (now.f_blocks - now.f_bfree) * now.f_frsize
             if self._resize(str(max(used, now.f_frsize))):
@@ -148,7 +148,7 @@ class Ground:
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             assert process.stderr is not None
-            # All that it has started has its standard error, too.
+            # Its child processes share its standard error, so the loop below ends when all have ended.
             with end_within(process, AUDIT_LIMIT_S):
                 for line in process.stderr:
                     said += line

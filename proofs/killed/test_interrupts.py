@@ -33,7 +33,7 @@ def marked(mark: str) -> list[int]:
         try:
             environment = (process / "environ").read_bytes()
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # the process has ended, or belongs to another user
         if mark.encode() in environment:
             found.append(int(process.name))
     return found
@@ -46,7 +46,7 @@ def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float,
     """
     mark = uuid.uuid4().hex
     environment = os.environ | {MARK: mark, "XDG_CACHE_HOME": str(place / "cache")}
-    # Runs of one cluster in one directory wait for each other: each has a directory of its own.
+    # Each run has its own parent directory, because audits of one cluster in a directory wait for each other.
     command = [sys.executable, "-c", PROGRAM, *arguments, "--out", str(place / f"{seconds:.1f}" / "run")]
     process = subprocess.Popen(
         command,
@@ -54,11 +54,11 @@ def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # A shell lets its background commands ignore interrupts, and so would what the tests start.
+        # A shell makes its background commands ignore SIGINT, and child processes would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, Java included
+    os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal: Java gets it too
     _, said = process.communicate(timeout=120)
     deadline = time.monotonic() + ENDED_LIMIT_SECONDS
     while (left := marked(mark)) and time.monotonic() < deadline:
@@ -77,6 +77,6 @@ def test_interrupt_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
         ends = [*pool.map(lambda seconds: interrupt(arguments, tmp_path, seconds), MOMENTS_SECONDS)]
     for seconds, code, left, said in ends:
         assert not left, (seconds, said)
-        # Python itself ends with the signal before the program has begun.
+        # Before the program has begun, the signal ends Python itself.
         assert code in (130, -signal.SIGINT), (seconds, code, said)
         assert "bug of the program" not in said, (seconds, said)

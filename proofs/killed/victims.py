@@ -110,7 +110,7 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
                     plans.undo()
                     return
 
-    for pid in workers(os.getpid()):  # of the audit before
+    for pid in workers(os.getpid()):  # workers of the previous audit
         _kill(pid)
     watcher = threading.Thread(target=look)
     with large_plans() as plans:
@@ -192,7 +192,7 @@ def _full(disk: str) -> Victim:
     def empty(ground: Ground) -> None:
         ground.disks[disk].empty()
 
-    # The cache is written when Java ends.
+    # Java writes the cache when it ends, so this audit needs its own process.
     return Victim(f"room for {disk}", _apart(fill, undo=empty) if disk == "cache" else _here(fill, empty))
 
 

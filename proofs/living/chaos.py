@@ -11,7 +11,7 @@ from typing import Self
 from proofs.living.rules import Outage
 from tests.clusters.living import LivingBookies
 
-# After a bookie is back the cluster learns of it within its session's time.
+# Seconds after which the cluster sees a returned bookie. It is longer than a ZooKeeper session.
 SETTLED_S = 8.0
 DOWN_S = (1.0, 10.0)
 STOPPED_S = (1.0, 7.0)
@@ -60,7 +60,7 @@ class Chaos:
                     for other in self._cluster.ids:
                         self._revive(other)
                 deed(bookie)
-        except BaseException as error:  # told by the thread that waits for this one
+        except BaseException as error:  # the waiting thread raises it
             self._error = error
 
     def _kill(self, bookie: str) -> None:

@@ -42,7 +42,7 @@ class Fault(NamedTuple):
             finding["id"] == self.id
             and (finding["confidence"] == "confirmed" or not sure)
             and finding["bookie_id"] == self.bookie
-            # What comes in numbers is one finding per bookie.
+            # Some checks report all ledgers of a bookie in one finding, without a ledger id.
             and finding["ledger_id"] in (self.ledger, None)
             for finding in findings
         )

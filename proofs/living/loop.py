@@ -77,7 +77,7 @@ def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **op
     seconds = time.monotonic() - began
     findings = pq.read_table(path / "findings").to_pylist()
     moved = pq.read_table(path / "tables" / "moved").to_pylist()
-    # A ledger that the first scan did not have has no version to have moved from.
+    # A ledger without a version was not in the first scan, so it cannot have moved.
     ids = frozenset(row["ledger_id"] for row in moved if row["version"] is not None)
     return Run(name, path, exit_code(report, given.fail_on), seconds, findings, ids)
 
@@ -166,7 +166,7 @@ def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
     if run.failure:
         return []
     said = {row["ledger_id"] for id in (*REPLICATION, "replication-undecided") for row in run.of(id)}
-    # Of a bookie without a journal one finding stands for all of its ledgers.
+    # One finding about a bookie without a journal covers all of its ledgers.
     old_indexes = {row["bookie_id"] for row in run.of("replication-undecided")} - {None}
     said |= {
         row["ledger_id"]

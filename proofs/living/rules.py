@@ -110,7 +110,7 @@ def _missing(finding: Finding, around: Around) -> Verdict:
 
 def _letters(ledger: int, bookie: str, entry: int, around: Around) -> set[str]:
     said = [look.letter(ledger, bookie, entry) for look in around.looks]
-    # One answer is enough where the ledger stood still; else both must contradict.
+    # If the ledger did not change, one answer is enough. Otherwise both states must have answers.
     known = {letter for letter in said if letter is not None}
     return known if around.still(ledger) or None not in said else set()
 
@@ -131,7 +131,7 @@ def _outside(ledger: int, bookie: str, around: Around) -> Verdict:
     if not known:
         return Verdict.OPEN
     if not around.still(ledger):
-        return Verdict.OPEN  # who left an ensemble may be back in it, all between two looks
+        return Verdict.OPEN  # a bookie may leave an ensemble and return between two looks
     member = any(bookie in members(look.store.ledgers[ledger]) for look in known)
     held = any(look.holds_any(ledger, bookie) for look in known)
     return Verdict.FALSE if member or not held else Verdict.TRUE
@@ -183,7 +183,7 @@ def _marked(finding: Finding, around: Around) -> Verdict:
     ledger = finding["ledger_id"]
     marks = around.before.store.marks | around.after.store.marks
     there = ledger in marks if ledger is not None else bool(marks)
-    return Verdict.TRUE if there else Verdict.OPEN  # made and gone while the audit ran
+    return Verdict.TRUE if there else Verdict.OPEN  # a mark may appear and vanish during the audit
 
 
 def _out(finding: Finding, around: Around) -> Verdict:

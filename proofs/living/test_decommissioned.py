@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEDGERS = range(1, 25)
-# Nothing is collected or compacted meanwhile.
+# These settings prevent garbage collection and compaction during the test.
 KEPT = {"gcWaitTime": 3_600_000, "minorCompactionInterval": -1, "majorCompactionInterval": -1}
 
 
@@ -45,7 +45,7 @@ def test_a_bookie_that_was_decommissioned_and_those_that_took_its_ledgers_are_no
         decommission(cluster, gone)
         run = audit(cluster, spark, DISK, "run")
     assert run.of("disk-content-mismatch") == []
-    # The workers copied whole segments: the new members have more than their stripes.
+    # The replication workers copied whole segments, so new members have more than their stripes.
     assert {row["bookie_id"] for row in run.of("surplus-entries")} <= {*others}
     assert run.of("surplus-entries")
     assert [row for row in run.findings if row["severity"] in ("error", "critical")] == []

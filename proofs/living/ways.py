@@ -38,7 +38,7 @@ def _copied(cluster: LivingBookies, out: Path) -> list[str]:
         except FileNotFoundError:
             Path(target).unlink(missing_ok=True)
 
-    # A directory may go while it is copied, as garbage collection lets them go.
+    # Garbage collection may delete a directory while it is copied.
     with suppress(shutil.Error):
         shutil.copytree(cluster.directory, out, copy_function=copy)
     return [str(out)]

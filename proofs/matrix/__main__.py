@@ -36,7 +36,7 @@ def main() -> int:
         try:
             for cell in [each for each in cells if each.name not in done]:
                 if signals:
-                    break  # its servers end too
+                    break  # leaves the loop, so that the servers end too
                 result = run_cell(bench, cell)
                 record.add(result)
                 results.append(result)

@@ -188,7 +188,7 @@ class Bench:
 
     def _audit(self, cell: Cell) -> Audit:
         if cell.option("since") != OPTIONS["since"][0]:
-            self.audit(cell.plain())  # before this one's store is started
+            self.audit(cell.plain())  # before the store of this audit starts
         place, uri, sources, damage = self.sources(cell)
         out = self.root / "runs" / f"{crc32(cell.name.encode()):08x}" / "run"
         shutil.rmtree(out.parent, ignore_errors=True)
@@ -201,7 +201,7 @@ class Bench:
         return Audit(cell, place, outcome, out, open_run(out), rows, damage)
 
     def _live(self, place: Place) -> str:
-        # The leases of an etcd run out, and bookies' registrations with them.
+        # The leases of an etcd expire and delete the registrations, so each audit gets a new server.
         if self._served is None or self._served[0] != place or place.on_etcd:
             self._open.close()
             uri = self._open.enter_context(served(place, self.root / "server"))

@@ -224,7 +224,7 @@ def pairwise(seed: int, corpora: Sequence[str] = DIMENSIONS[0]) -> list[Cell]:
     values = [list(each) for each in (corpora, *DIMENSIONS[1:])]
     random = Random(seed)
     rows = [list(row) for row in AllPairs(values, filter_func=makes_sense)]
-    # It gives up pairs of which its own choice of other values makes no sense.
+    # AllPairs omits a pair if the other values that it chose for the row make no sense.
     seen = {pair for row in rows for pair in _pairs_of(row)}
     for one, other in combinations(range(len(values)), 2):
         for pair in product(((one, value) for value in values[one]), ((other, v) for v in values[other])):

@@ -176,7 +176,7 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         )
         if shown and outcome.writes("text"):
             found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
-        # A ledger's picture and paths, and tables of bytes, are as wide as they are.
+        # The picture and the paths of a ledger are not wrapped.
         if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
             found[" ".join(outcome.arguments[:3])] = outcome.stdout
     return found

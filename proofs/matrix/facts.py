@@ -228,7 +228,7 @@ def of_text(text: str) -> Facts:
     unsure: list[tuple[str, int]] = []
     cut = False
     for line in lines:
-        if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # by urgency, not by severity
+        if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # not a line of an urgency
             continue
         cut |= bool(re.search(r"[\d,]+ (more )?checks?(;|$)", line))
         for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):

@@ -210,7 +210,7 @@ def _spoil_once(place: Place, metadata: str, kind: str, target: str, random: Ran
     bookies = place.ids()
     having = [each for each in bookies.items() if _files(each[1], target)]
     if not having:
-        return SOUND  # an earlier damage of several took the last one away
+        return SOUND  # an earlier damage deleted the last such file
     id, directory = random.choice(having)
     file = random.choice(_files(directory, target))
     other = file

@@ -77,7 +77,7 @@ def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[s
             continue
         for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
             if outcome.writes("json") and line.strip(" ,") == "null":
-                continue  # in a list
+                continue  # null in a JSON list
             if line.lstrip()[:1] in ("{", "}", '"', "[", "]") or PICTURE.search(line):
                 continue
             if found := NULL.search(line):
@@ -110,7 +110,7 @@ def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[
             continue
         found = there.get(row["fingerprint"])
         if found is None and row["id"] == "mark-stuck" and _is_stale(row["ledger_id"], more):
-            continue  # who reads its copies sees that it is healthy
+            continue  # an audit that reads its copies reports it as healthy
         if found is None:
             yield f"{what} loses {row['id']}: {_short(row['message'])}"
         elif found["confidence"] == "unknown":
@@ -167,7 +167,7 @@ def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator
         said = {name: value for name, value in said.items() if value is not None}
         for name, value in said.items():
             first, wanted = next(iter(said.items()))
-            if field.name == "shares":  # a look at the metadata alone has no replicas on its first screen
+            if field.name == "shares":  # without bookies the first screen has no replicas
                 both = value.keys() & wanted.keys()
                 value, wanted = ({key: each[key] for key in both} for each in (value, wanted))
             if _plain(value) != _plain(wanted):
@@ -237,7 +237,7 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
     for name, text in printed.items():
         for line in text.splitlines():
             words = line.split()
-            # In a pipe a table has whole names: a path may make its column, and the head of it, as wide.
+            # In a pipe a table does not cut names, so a path can make its column too wide.
             folded = columns_of(" ".join(word for word in words if not word.startswith("/")))
             has_table = name.startswith("simulate ")
             columns = folded if has_table else columns_of(line)
@@ -247,9 +247,9 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
     screen = " ".join(printed.get("screen", "").split())
     if screen:
         for (severity, id), count in counts.items():
-            # A check that has findings of several urgencies stands in each of their lines.
+            # A check with findings of several urgencies is in the line of each urgency.
             shown = re.findall(rf"(?<![\w-]){id} ([\d,]+)", screen)
-            # An error that can wait may be one of those that are counted alone.
+            # The screen may only count the checks whose errors are not urgent.
             cut = severity != "critical" and re.search(r"\d more checks?\b|, of [\d,]+ checks?\b", screen)
             if (
                 severity in ("critical", "error")

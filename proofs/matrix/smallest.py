@@ -51,7 +51,7 @@ def lay_out_smallest(name: str, root: Path) -> None:
     """Write a smallest cluster: the bookies' directories, and the znodes as files of a ZooKeeper."""
     cluster = SMALLEST[name]()
     cluster.write_indexes(root / "bookies")
-    # A session that ends takes its ephemeral znodes along, so that registrations stay as they are here.
+    # Registrations are persistent znodes: the end of the session would delete ephemeral ones.
     znodes = {path: base64.b64decode(str(row["data"])) for path, row in cluster.znodes.items()}
     with EmbeddedZooKeeper(root / "zookeeper") as server, writer(server.hosts) as client:
         write(client, znodes)

@@ -47,7 +47,7 @@ def test_every_pair_that_can_meet_does(cells: list[Cell]) -> None:
         values = [cell.metadata, cell.bookies, cell.kind, cell.target, cell.command]
         seen |= {*combinations(zip(names, [*values, *map(cell.option, OPTIONS)], strict=True), 2)}
     for kind, target in product(KINDS, TARGETS):
-        if target != "journal":  # which neither corpus has
+        if target != "journal":  # neither corpus has a journal
             assert (("kind", kind), ("target", target)) in seen
     for kind, metadata in product(KINDS, METADATA):
         assert (("metadata", metadata), ("kind", kind)) in seen

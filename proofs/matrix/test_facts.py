@@ -14,7 +14,7 @@ from proofs.matrix.rules import forms_agree
 from tests.made_runs import change_row, made_run, numbered
 from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
 
-FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # the page draws ledgers with missing copies
+FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # else the page draws its copies
 OTHER = replace(BELOW, id="quorum-invalid", missing=())
 SAYS = {
     "text": {"verdict", "complete", "by_id", "unsure", "shares", "gaps"},

@@ -143,7 +143,7 @@ def trial_cluster(root: Path, seed: int) -> Iterator[TrialCluster]:
         **COMPACTION,
         "autoRecoveryDaemonEnabled": str(has_workers).lower(),
         "lostBookieRecoveryDelay": random.choice((0, 3_600)),
-        # The gap is closed under test: an idle writer would be fenced by the server itself.
+        # After a shorter period (ms), BookKeeper itself would fence an idle writer of a lost bookie.
         "openLedgerRereplicationGracePeriod": 600_000,
     }
     storages = [random.choice(STORAGES) for _ in range(count)]

@@ -72,7 +72,7 @@ def lose_index_entries(cluster: TrialCluster) -> str:
     bookie = choose_running(cluster)
     ledgers = choose_ledgers_on(cluster, bookie)
     cluster.bookies.flush()
-    held = cluster.bookies.held()[bookie]  # it fails once an entry log is damaged
+    held = cluster.bookies.held()[bookie]  # must come before any damage: it reads all entry logs
     cluster.bookies.stop(bookie)
     for ledger in ledgers:
         entries = sorted(held.get(ledger.id, ()))
@@ -100,7 +100,7 @@ def damage_index_files(cluster: TrialCluster) -> str:
                 data = path.read_bytes()
                 path.write_bytes(cluster.random.choice((b"", b"none" + data[4:], data[:600])))
     else:
-        # A database that is opened has a table of what its log had.
+        # Opening a RocksDB database writes the content of its log into a table file.
         cluster.restart(bookie)
         cluster.bookies.stop(bookie)
         name = cluster.random.choice(("locations", "ledgers"))

@@ -139,7 +139,7 @@ class Operator:
     def _stop(self, action: Action) -> None:
         text = action["text"]
         if text.startswith("copy the entries"):
-            return  # the plan has the steps that copy them
+            return  # the plan has the steps for this
         for bookie in self._own(action["bookies"]):
             self._do("action stop", f"{bookie}: {text}", partial(self._bookies.stop, bookie))
             if text.startswith("restart "):

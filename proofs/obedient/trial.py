@@ -82,11 +82,11 @@ def play_round(
         say: Gets a line for each instruction and failure.
     """
     with trial_cluster(root, seed) as cluster, pytest.MonkeyPatch.context() as patch:
-        # Hours and days that no round can wait for: of a rollover, and after a list lost a ledger.
+        # A round cannot wait the hours of a ledger rollover, or the days after a list lost a ledger.
         patch.setattr(ownership, "ROLLOVER_MS", 0)
         patch.setattr(owner_scan, "ROLLOVER_MS", 0)
         names = names or cluster.random.sample(sorted(FAULTS), cluster.random.choice((1, 2, 2, 3)))
-        # Nothing but a deep look sees payloads.
+        # Only a deep audit compares payloads.
         is_deep = "payloads-differ" in names or cluster.random.random() < 0.4
         auditing = _Audits(spark, cluster, is_deep)
         if "owners-lost" in names or cluster.random.random() < 0.3:
@@ -107,7 +107,7 @@ def play_round(
             for instruction in told:
                 say(f"  {result.runs}: {instruction}")
             if {*told} <= told_before:
-                break  # the same again: it is done, or waits for somebody else
+                break  # no new instruction: the rest is done or waits for others
             told_before = {*told}
         for failed in operator.obeyed.failed:
             say(f"  failed: {failed}")

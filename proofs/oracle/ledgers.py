@@ -119,7 +119,7 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
     for check, ledger in broken.items():
         edit_metadata(store, ledger, EDITS[check])
         plants.plant(check, "set in the store: edited metadata", ledger)
-    plants.follows("surplus-entries", bookies=(d, e))  # what lies before the first segment
+    plants.follows("surplus-entries", bookies=(d, e))  # entries before the first segment
     edit_metadata(store, recovering, _recovering)
     plants.plant("recovery-stuck", "set in the store: IN_RECOVERY, three days ago", recovering)
 

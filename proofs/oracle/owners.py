@@ -38,7 +38,7 @@ def plant(hosts: str, plants: Plants) -> None:
     client.stop()
     client.close()
     plants.plant("owners-suspect", "a store of owners that nobody declared complete")
-    # Its bookies are not there, and had names that stand for one machine's addresses.
+    # The audit has no bookies, and the corpus has artificial bookie ids on one machine's addresses.
     plants.follows("bookie-unread")
     plants.follows("endpoint-drift", bookies=(f"bookie-{number}.example:3181" for number in range(3)))
     for ledger in ITS_LEDGERS:

@@ -26,7 +26,7 @@ def stop_repair(cluster: Bookies, store: Store, plants: Plants) -> None:
     replication = f"{ROOT}/underreplication"
     create = store.client.create
     create(f"{replication}/lostBookieRecoveryDelay", str(2 * MONTH_S).encode(), makepath=True)
-    # A CheckAllLedgersFormat: field 1, the time in ms as a varint.
+    # The value is a CheckAllLedgersFormat: field 1 is the time in ms as a varint.
     checked = round((time.time() - MONTH_S) * 1000)
     create(f"{replication}/checkallledgersctime", b"\x08" + _varint(checked), makepath=True)
     plants.plant("ledger-unavailable", "a ledger's only bookie stopped", 2)

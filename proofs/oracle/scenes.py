@@ -123,9 +123,9 @@ def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 
 
 def _repair(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """Audit twice with a time three days later.
+    """Audit a cluster without AutoRecovery twice, with a time three days later.
 
-    The first cluster lacks AutoRecovery. For the second audit repair and writes are disabled too.
+    Before the second audit, re-replication and writes are disabled too.
     """
     with idle_cluster(root, repair.STORAGE, repair.BOOKIES, auditor=False) as (cluster, store):
         for name, deed in (("first", repair.stop_repair), ("second", repair.switch_off)):

@@ -45,7 +45,7 @@ def plant(cluster: ManyBookies, plants: Plants) -> None:
     waiting = id_of("waiting")
     for ledger in range(1_000, 1_000 + DELETED):
         cluster.write(ledger, [id_of("emptied")], 1, 1, 2)
-    for first, kept in ((2_000, 2), (2_010, 40)):  # a log is full of what goes, or also of what stays
+    for first, kept in ((2_000, 2), (2_010, 40)):  # of one log nearly all is deleted, of the other more stays
         cluster.write(first, [waiting], 1, 1, LONG - kept)
         cluster.write(first + 2, [waiting], 1, 1, kept + LONG)
     cluster.flush()
@@ -93,7 +93,7 @@ def _doomed(cluster: ManyBookies, plants: Plants, ledger: int) -> None:
 def _on_running_bookies(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> None:
     bookie = id_of("limbo")
     cluster.set_limbo(bookie, ledgers["limbo"])
-    cluster.add(LEDGER_OF_NOBODY, bookie, [0])  # without an entry to flush 4.17.2 flushes nothing
+    cluster.add(LEDGER_OF_NOBODY, bookie, [0])  # 4.17.2 flushes only if there is an entry to flush
     cluster.add(LEDGER_OF_NOBODY + 1, bookie, [0])
     cluster.flush()
     plants.plant("ledgers-in-limbo", "setLimboState of a running bookie", None, bookie)
@@ -112,7 +112,7 @@ def _on_disks(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> 
     deed = "a key deleted from RocksDB"
     plants.plant("ledger-not-indexed", deed, ledgers["unindexed"], id_of("unindexed"))
     plants.follows("replication-undecided", ledgers=(ledgers["unindexed"],))
-    # Its collector takes the ledger for gone, and its logs with it.
+    # The bookie's garbage collector treats the ledger as deleted, and deletes its logs.
     plants.follows("gc-would-delete-live", "entry-log-reclaimable", bookies=(id_of("unindexed"),))
     _first_log(cluster, "lostlog").unlink()
     plants.plant("entry-log-missing", "rm of an entry log", None, id_of("lostlog"))

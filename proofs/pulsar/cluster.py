@@ -32,7 +32,7 @@ BOOKIES = 3
 PORTS_LOOKED_AT = 5_000
 START_LIMIT_S = 400.0
 STOP_LIMIT_S = 60.0
-# Netty and the broker's caches reach into the Java runtime.
+# Netty and the broker's caches access internal packages of the Java runtime.
 OPENS = (
     "java.base/java.lang",
     "java.base/java.nio",
@@ -148,7 +148,7 @@ class Pulsar:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # Policies of a namespace name ./offloaders, whatever the broker's own directory is.
+                # Namespace policies name ./offloaders, even if the broker's setting is another directory.
                 cwd=self.root,
                 env={**os.environ, "PULSAR_STANDALONE_USE_ZOOKEEPER": "1"},
             )

@@ -44,8 +44,8 @@ class Pair(NamedTuple):
         return " ".join(self)
 
 
-# Each storage of each release, and each ZooKeeper with each storage; each etcd with one, for of its driver
-# there is one release.
+# Each release has each storage, and each ZooKeeper each storage. Each etcd has only one storage, because
+# BookKeeper's etcd driver has only one release.
 PAIRS = [
     *(
         Pair(release, storage, f"ZooKeeper {ZOOKEEPERS[(number + shift) % len(ZOOKEEPERS)]}")
