@@ -93,7 +93,7 @@ class Alike(NamedTuple):
 class Cluster:
     """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. The other ledgers use all bookies
+    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. Their other members are all bookies
     but bookie 0 in turn. This is the skew that one busy bookie causes.
 
     ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the

@@ -13,8 +13,8 @@ only the first ledgers there, and the benchmark compares rates.
 
 The last lines measure cold starts against the warm check: the join alone, including the session, and the
 whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
-ledgers, because real bookies would take too long to write these. The benchmark assumes that the check keeps
-its rate. The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
+ledgers. Real bookies would take too long to write these. The benchmark assumes that the check keeps its
+rate. The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
 """
 
 from __future__ import annotations

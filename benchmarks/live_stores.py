@@ -1,9 +1,9 @@
 """The second scan of a running store: only the changed ledgers, against all ledgers.
 
 A server on loopback is loaded with ledgers and read. Then one ledger in a hundred is changed or created
-again, and some are deleted. The second scan reads all ledgers, or only those that the store reports as
-changed and takes the others from the first scan's Parquet file. Both ways must give the same rows. No Spark
-runs.
+again, and some are deleted. One way reads all ledgers again. The other reads only those that the store
+reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the same rows.
+No Spark runs.
 
 Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead: it is sent
 by kazoo, or packed by hand so that one write carries many. A list of children does not show whether a ledger

@@ -6,8 +6,8 @@ failure from loss.
 The run has a million ledgers. Another has ten million, and a ledger of it may take no longer. The time is
 this process's processor time, which other work on the machine hardly changes.
 
-The run's tables are computed: random ensembles of three and five bookies, a quarter of the ledgers with a
-second ensemble, and one ledger in a thousand with a copy that its bookie lacks completely. The rival asks
+The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers
+has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The rival asks
 the same question ledger by ledger and entry by entry, for the first ledgers. Both must find the same lost
 entries there. Another run has a twentieth of the bookies, so that many ledgers have the same ensembles.
 

@@ -2,9 +2,10 @@
 
 The metadata come from a ZooKeeper snapshot and the indexes from collected tables. The findings must be the
 planted ones. Every audit has its own Java process. The lines have the time of the whole command and of the
-longest stages. Further lines measure the same audit with an entry of each bookie in its journal, with
-answers of one bookie in ten, with the run under ``file://``, and under ``s3a://`` if ``BKAUDIT_S3`` names a
-bucket. ``BKAUDIT_LEDGERS`` sets the larger size.
+longest stages. ``BKAUDIT_LEDGERS`` sets the larger size.
+
+Further lines measure four variants: an entry of each bookie in its journal, answers of one bookie in ten,
+the run under ``file://``, and the run under ``s3a://``. The last one needs a bucket in ``BKAUDIT_S3``.
 """
 
 from __future__ import annotations

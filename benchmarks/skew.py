@@ -164,7 +164,7 @@ def _lossy(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
 
 
 def _holes(count: int) -> tuple[LedgerFacts, Pair]:
-    """Return a ledger and a bookie that lacks about one in a hundred of its entries, at random."""
+    """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
     ledger = _facts(1, 15 * count)
     due = striped_to(ledger, MEMBERS[0], 15 * count - 1)
     entries = np.arange(15 * count)

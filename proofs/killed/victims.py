@@ -42,7 +42,10 @@ class Victim:
     takes_run: bool = False
 
     def can_precede(self, other: Victim) -> bool:
-        """Return whether ``other`` can interrupt this victim's repeated command."""
+        """Return whether ``other`` can interrupt this victim's repeated command.
+
+        Both need the same arguments, and ``other`` must not delete the run directory.
+        """
         return self.more == other.more and not other.takes_run
 
     def again(self, ground: Ground, out: Path) -> Ended:

@@ -1,8 +1,9 @@
 """python -m proofs.matrix [--cells N] [--only TEXT] [--seed N] [--out DIR] [--again]
 
-Audit every pair of corpus, damage, source, option and command that can meet, and check each cell with rules.
-The program ends with 1 if a cell breaks a rule, and prints the command that repeats that cell. Cells with a
-result in DIR are not run again.
+Audit clusters with every pair of corpus, damage, source, option and command that can meet.
+
+A pair is tested in a cell, and rules check the results of each cell. The program ends with 1 if a cell
+breaks a rule, and prints the command that repeats that cell. Cells with a result in DIR are not run again.
 """
 
 from __future__ import annotations

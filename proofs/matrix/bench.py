@@ -119,7 +119,7 @@ class Bench:
         self.places.close()
 
     def audit(self, cell: Cell) -> Audit:
-        """Return the audit of a cell, made on the first call. Rules also audit cells to compare with."""
+        """Return the audit of a cell. The first call makes it, later calls reuse it."""
         if cell not in self.audits:
             self.audits[cell] = self._audit(cell)
             self.made += 1

@@ -2,8 +2,10 @@
 
 Each round starts a small cluster of real bookies and damages it with one to three faults. It audits the
 cluster and carries out every instruction that the program prints, until it prints no new one. A round prints
-one line. The command ends with 1 if an entry was lost, if an instruction would delete a ledger in use, or if
-an active writer was fenced.
+one line.
+
+The command ends with 1 if an entry was lost, an instruction would delete a ledger in use, or an active
+writer was fenced.
 """
 
 from __future__ import annotations
