@@ -123,7 +123,9 @@ class Cluster:
         return max(self.ledgers, self.slice_of)
 
     def ledger_ids(self, numbers: Longs) -> Longs:
-        """Return the ids of ledgers by their numbers (0 to ``ledgers`` - 1). A higher number has a higher id.
+        """Return the ids of ledgers by their numbers (0 to ``ledgers`` - 1).
+
+        A higher number has a higher id.
         """
         if self.slice_of <= self.ledgers:
             return numbers

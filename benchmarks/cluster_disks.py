@@ -1,5 +1,4 @@
-"""The disks of a generated cluster's bookies: directories with cookies, and index files or RocksDB databases.
-"""
+"""The disks of a generated cluster's bookies: directories with cookies, and index files or databases."""
 
 from __future__ import annotations
 

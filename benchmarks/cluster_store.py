@@ -57,7 +57,7 @@ def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
 
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
-    """Write the digits of each id into its copy of the record of ledger 0, from the last digit of the path.
+    """Replace the digits of ledger 0's path by those of each id, in one copy of its record per id.
 
     The characters ``/`` and ``L`` of the path stay.
     """

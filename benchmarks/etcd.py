@@ -1,9 +1,9 @@
 """Speed of reading the ledgers of a running etcd, against plain paging with the client package.
 
-The benchmark starts a server on loopback and loads keys as BookKeeper's driver writes them. The plain reader
-uses the package's client. It requests one page of 5,000 keys after the other at the revision of the first
-page, and keeps keys and values. This program divides the key range, checks counts and returns columns.
-Both wait for the server, so the benchmark measures elapsed time.
+The benchmark starts a server on loopback and loads keys as BookKeeper's driver writes them. The plain
+reader uses the package's client. It requests one page of 5,000 keys after the other, at the revision of
+the first page. It keeps keys and values. This program divides the key range, checks counts and returns
+columns. Both wait for the server, so the benchmark measures elapsed time.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ These environment variables change the benchmark:
 ``BKAUDIT_INCREMENTAL_LEDGERS`` is the number of ledgers. 200,000 ledgers need 5 GB of index files.
 ``BKAUDIT_INCREMENTAL_ROUNDS`` is the number of rounds for each kind of audit. The least time counts.
 ``BKAUDIT_ENTRIES=50000`` gives ledgers the size that Pulsar gives them: 1.3 MB of index files each.
-``BKAUDIT_INCREMENTAL_COLD=1`` measures elapsed time and empties the page cache before each audit, as if
-bookies were at work on the machine. Only root can do this.
+``BKAUDIT_INCREMENTAL_COLD=1`` measures elapsed time and empties the page cache before each audit, which
+only root can do. It resembles a machine with busy bookies.
 ``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` audits a part of a cluster of a million ledgers: those whose index
 files lie in some of its directories.
 """

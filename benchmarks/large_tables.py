@@ -1,9 +1,9 @@
 """An audit's questions about all rows of its large tables: read from the files, against the same in Spark.
 
-The benchmark writes the tables ledgers and availability as an audit does, from a ZooKeeper snapshot and
-collected tables, and joins them. Then both ways of each question take turns and must return the same rows.
-The time is the processor time of this process, Java and all Python workers. ``BKAUDIT_LEDGERS`` sets the
-number of ledgers (1,000,000).
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
+are a ZooKeeper snapshot and collected tables. Then both ways of each question take turns and must return
+the same rows. The time is the processor time of this process, Java and all Python workers.
+``BKAUDIT_LEDGERS`` sets the number of ledgers (1,000,000).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Latency of other clients of a server while an audit sends it requests, against phases without an audit.
 
-A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays those
-behind it. Each latency counts from the request's scheduled start. The audit's requests come from processes
-of their own at the lowest priority, because an audit of a cluster runs on another machine. Each phase
-gives a median and a 99th percentile. The lines compare the medians of these over all rounds, because other
+A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays
+those behind it. Each latency counts from the request's scheduled start. The audit's requests come from
+processes of their own at the lowest priority. A real audit would run on another machine. Each phase gives
+a median and a 99th percentile. The lines compare the medians of these over all rounds, because other
 programs disturb single rounds.
 """
 

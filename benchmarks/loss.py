@@ -1,7 +1,7 @@
 """Time to simulate failures of 500 bookies in 25 racks.
 
-The benchmark asks for the effect of each possible failure, for that of one rack, and for data that is one
-failure from loss.
+The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack,
+and the data that is one failure from loss.
 
 The run has a million ledgers. Another has ten million, and a ledger of it may take no longer. The time is
 this process's processor time, which other work on the machine hardly changes.

@@ -1,9 +1,10 @@
 """Speed of reading the ledgers of a running ZooKeeper, against a client that sends one request at a time.
 
-The benchmark starts a server on loopback and loads ledgers (`benchmarks.ledger_records`). This program lists
-the tree, reads every znode and checks which ones vanished, part by part as tasks do, but in one process. The
-rival calls kazoo's `get` on the paths of some ledgers and lists nothing. Both wait for the server, so the
-benchmark measures elapsed time. The server shares the cores, so a busy machine slows this program more.
+The benchmark starts a server on loopback and loads ledgers (`benchmarks.ledger_records`). This program
+lists the tree, reads every znode and checks which ones vanished. It does so part by part as tasks do, but
+in one process. The rival calls kazoo's `get` on the paths of some ledgers and lists nothing. Both wait
+for the server, so the benchmark measures elapsed time. The server shares the cores, so a busy machine
+slows this program more.
 """
 
 from __future__ import annotations

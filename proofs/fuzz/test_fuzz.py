@@ -1,7 +1,7 @@
 """Every reader returns a value or raises a declared error, whatever bytes it gets.
 
-``python -m proofs.fuzz`` is the long form, which learns from coverage. These tests read the inputs that it
-kept and golden bytes, and mutate them for `SHARE_S` seconds of processor time per target.
+``python -m proofs.fuzz`` is the long form, which learns from coverage. These tests read golden bytes and
+the inputs that it kept. They mutate them for `SHARE_S` seconds of processor time per target.
 """
 
 from __future__ import annotations

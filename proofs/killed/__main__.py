@@ -2,9 +2,10 @@
 
 Interrupt audits, repeat the same command, and check that the findings are those of an undisturbed audit.
 
-At each stage the program takes away one victim. A victim is a process (the driver, Java, a Python worker, an
-executor), the metadata store, the run directory, or the free space for the run, scratch files or cache. The
-program prints a table and ends with 1 if findings differ. It needs root, because it mounts disks of its own.
+At each stage the program takes away one victim. A victim can be a process: the driver, Java, a Python
+worker or an executor. It can also be the metadata store, the run directory, or the free space of a disk.
+The program prints a table and ends with 1 if findings differ. It needs root, because it mounts disks of
+its own.
 """
 
 from __future__ import annotations

@@ -137,8 +137,8 @@ def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
 def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Yield all pairs of certain and possible effects in JSON.
 
-    An effect has the numbers of entries lost, below ack quorum or worse, and below write quorum or worse,
-    and of unrecoverable ledgers.
+    An effect counts lost entries, entries below ack quorum or worse, entries below write quorum or worse,
+    and unrecoverable ledgers.
     """
     if isinstance(value, dict) and "possible" in value:
         found = []

@@ -1,4 +1,4 @@
-"""The values of one topic or log of each kind, as a broker wrote them, for the tests of their readers."""
+"""A broker's values for one topic or log of each kind. The tests of their readers use them."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
 """Audit every supported release of BookKeeper with each storage and store: ``python -m proofs.versions``.
 
-Each pair is a cluster of its own (`proofs.living`) with real bookies of that release, on a ZooKeeper or an
-etcd. Clients write ledgers of every digest type, while bookies are killed, stopped and slowed. Audits read
-the bookies' disks, their answers, or both, with witness reads. Each finding is compared with the entries
-that the bookies serve. Then the program makes 19 faults (17 on etcd), and audits must confirm each of them.
-It prints a row per pair and ends with 1 if a finding is false or a fault was overlooked or not confirmed.
+Each pair is a cluster of its own (`proofs.living`) with real bookies of that release, on a ZooKeeper or
+an etcd. Clients write ledgers of every digest type, while bookies are killed, stopped and slowed. Audits
+read the bookies' disks, their answers, or both, with witness reads. Each finding is compared with the
+entries that the bookies serve. Then the program makes 19 faults (17 on etcd), and audits must confirm
+each of them. It prints a row per pair. It ends with 1 if a finding is false, or if a fault was overlooked
+or not confirmed.
 """
 
 from __future__ import annotations
