@@ -50,7 +50,7 @@ TIERS = {
     REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
     "--all": ("--hypothesis-profile", "all"),
 }
-"""Options of pytest for each option of `run.py test`. tests/tiers.py explains the markers."""
+"""Arguments for pytest, by the option of `run.py test`. tests/tiers.py explains the markers."""
 JAVA_LIMIT_S = 60
 """Seconds within which a Java must print its version. A slower one counts as missing."""
 

@@ -135,9 +135,11 @@ class Cluster:
     def groups_of_ledgers(self) -> Iterator[Alike]:
         """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
+        # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
         shape = np.where(ledger % 4 == 1, 1, 0)
         shape[ledger % 1_000 == 999] = 2
         shape[ledger % 10_000 == 9_999] = 3
+        # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
         hot = ledger // 8 * 37 % 100 < self.hot
         first = ledger // 8 % self.bookies
         key = (first * 2 + hot) * len(SHAPES) + shape

@@ -15,9 +15,10 @@ from auditor.keys import index_path
 from benchmarks.cluster import ENTRIES, INDEX_MS, PLAIN, Cluster, Longs, Shape
 
 INDEX_DIRECTORY = "ledgers0"
+# The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
 _HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
 _PAGE_SLOTS = 128  # in a page of 1,024 bytes
-_LOCATION = (1 << 32) | 1028
+_LOCATION = (1 << 32) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
 _BATCH = 50_000  # keys of the database locations in one write
 # Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)

@@ -113,7 +113,7 @@ def striped_entries(count: int) -> Longs:
 
 def holed_entries(count: int) -> Longs:
     """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
-    room = count * 10 // 9 + count // 100 + 100
+    room = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
     return np.flatnonzero(np.random.default_rng(7).random(room) >= 0.1)[:count]
 
 

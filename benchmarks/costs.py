@@ -98,6 +98,7 @@ def tree_seconds() -> float:
     for place in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # the process has ended
             numbers = place.read_text().rpartition(")")[2].split()
+            # Fields 12 to 15 are utime and stime, and the same of ended children that were waited for.
             processes[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
     ours = {os.getpid()}
     while children := {process for process, (parent, _) in processes.items() if parent in ours} - ours:

@@ -87,6 +87,7 @@ def closed(path: Path, number: int) -> Path:
     ledger_bytes = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
     offset = HEADER_BYTES + ledger_bytes * LOG_LEDGERS
     header = struct.pack(">4siqi", MAGIC, NEWEST_VERSION, offset, LOG_LEDGERS)
+    # The ledgers map is stored as an entry of ledger -1 with entry id -2: a count, then (ledger, size) pairs.
     pairs = b"".join(struct.pack(">qq", number * 7 + ledger, ledger_bytes) for ledger in range(LOG_LEDGERS))
     with path.open("wb") as file:
         file.write(header)

@@ -45,6 +45,7 @@ def generate(path: Path, records: int) -> Path:
             first = flush // LEDGERS * FLUSH
             heads = (_HEAD.pack(RECORD_BYTES, flush % LEDGERS, first + number) for number in range(FLUSH))
             data = b"".join(head + payload for head in heads)
+            # A padding record has the length -256 and the number of zeros up to a multiple of 512 bytes.
             spare = -(len(data) + 8) % 512
             file.write(data + struct.pack(">ii", -256, spare) + bytes(spare))
     return path

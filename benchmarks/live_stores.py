@@ -323,6 +323,8 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
     It uses no client library, so it has the least possible cost.
     """
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as answers:
+        # A ConnectRequest: its length, version 0, last zxid 0, a timeout of 10,000 ms, a new session, its
+        # password, and the flag for read-only servers.
         server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
         answers.read(struct.unpack("!i", answers.read(4))[0])
         existing = 0
@@ -330,6 +332,7 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
             frames = []
             for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
                 encoded = path.encode()
+                # The length of the request, its xid, the operation 3 (exists), and the length of the path.
                 head = struct.pack("!iiii", 13 + len(encoded), xid, 3, len(encoded))
                 frames += [head, encoded, b"\0"]
             server.sendall(b"".join(frames))

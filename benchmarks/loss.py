@@ -184,8 +184,10 @@ def _judged(run: MadeRun, first: int) -> pa.Table:
 
 def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return ``width`` different bookies for each ledger, computed from its id by a hash."""
+    # Fibonacci hashing: 2**64 divided by the golden ratio spreads consecutive ids over all bits.
     mixed = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
     steps = mixed[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    # Each member has its own range of bookies, so the members of a ledger differ.
     room = run.bookies // width
     return (np.arange(width) * room + (steps % np.uint64(room)).astype(np.int64)) % run.bookies
 

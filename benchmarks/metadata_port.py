@@ -100,9 +100,9 @@ class Jute:
 
     def skip_header(self) -> None:
         """Skip the magic and version, the sessions, and the access control lists."""
-        self.offset = 16
+        self.offset = 16  # magic, version and database id
         for _ in range(self.read_int()):
-            self.offset += 12
+            self.offset += 12  # a session: its id (long) and timeout (int)
         for _ in range(self.read_int()):
             self.read_long()
             for _ in range(self.read_int()):

@@ -99,6 +99,7 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
     with_locations.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
     for ledger in range(-(-entries // ledger_entries)):
+        # DbLedgerStorageDataFormats.LedgerData: exists, not fenced, and a master key of 20 zeros.
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
     return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)

@@ -48,6 +48,7 @@ def value(kind: int, packed: bytes, size: int = 1000) -> None:
 
 def zstd(blocks: int, window: int = 13) -> bytes:
     """Return a zstd frame whose blocks repeat one byte to 128 KiB each."""
+    # A block header of RFC 8878: the size, the type 1 (RLE, one byte repeated), and the last-block bit.
     block = ((128 << 10) << 3 | 2).to_bytes(3, "little") + b"{"
     return bytes.fromhex("28b52ffd00") + bytes([window << 3]) + block * blocks + b"\1\0\0"
 

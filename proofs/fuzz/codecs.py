@@ -107,6 +107,7 @@ def _log_record(payload: bytes) -> bytes:
     """Return a record in RocksDB's log format, with the payload cut to fit in one block."""
     checked = b"\x01" + payload[: manifest.BLOCK_BYTES - 7]
     crc = int(google_crc32c.value(checked))
+    # RocksDB masks CRC32C values: it rotates them by 15 bits and adds a constant (util/crc32c.h).
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     return masked.to_bytes(4, "little") + (len(checked) - 1).to_bytes(2, "little") + checked
 

@@ -144,6 +144,7 @@ def large_plans() -> Iterator[pytest.MonkeyPatch]:
 
 def workers(of: int) -> list[int]:
     """Return the ids of the Python workers below a process: the processes that Spark's daemon forked."""
+    # A forked worker has the command line of its daemon.
     daemons = [pid for pid in below(of) if f"-m {DAEMON}" in command(pid)]
     return [pid for pid in daemons if parent(pid) in daemons]
 

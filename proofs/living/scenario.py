@@ -1,4 +1,7 @@
-"""The whole loop: load, audits under load, then faults. The tests run it short, the command long."""
+"""The whole loop: load, audits under load, then faults.
+
+The tests run a short form of it, and ``python -m proofs.living`` a long one.
+"""
 
 from __future__ import annotations
 

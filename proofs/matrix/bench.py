@@ -278,7 +278,7 @@ def time_limit(seconds: int, spark: SparkSession) -> Iterator[None]:
         raise Hang(f"no end within {seconds} s")
 
     before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    signal.alarm(seconds)  # commands run in the main thread, so the signal can end them
     try:
         yield
     finally:

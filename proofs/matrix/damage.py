@@ -50,9 +50,9 @@ SOUND = Damage()
 
 
 def damaged_bytes(kind: str, data: bytes, other: bytes, random: Random) -> bytes:
-    """Return a value after damage of a kind that leaves a value.
+    """Damage a value with a kind of damage that leaves a value; return the damaged one.
 
-    ``other`` is another value of the same type, for the kind ``swapped``.
+    The kind ``swapped`` returns ``other``, another value of the same type.
     """
     if kind == "byte":
         at = random.randrange(len(data)) if data else 0

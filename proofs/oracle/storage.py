@@ -136,6 +136,7 @@ def _first_log(cluster: ManyBookies, name: str) -> Path:
 def _change_map(log: Path) -> None:
     """Replace a ledger id in the ledgers map of an entry log."""
     data = log.read_bytes()
+    # The header of an entry log has the map's offset and its number of ledgers behind magic and version.
     at, ledgers = struct.unpack_from(">qi", data, 8)
     assert at, "the log has a map"
     assert ledgers
