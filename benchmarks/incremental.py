@@ -1,4 +1,6 @@
-"""Time to read indexes against an earlier run, where one file in a hundred changed, against a full read.
+"""Time to read indexes with the help of an earlier run, compared with a full read.
+
+One index file in a hundred has changed since that run.
 
 The benchmark measures the tasks that list and read the index directories to rows, without Spark. The rows of
 the earlier run are in a Parquet file, as a run stores them. Several tasks have one file each. Index files

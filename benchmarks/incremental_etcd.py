@@ -1,4 +1,4 @@
-"""Time to read the ledgers of a running etcd against an earlier run, against a full read.
+"""Time to read the ledgers of a running etcd with the help of an earlier run, compared with a full read.
 
 One ledger in a hundred changed. Both ways end with the rows of the ledgers table, without Spark. The rows of
 the earlier run are in Parquet files. The rate limit counts keys that the store sends. With the default

@@ -1,6 +1,7 @@
 """Metadata scan, index scan and join of thirty million ledgers, as parts of a much larger audit.
 
 A whole audit of a hundred million ledgers does not fit this machine.
+
 The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
 are a ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted.
 The rest of an audit works on these pairs, or reads a few columns of a table. A third of the ledgers is
