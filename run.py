@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Two commands for a machine with Python 3.11 or newer and nothing else.
+"""Run the demonstration or the tests on a machine that has only Python 3.11 or newer.
 
     python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
     python3 run.py test     ruff, mypy and the tests that need no cluster of bookies
 
-`run.py test --quick` runs the tests that need nothing but their own process. `--all` runs all tests, the
-short forms of the proofs, and ten times as many examples of each property. `--rest` runs what `--all` has
-beyond `run.py test`.
+`run.py test --quick` runs only the tests that start no other process. `--all` runs all tests, the short
+forms of the proofs, and ten times as many examples of each property. `--rest` runs the tests that `--all`
+adds to `run.py test`.
 
-The first call makes an environment in .venv beside this file and installs the project into it; later calls
-find it there as long as pyproject.toml and constraints.txt are the same. Where there is no Java 17 or newer,
-a Java runtime is installed as a Python package. Arguments after the command are passed on.
+The first call makes an environment in .venv beside this file and installs the project into it. Later calls
+reuse it until pyproject.toml or constraints.txt changes. If there is no Java 17 or newer, the call also
+installs a Java runtime as a Python package. Arguments after the command go to the program it runs.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
 STAMP = ENVIRONMENT / "installed"
 CONSTRAINTS = ROOT / "constraints.txt"
-"""The exact version of everything that pyproject.toml gives a range of."""
+"""The exact version of every dependency for which pyproject.toml gives a range."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 PROCESSES = min(4, (os.cpu_count() or 1) + 1)
-"""Of tests: one more than there are cores, for some of them wait for servers that are slow or gone."""
+"""Number of test processes: one more than cores, because some tests wait for slow or stopped servers."""
 SIDE_BY_SIDE = (
     *("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"),
-    # A process that crashed would begin the crashing test again, and again.
+    # A restarted process would begin the test that crashed its predecessor again.
     *("--max-worker-restart", "0"),
 )
-"""How all tests are run: files beside each other, with sessions in one Spark.
+"""Options of pytest that run test files in parallel. All processes have their sessions in one Spark.
 
-The order is that of tests/plugin.py: the longest begin first, so that no process is left alone with one.
+tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
 """
 REST_OPTION = "--rest"
 TIERS = {
@@ -50,13 +50,13 @@ TIERS = {
     REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
     "--all": ("--hypothesis-profile", "all"),
 }
-"""What pytest is asked for, by the option of `run.py test`; tests/tiers.py says what the markers mean."""
+"""Arguments for pytest, by the option of `run.py test`. tests/tiers.py explains the markers."""
 JAVA_LIMIT_S = 60
-"""A Java that has not printed its version by then is none."""
+"""Seconds within which a Java must print its version. A slower one counts as missing."""
 
 
 def main() -> int:
-    """Do what the command line asks for; returns the exit code of what was run."""
+    """Run the command of the command line; return its exit code."""
     if sys.version_info < MINIMUM_PYTHON:
         return _say(
             f"Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer is needed, this is {sys.version}", 2
@@ -71,7 +71,7 @@ def main() -> int:
 
 
 def _demo(arguments: list[str]) -> int:
-    """The demonstration; its report ends with commands of a program that the shell may not find."""
+    """Run the demonstration; print the PATH for the commands in its report if the shell lacks bkaudit."""
     code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:
         _say(f'so that the shell finds bkaudit: PATH="{_scripts()}{os.pathsep}$PATH"')
@@ -79,17 +79,17 @@ def _demo(arguments: list[str]) -> int:
 
 
 def _test(arguments: list[str]) -> int:
-    """Everything that must hold: what is cheap first, and types beside the tests."""
+    """Run ruff, then the tests and mypy at the same time; return the first exit code that is not 0."""
     option = arguments[0] if arguments and arguments[0] in TIERS else ""
     if option or not arguments:
         arguments = [*SIDE_BY_SIDE, *TIERS[option], *arguments[1:]]
     if option == REST_OPTION:
-        return _run("pytest", *arguments)  # ruff and mypy were run by the command that this one completes
+        return _run("pytest", *arguments)  # run.py test, which comes first, has run ruff and mypy
     for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         code = _run(*tool)
         if code:
             return _say(f"{' '.join(tool)} failed", code)
-    # It takes one core half a minute, in which the tests are collected; what it finds is said at once.
+    # mypy needs one core for half a minute, in which pytest collects the tests. It prints its errors at once.
     with ThreadPoolExecutor(1) as executor:
         types = executor.submit(_run, "mypy", "--no-error-summary")
         tested = _run("pytest", *arguments)
@@ -100,12 +100,12 @@ def _test(arguments: list[str]) -> int:
 
 
 def _prepared(*extras: str) -> bool:
-    """Make the environment hold the project with these extras; False if that failed."""
+    """Install the project with these extras into the environment if needed; return False if that failed."""
     names = {*extras, *(() if _has_java() else ("java",))}
     stamp = STAMP.read_text("utf-8").splitlines() if STAMP.exists() else []
     if stamp[:1] == [_state()] and names <= set(stamp[1:]):
         return True
-    # What another command asked for stays, so that demo and test do not take turns at installing.
+    # Extras of earlier commands stay, so that demo and test do not reinstall in turns.
     names |= set(stamp[1:]) if stamp[:1] == [_state()] else set()
     if not _python().exists():
         _say(f"making an environment in {ENVIRONMENT.name}")
@@ -113,11 +113,11 @@ def _prepared(*extras: str) -> bool:
     _say("installing the project and what it needs; this happens once and takes a minute or two")
     STAMP.unlink(missing_ok=True)
     suffix = f"[{','.join(sorted(names))}]" if names else ""
-    # Errors alone: an older pip warns of packages without a wheel, which nobody can do anything about.
+    # Print only errors: an older pip warns about packages without a wheel, which the user cannot change.
     pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     exact = ["--constraint", str(CONSTRAINTS)]
     if not sys.dont_write_bytecode:
-        # Python compiles what is imported when it is imported, which is less than a third of all.
+        # Python compiles modules on import. Fewer than a third of the installed ones are ever imported.
         exact.append("--no-compile")
     code = subprocess.run([*pip, *exact, "--editable", f"{ROOT}{suffix}"], check=False).returncode
     if code:
@@ -128,14 +128,14 @@ def _prepared(*extras: str) -> bool:
 
 
 def _state() -> str:
-    """What the environment was made from: the declared dependencies, this Python, and this place."""
+    """Return a digest of the environment's inputs: declared dependencies, this Python, and this directory."""
     declared = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
     parts = (*declared, sys.version.encode(), str(ROOT).encode())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
 def _has_java() -> bool:
-    """Whether JAVA_HOME or the PATH has a Java that Spark can use."""
+    """Return whether JAVA_HOME or the PATH has a Java that Spark can use."""
     home = os.environ.get("JAVA_HOME")
     for java in (str(Path(home) / "bin" / "java") if home else None, shutil.which("java")):
         if java is None:
@@ -161,14 +161,14 @@ def _scripts() -> Path:
 
 
 def _run(program: str, *arguments: str) -> int:
-    """Run a program of the environment, as if the environment were activated."""
+    """Run a program of the environment as if the environment were active; return its exit code."""
     search = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
-    # A Spark of the machine's own would be started with this environment's Python, and not fit it.
+    # With SPARK_HOME, the machine's own Spark would start with this environment's Python, which may not fit.
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
     environment = {**inherited, "PATH": search, "VIRTUAL_ENV": str(ENVIRONMENT)}
-    # demo's runs go where the caller is; tests belong to the project.
+    # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
     where = None if program == "bkaudit" else ROOT
     return subprocess.run(
         [_scripts() / program, *arguments], env=environment, cwd=where, check=False

@@ -1,1 +1,1 @@
-"""Benchmarks: figures beside each claim. Nothing here asserts a time."""
+"""Benchmarks that measure the times and sizes which the documents state. No benchmark asserts a time."""

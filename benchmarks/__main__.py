@@ -1,21 +1,20 @@
-"""All benchmarks, one command each.
+"""Run all benchmarks, one command each.
 
 \b
-    python -m benchmarks codec      BP-34's encoder against the server's own class and a plain loop
-    python -m benchmarks scan       metadata and indexes of every form, against the plainest reader of each
-    python -m benchmarks live       two scans of a living store, the second of what moved or of everything
-    python -m benchmarks audit      whole audits: from a cold start, and against a run before
-    python -m benchmarks watch      rounds of one process beside audits in processes of their own
-    python -m benchmarks load       others' latency at a store and at a bookie, with and without an audit
-    python -m benchmarks page       the HTML report: written, and opened in Chromium
+    python -m benchmarks codec      BP-34's encoder, against the server's own class and a plain loop
+    python -m benchmarks scan       metadata and indexes of every form, against the simplest reader of each
+    python -m benchmarks live       two scans of a running store, the second of changed ledgers or of all
+    python -m benchmarks audit      whole audits: from a cold start, and against an earlier run
+    python -m benchmarks watch      rounds of one process, against audits in processes of their own
+    python -m benchmarks load       latency of other clients of a server, with and without an audit
+    python -m benchmarks page       the HTML report: time to write it and to open it in Chromium
     python -m benchmarks runs       the history of a directory with 10,000 runs
     python -m benchmarks jvm        a cluster of real bookies, by the server's own check and by this program
-    python -m benchmarks scale      the audit of one and of ten million ledgers, what it asks of all rows,
-                                    parts of one of thirty million, skewed ones, owners, failures,
-                                    causes
+    python -m benchmarks scale      audits of one and of ten million ledgers, queries of whole tables, parts
+                                    of an audit of thirty million, skewed clusters, owners, failures, causes
 
-Each prints one table. ``--json FILE`` writes it for programs, ``--markdown FILE`` adds it to a page
-of results, ``--only PART`` measures one part (a module of this package) alone.
+Each command prints one table. ``--json FILE`` writes it as JSON. ``--markdown FILE`` appends it to a page
+of results. ``--only PART`` measures only one part (a module of this package).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ import click
 from benchmarks.measure import Line
 from benchmarks.results import as_json, as_markdown, as_text
 
-# The parts of each command, in the order in which they are measured; a part is a module with `lines()`.
+# The parts of each command in order of measurement. A part is a module of this package with `lines()`.
 PARTS = {
     "codec": ("codec_java", "codec"),
     "scan": ("index", "rocksdb", "journal", "entry_log", "metadata", "zookeeper", "etcd", "rpc"),
@@ -50,7 +49,7 @@ PARTS = {
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write the table here as JSON.")
 @click.option("--markdown", type=click.Path(path_type=Path), help="Add the table to this file as Markdown.")
 def main(command: str, only: str | None, json_file: Path | None, markdown: Path | None) -> None:
-    """Measure, print, and write what was asked for."""
+    """Run one command's benchmarks, print the table, and write it as JSON and Markdown if asked to."""
     chosen = [part for part in PARTS[command] if only in (None, part)]
     if not chosen:
         raise click.UsageError(f"--only {only}: {command} has the parts {', '.join(PARTS[command])}")

@@ -1,7 +1,7 @@
-"""Whole audits of 100,000 ledgers, three copies each, from each form in which indexes are kept.
+"""Whole audits of 100,000 ledgers with three copies each, once for each form of bookie indexes.
 
-The answers are planted; an audit that does not give exactly these ends the benchmark. The session's start is
-part of it. BKAUDIT_LEDGERS sets the size.
+Faults are planted in the cluster. An audit that does not report exactly these faults ends the benchmark.
+The time includes the start of the Spark session. ``BKAUDIT_LEDGERS`` sets the number of ledgers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ SHOWN = 3
 
 
 def lines() -> Iterator[Line]:
-    """A line for each form; collected tables, which are only copied, are what the others are held against."""
+    """Yield one line for each form of indexes.
+
+    The rival of index files and of RocksDB is the audit of collected tables, which are only copied.
+    """
     copied = apart(Cluster(LEDGERS), COLLECTED)
     for form in (COLLECTED, FILES, DATABASES):
         audited = copied if form == COLLECTED else apart(Cluster(LEDGERS), form)

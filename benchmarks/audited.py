@@ -1,4 +1,4 @@
-"""A whole audit of a made-up cluster in a process of its own: its findings compared, its cost told."""
+"""A whole audit of a generated cluster in its own process, with its costs and a check of its findings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,18 @@ from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 COLLECTED, FILES, DATABASES = "collected tables", "index files", "RocksDB"
 UNFLUSHED = "collected tables, an entry of each bookie in its journal"
 ASKED_BOOKIES = "collected tables, one bookie in ten asked"
-"""Its answers were made before: what asking takes is another benchmark's (`benchmarks.rpc`)."""
+"""A form in which the audit asks one bookie in ten for listings.
+
+The answers are prepared beforehand. `benchmarks.rpc` measures the requests themselves.
+"""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """One audit: its stages, peak memory in MiB, and the replicas that differed among all.
+    """The costs of one audit: its stages, peak memory in MiB, and numbers of replicas.
 
-    ``joins`` are its join again, by the way.
+    ``replicas`` counts all expected replicas, ``unequal`` those that differ from the metadata. ``joins``
+    holds the costs of the join when it is repeated after the audit.
     """
 
     ledgers: int
@@ -63,9 +67,15 @@ def apart(
 ) -> Audited:
     """Audit a cluster in a process of its own, so that no audit inherits another's memory.
 
-    Metadata are a ZooKeeper snapshot; ``form`` is how the bookies' indexes are kept. ``joins``: the ways
-    in which the run's tables are joined again afterwards. ``out`` begins the run's URI; without it the run
-    lies at a path.
+    Args:
+        cluster: The cluster to write to disk and audit. Its metadata become a ZooKeeper snapshot.
+        form: The form of the bookies' indexes, such as `COLLECTED` or `FILES`.
+        memory: The memory of the Spark driver, such as ``2g``.
+        joins: The ways in which to repeat the join of the run's tables after the audit.
+        out: A prefix of the run's location, such as ``file://``. Without it the location is a path.
+
+    Returns:
+        The costs of the audit. The process ends with an error if the findings are not the planted ones.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
         return process.submit(_audited, cluster, form, memory, joins, out).result()
@@ -79,7 +89,7 @@ def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way], out
         uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work, asked_bookies))
         if asked_bookies:
             _answer(write_answers(cluster, work, asked_bookies), cluster.ids[:asked_bookies])
-        os.sync()  # what is still being written would be measured with the audit
+        os.sync()  # otherwise these writes would still run during the audit
         watch = Stopwatch()
         with PeakMemory() as used:
             watch.stage("spark")
@@ -108,13 +118,13 @@ def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way], out
 
 
 def _answer(table: Path, bookies: Sequence[str]) -> None:
-    """Have the audit of this process take the table for what these bookies answered."""
+    """Replace the audit's requests to bookies in this process by the prepared rows in ``table``."""
 
     def query(landing: Landing, *_: object) -> BookieAnswers:
         rows = landing.land("answers", lambda: landing.spark.read.parquet(str(table)))
         return BookieAnswers(rows, dict.fromkeys(bookies))
 
-    setattr(audit, "query_bookies", query)  # noqa: B010  # where it is imported by name
+    setattr(audit, "query_bookies", query)  # noqa: B010  # the module imported it by name
 
 
 def _written(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:

@@ -1,10 +1,11 @@
-"""What causes cost: findings numbered by cause, sorted, written and counted, beside the same without causes.
+"""Processor time to assign causes to findings, sort, write and count them, against the same without causes.
 
-One finding for each of a million ledgers: its copy on a bookie is missing or unknown. As many
-causes as a run claims at most are asked of each of them: bookies that were not read, and fifty that lost
-their data. Both ways read the same rows in one session with a driver of 2 GB, warmed with a part of them.
-Time is that of the processors (this process, Java, Python's workers): other work says little then.
-``BKAUDIT_FINDINGS`` sets the number.
+There is one finding for each of a million ledgers: its copy on a bookie is missing or unknown. Each
+finding is compared with the largest number of causes that a run reports: unread bookies, and fifty
+bookies that lost their data. Both variants read the same rows in one session with a driver of 2 GB. Part
+of the rows warms the session up first. The time is the processor time of this process, Java and the
+Python workers. Other work on the machine hardly changes it. ``BKAUDIT_FINDINGS`` sets the number of
+findings.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").tobytes()
 
 
 def lines() -> Iterator[Line]:
-    """A finding with causes, beside one without."""
+    """Yield one line: findings with causes against findings without."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as used:
         work = Path(folder)
         _write(work / "found")
@@ -72,7 +73,7 @@ def lines() -> Iterator[Line]:
 
 
 class _Ways:
-    """The rows of all checks, taken to the table findings in two ways."""
+    """The two variants of writing the findings table from the rows of all checks."""
 
     def __init__(self, spark: SparkSession, work: Path) -> None:
         self._spark, self._work = spark, work
@@ -89,7 +90,7 @@ class _Ways:
         self.counted = 0
 
     def warm(self) -> None:
-        """Compile what both ways need, on a part of the rows."""
+        """Run both variants on a part of the rows, so that Spark compiles its code before the measurement."""
         few = self._spark.read.parquet(
             *(str(self._work / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
         )
@@ -108,7 +109,10 @@ class _Ways:
 
 
 def _write(place: Path) -> None:
-    """What checks say: a finding for each ledger, on one bookie in turn, and one for each unread bookie."""
+    """Write the rows of the checks: one finding for each ledger and one for each unread bookie.
+
+    The ledgers' findings go round the bookies in turn.
+    """
     place.mkdir()
     for start in range(0, FINDINGS, _ROWS):
         ledgers = np.arange(start, min(start + _ROWS, FINDINGS))
@@ -145,6 +149,6 @@ def _findings(ledgers: Longs) -> pa.Table:
 
 
 def _one_each(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:
-    """Lists of one value where it is there, and empty ones."""
+    """Return a list array: a list of one value where ``is_present`` is true, and an empty list elsewhere."""
     ends = np.append(0, np.cumsum(is_present)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(ends), values.filter(pa.array(is_present)))

@@ -1,8 +1,9 @@
-"""Five real bookies with healthy ledgers, and the server's own check of them, in one Java process.
+"""Five real bookies with healthy ledgers in one Java process, which also runs the server's own check.
 
-The bookies are the tests' (BookKeeper 4.17.2 from Maven Central), with page memory and threads enough for the
-server's check, which is all that they do while it is measured. The check is `AuditorReplicasCheckTask`, as
-the server runs it, in the process of the bookies and over loopback: nothing is faster for it.
+The bookies are those of the tests (BookKeeper 4.17.2 from Maven Central). Their settings give the server's
+check enough page memory and threads. They do nothing else during the measurement. The check is
+`AuditorReplicasCheckTask`, called as the server calls it. It runs in the bookies' own process and connects
+over loopback, which is the fastest setup for it.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from tests.servers.bookies.driver import Bookies
 BOOKIES, ENTRIES = 5, 50
 ENSEMBLE, WRITE_QUORUM, ACK_QUORUM = 3, 2, 2
 AT_ONCE = 1_000
-"""Ledgers that are written with one command: each must be answered within the driver's limit."""
+"""Number of ledgers written by one command. The driver must answer each command within its time limit."""
 
 _SETTINGS: dict[str, str | int] = {
-    "journalSyncData": "false",  # it is the reading that is measured
-    "pageLimit": 16_000,  # more pages than a bookie has ledgers: all of them stay in memory
-    "openFileLimit": 1_500,  # to write, and as many to read; five bookies share one process's descriptors
+    "journalSyncData": "false",  # only reads are measured
+    "pageLimit": 16_000,  # more than a bookie has ledgers, so that all pages stay in memory
+    "openFileLimit": 1_500,  # for writes, and as many for reads; five bookies share one process's limit
     "numReadWorkerThreads": 8,
     "dbStorage_writeCacheMaxSizeMb": 64,
     "dbStorage_readAheadCacheMaxSizeMb": 16,
@@ -31,14 +32,14 @@ _SETTINGS: dict[str, str | int] = {
 
 
 class CheckedBookies(Bookies):
-    """The tests' bookies, which also write many ledgers at once and check them as the server does."""
+    """The tests' bookies, extended to write many ledgers in one command and to run the server's check."""
 
     MAIN = "CheckedBookies"
     JAVA = tuple(Path(__file__).parent.glob("java/*.java"))
     MEMORY = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 
     def write_many(self, first: int, count: int) -> None:
-        """Write and close ledgers with ids in a row, on bookies that the server chooses."""
+        """Write and close ``count`` ledgers with ids from ``first`` on bookies that the server chooses."""
         self._do(
             "write_many",
             first=first,
@@ -50,14 +51,24 @@ class CheckedBookies(Bookies):
         )
 
     def check(self, most: int) -> tuple[float, int]:
-        """The server's check of the first ``most`` ledgers: its seconds, and how many it found lacking."""
+        """Run the server's check on the first ``most`` ledgers.
+
+        Returns the seconds it took and the number of ledgers in which it reports missing copies.
+        """
         nanoseconds, lacking = self._do("check", most=most)
         return nanoseconds / 1e9, lacking
 
     def load(self, ledger: int, seconds: float, rate: int, write_every: int) -> dict[str, list[float]]:
-        """Add to a new ledger and read the closed ones, steadily; seconds that each took since it was due.
+        """Add entries to a new ledger and read entries of closed ledgers, at a steady rate.
 
-        One request of ``write_every`` is an entry to add.
+        Args:
+            ledger: The id of the new ledger.
+            seconds: How long to send requests.
+            rate: Requests per second.
+            write_every: One request in this many adds an entry. The others read.
+
+        Returns:
+            Seconds that each request took from its scheduled start, under ``reads`` and ``writes``.
         """
         answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
         return {kind: [took / 1e9 for took in answer[kind]] for kind in ("reads", "writes")}
@@ -67,7 +78,7 @@ class CheckedBookies(Bookies):
 def checked_bookies(
     root: Path, storage: str, ledgers: int, bookies: int = BOOKIES, settings: Mapping[str, str | int] = {}
 ) -> Iterator[tuple[CheckedBookies, str]]:
-    """A running cluster with so many closed ledgers, flushed, and its metadata URI."""
+    """Start a cluster with ``ledgers`` closed and flushed ledgers; yield it and its metadata URI."""
     with EmbeddedZooKeeper(root / "zookeeper") as server:
         uri = f"zk+hierarchical://{server.hosts}/ledgers"
         with CheckedBookies(
@@ -75,6 +86,6 @@ def checked_bookies(
         ) as cluster:
             for first in range(0, ledgers, AT_ONCE):
                 cluster.write_many(first, min(AT_ONCE, ledgers - first))
-                # A flush opens all that it writes at once, whatever the limit of open files is.
+                # A flush opens all files that it writes at once, despite openFileLimit.
                 cluster.flush()
             yield cluster, uri

@@ -1,12 +1,12 @@
-"""A cluster of any size, made by arithmetic: who holds what, with faults whose findings are known.
+"""A generated cluster of any size, with planted faults whose findings are known.
 
-Every ledger is of one of a few shapes (`SHAPES`), and its ensemble begins at a bookie that its id gives. So a
-cluster is `groups_of_ledgers`, the ids of each shape and first bookie; its bytes, in any form, are few
-templates with the ids filled in. What each member holds is worked out entry by entry, not by the closed form
-that the audit uses.
+Every ledger has one of a few shapes (`SHAPES`), and its id determines the first bookie of its ensemble. The
+cluster is therefore described by `groups_of_ledgers`: the ids of each shape and first bookie. To write the
+cluster's bytes in any form, a few templates are filled with the ids. The entries of each ensemble member are
+computed one by one, not with the closed formula that the audit uses.
 
-A quarter of the ledgers changed their ensemble once. Of each thousand, one lacks a copy of an entry, and of
-each ten thousand one lacks both; for each thousand, a bookie keeps one orphan more.
+A quarter of the ledgers changed their ensemble once. One ledger in a thousand lacks one copy of an entry.
+One in ten thousand lacks both copies. For each thousand ledgers there is one orphan index on a bookie.
 """
 
 from __future__ import annotations
@@ -29,31 +29,38 @@ Longs = NDArray[np.int64]
 INSTANCE_ID = "11111111-2222-4333-8444-555555555555"
 ENSEMBLE, QUORUM = 3, 2
 ENTRIES = int(os.environ.get("BKAUDIT_ENTRIES", "50"))
-"""In each ledger; Pulsar fills one with 50,000."""
+"""Number of entries in each ledger. Pulsar writes 50,000 entries into a ledger by default."""
 NOW_MS = TIME_MS
 INDEX_MS = NOW_MS + 3_600_000
-"""When the indexes were written: an hour after the last ledger was closed, so that nothing is in doubt."""
+"""Time at which the indexes were written, in ms since 1970.
+
+It is an hour after the last ledger was closed, so that the audit confirms every finding.
+"""
 
 DIRECTORIES = 1 << 16
-"""Of index files, in each index directory (`auditor.keys.index_path`)."""
+"""Number of directories for index files in each index directory (`auditor.keys.index_path`)."""
 
-_LOST_ENTRY = 7  # striped to seats 1 and 2
+_LOST_ENTRY = 7  # its copies are on seats 1 and 2
 _CHANGED_AT = 20
 
 
 class Shape(NamedTuple):
-    """A kind of ledger: its segments, each a first entry and seats, and what seats do not hold of theirs."""
+    """A kind of ledger: its segments and its lost entries.
+
+    A segment is its first entry and its ensemble. A seat is the distance of an ensemble member from the
+    ledger's first bookie. ``lost`` lists (seat, entry) for each copy that its bookie lacks.
+    """
 
     segments: tuple[tuple[int, tuple[int, ...]], ...]
     lost: tuple[tuple[int, int], ...] = ()
 
     @property
     def seats(self) -> tuple[int, ...]:
-        """All members, as distances from the first bookie."""
+        """The seats of all ensemble members of all segments, ascending."""
         return tuple(sorted({seat for _, ensemble in self.segments for seat in ensemble}))
 
     def held(self, seat: int) -> list[int]:
-        """The entries that a member holds: striped by hand, one entry after the other."""
+        """Return the entries that the member on a seat holds, computed entry by entry."""
         entries = []
         for entry in range(ENTRIES):
             ensemble = [seats for first, seats in self.segments if first <= entry][-1]
@@ -72,7 +79,10 @@ SHAPES = (PLAIN, CHANGED, ONE_MISSING, BOTH_MISSING)
 
 
 class Alike(NamedTuple):
-    """Ledgers of one shape whose ensembles begin at one bookie; ``members`` are the bookies by seat."""
+    """Ledgers of one shape whose ensembles begin at the same bookie.
+
+    ``members`` maps seats to bookie numbers.
+    """
 
     shape: Shape
     members: dict[int, int]
@@ -81,13 +91,14 @@ class Alike(NamedTuple):
 
 @dataclass(frozen=True)
 class Cluster:
-    """``ledgers`` ledgers on ``bookies`` bookies.
+    """A cluster of ``ledgers`` ledgers on ``bookies`` bookies.
 
-    ``hot`` of each hundred ledgers have bookie 0 as their first, and the others in a round without it: the
-    skew of one busy bookie.
+    ``hot`` is the percentage of ledgers whose first bookie is bookie 0. Their other members are all bookies
+    but bookie 0 in turn. This is the skew that one busy bookie causes.
 
-    ``slice_of``, more than ``ledgers``: they are those of a cluster of so many whose index files lie in the
-    first directories, as full as there. Directories go by the lowest 16 bits of an id.
+    ``slice_of`` is the size of a larger cluster, of which this one is a part. The part consists of the
+    ledgers whose index files lie in the first directories. Those directories are as full as in the larger
+    cluster. The lowest 16 bits of a ledger id choose its directory.
 
     >>> Cluster(2_000, slice_of=1_000_000).ledger_ids(np.array([0, 130, 131, 1_999])).tolist()
     [0, 130, 65536, 983074]
@@ -108,22 +119,27 @@ class Cluster:
 
     @property
     def end(self) -> int:
-        """An id above those of all ledgers."""
+        """An id above the ids of all ledgers."""
         return max(self.ledgers, self.slice_of)
 
     def ledger_ids(self, numbers: Longs) -> Longs:
-        """The ids of the ledgers with some numbers, which ascend with these."""
+        """Return the ids of ledgers by their numbers (0 to ``ledgers`` - 1).
+
+        A higher number has a higher id.
+        """
         if self.slice_of <= self.ledgers:
             return numbers
         directories = DIRECTORIES * self.ledgers // self.slice_of
         return numbers // directories * DIRECTORIES + numbers % directories
 
     def groups_of_ledgers(self) -> Iterator[Alike]:
-        """All ledgers, those that are alike together."""
+        """Yield all ledgers, grouped by shape and first bookie."""
         ledger = np.arange(self.ledgers)
+        # The later assignments replace the earlier ones, so a ledger lacks either one copy or both.
         shape = np.where(ledger % 4 == 1, 1, 0)
         shape[ledger % 1_000 == 999] = 2
         shape[ledger % 10_000 == 9_999] = 3
+        # 37 and 100 have no common factor, so the hot ledgers are spread evenly.
         hot = ledger // 8 * 37 % 100 < self.hot
         first = ledger // 8 % self.bookies
         key = (first * 2 + hot) * len(SHAPES) + shape
@@ -141,14 +157,14 @@ class Cluster:
         return {seat: 1 + (first + seat) % cold_bookies if seat else 0 for seat in shape.seats}
 
     def orphans(self, bookie: int) -> Longs:
-        """Ids of ledgers that are gone, and that a bookie still holds: seat 0 of the plain shape."""
+        """Return the ids of deleted ledgers that a bookie still holds, as seat 0 of the plain shape."""
         return self.end + 10_000 * np.arange(bookie, self.ledgers // 1_000, self.bookies)
 
     def findings(self, asked_bookies: int = 0) -> set[tuple[str, int, str | None]]:
-        """Every finding that an audit must have, and it may have no other: check, ledger, bookie.
+        """Return all findings that a correct audit reports: (check id, ledger id, bookie id or None).
 
-        The first ``asked_bookies`` bookies are only asked for ledgers that the metadata has. None says
-        anything of orphans.
+        The audit asks the first ``asked_bookies`` bookies only about ledgers in the metadata. It therefore
+        reports no orphans on them.
         """
         findings: set[tuple[str, int, str | None]] = {
             ("orphan-ledger", ledger, name)
@@ -163,7 +179,7 @@ class Cluster:
         return findings
 
     def metadata(self, group: Alike) -> bytes:
-        """The metadata that ledgers which are alike have: format 3, closed, with what Pulsar attaches."""
+        """Return the metadata of each ledger of a group: format 3, closed, with Pulsar's custom metadata."""
         message = LedgerMetadataFormat(
             quorumSize=QUORUM,
             ensembleSize=ENSEMBLE,
@@ -183,7 +199,7 @@ class Cluster:
         return binary(message)
 
     def cookie(self, bookie: int) -> bytes:
-        """The cookie of a bookie, in its disks' VERSION and in the store."""
+        """Return the cookie of a bookie, as its ``VERSION`` files and the metadata store hold it."""
         return (
             f'5\nbookieHost: "{self.ids[bookie]}"\njournalDir: "/data/journal"\n'
             f'ledgerDirs: "1\\t/data/ledgers0"\ninstanceId: "{INSTANCE_ID}"\n'
@@ -191,6 +207,6 @@ class Cluster:
 
 
 def groups(shape: Shape, seat: int) -> bytes:
-    """What a member holds as BP-34 groups, 24 bytes each."""
+    """Return the entries of one ensemble member as BP-34 groups of 24 bytes each."""
     entries = np.array(shape.held(seat), np.int64)
     return fold_entries(entries, np.array([0, len(entries)])).tobytes()

@@ -1,4 +1,4 @@
-"""A cluster's bookies as their disks keep them: directories with cookies, and index files or databases."""
+"""The disks of a generated cluster's bookies: directories with cookies, and index files or databases."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from auditor.keys import index_path
 from benchmarks.cluster import ENTRIES, INDEX_MS, PLAIN, Cluster, Longs, Shape
 
 INDEX_DIRECTORY = "ledgers0"
+# The header of an index file (BookKeeper's FileInfo): magic, version 1, and zeros up to 1,024 bytes.
 _HEADER = b"BKLE" + (1).to_bytes(4, "big") + bytes(1016)
-_PAGE_SLOTS = 128  # one page of 1,024 bytes
-_LOCATION = (1 << 32) | 1028
-_BATCH = 50_000  # locations in one write
-# A ledger of the index of ledgers: it exists, is not fenced, and has a master key.
+_PAGE_SLOTS = 128  # in a page of 1,024 bytes
+_LOCATION = (1 << 32) | 1028  # entry log 1, offset 1028: the first entry behind the header and its length
+_BATCH = 50_000  # keys of the database locations in one write
+# Value of a ledger in the database ledgers: it exists, is not fenced, and has a master key.
 _LEDGER_DATA = bytes.fromhex("080110001a14") + bytes(20)
 
-_held_entries = cache(Shape.held)  # a loop over all entries
+_held_entries = cache(Shape.held)  # Shape.held loops over all entries
 
 
 class Holding(NamedTuple):
-    """Ledgers of which a bookie holds the same entries."""
+    """Ledgers of which one bookie holds the same entries."""
 
     shape: Shape
     seat: int
@@ -34,7 +35,7 @@ class Holding(NamedTuple):
 
 
 def holdings(cluster: Cluster) -> list[list[Holding]]:
-    """What each bookie holds, orphans and all."""
+    """Return, for each bookie, the ledgers it holds. Orphans come last."""
     holdings_by_bookie: list[list[Holding]] = [[] for _ in cluster.ids]
     for group in cluster.groups_of_ledgers():
         for seat, bookie in group.members.items():
@@ -45,7 +46,10 @@ def holdings(cluster: Cluster) -> list[list[Holding]]:
 
 
 def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
-    """Write each bookie's journal and index directory, with VERSION and lastMark and nothing more."""
+    """Write each bookie's journal and index directory with ``VERSION`` and ``lastMark``, but no indexes.
+
+    Returns the index directories.
+    """
     directories = []
     for number, bookie in enumerate(cluster.ids):
         place = root / bookie.replace(":", "_")
@@ -61,12 +65,12 @@ def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
 
 
 def write_index_files(cluster: Cluster, root: Path) -> None:
-    """Write the bookies with one `.idx` file for each ledger that they hold."""
+    """Write the directories of all bookies, with one ``.idx`` file for each ledger on each bookie."""
     add_index_files(cluster, write_bookies(cluster, root))
 
 
 def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
-    """Write one `.idx` file for each ledger that the bookies hold into their index directories."""
+    """Write one ``.idx`` file for each ledger on each bookie into the bookies' existing index directories."""
     for directory, bookie_holdings in zip(directories, holdings(cluster), strict=True):
         parents: set[str] = set()
         for holding in bookie_holdings:
@@ -85,7 +89,10 @@ def add_index_files(cluster: Cluster, directories: list[Path]) -> None:
 
 
 def write_databases(cluster: Cluster, root: Path) -> None:
-    """Write the bookies with DbLedgerStorage's two databases, one key for each entry that they hold."""
+    """Write the directories of all bookies with the two databases of DbLedgerStorage.
+
+    The database ``locations`` has one key for each entry of the bookie, ``ledgers`` one for each ledger.
+    """
     for directory, bookie_holdings in zip(write_bookies(cluster, root), holdings(cluster), strict=True):
         current = directory / "current"
         locations = Rdict(str(current / "locations"), Options(raw_mode=True))
@@ -106,7 +113,7 @@ def write_databases(cluster: Cluster, root: Path) -> None:
 
 
 def _keys(holding: Holding) -> Iterator[list[bytes]]:
-    """Keys of locations, ledger and entry, some thousands at once."""
+    """Yield the keys of the database ``locations`` (ledger id and entry id) in batches of about `_BATCH`."""
     entries = np.array(_held_entries(holding.shape, holding.seat), ">i8")
     batch_ledgers = max(_BATCH // max(len(entries), 1), 1)
     for start in range(0, len(holding.ids), batch_ledgers):

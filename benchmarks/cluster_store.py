@@ -1,4 +1,4 @@
-"""A cluster's metadata as stores keep it: a ZooKeeper snapshot, or a dump of one."""
+"""The metadata store of a generated cluster: a ZooKeeper snapshot, or a dump with one JSON line per znode."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from benchmarks.cluster import INSTANCE_ID, NOW_MS, Cluster, Longs
 from benchmarks.snapshot_file import record
 
 ROOT = "/ledgers"
-_ROWS = 100_000  # records filled in at once
+_ROWS = 100_000  # records written at once
 _FACTORY = b"org.apache.bookkeeper.meta.LongHierarchicalLedgerManagerFactory"
 
 
 def write_snapshot(cluster: Cluster, directory: Path, session: int = 1) -> str:
-    """Write ``version-2/snapshot.<zxid>`` as a server does; returns its metadata URI.
+    """Write ``version-2/snapshot.<zxid>`` as a ZooKeeper server does; return its metadata URI.
 
-    Bookies are registered by ``session``. The file has no sessions: a server starts on it with 0 alone.
+    ``session`` owns the znodes of the registered bookies. The file lists no sessions. A real server can start
+    on it only if ``session`` is 0.
     """
     path = snapshot_file.write(directory / "version-2" / "snapshot.64", _records(cluster, session))
     return f"zk-snapshot://{path.parent}"
 
 
 def write_dump(cluster: Cluster, path: Path) -> str:
-    """Write the same znodes as a dump, one JSON object a line; returns its metadata URI."""
+    """Write the same znodes as a dump, one JSON object per line; return its metadata URI."""
     with path.open("w") as file:
         for name, data, owner in _own_nodes(cluster):
             file.write(_line(name, data, owner))
@@ -42,7 +43,7 @@ def write_dump(cluster: Cluster, path: Path) -> str:
 
 
 def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
-    """All znodes, those of ledgers that are alike many at once."""
+    """Yield the snapshot records of all znodes. Ledgers of one group are yielded many at a time."""
     for name, data, owner in [("", b"", 0), *_own_nodes(cluster, session), *_inner_nodes(cluster.end)]:
         yield record(name, data, owner)
     for group in cluster.groups_of_ledgers():
@@ -56,7 +57,10 @@ def _records(cluster: Cluster, session: int) -> Iterator[bytes]:
 
 
 def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
-    """Write each id's digits over those of ledger 0, from the last of the path on; '/' and 'L' stay."""
+    """Replace the digits of ledger 0's path by those of each id, in one copy of its record per id.
+
+    The characters ``/`` and ``L`` of the path stay.
+    """
     quotients, column = ids.copy(), 4 + path_bytes
     while quotients.any():
         column -= 1

@@ -1,4 +1,4 @@
-"""A cluster's indexes as collected tables: what `bkaudit collect` would have written beside its bookies."""
+"""The indexes of a generated cluster as the tables that ``bkaudit collect`` would write."""
 
 from __future__ import annotations
 
@@ -31,11 +31,19 @@ _OCTETS = pa.array([f"{octet:x}" for octet in range(256)])
 def write_collection(
     cluster: Cluster, directory: Path, unflushed: bool = False, asked_bookies: int = 0
 ) -> Path:
-    """Write the collection of a cluster with index files, one file of availability a bookie; returns it.
+    """Write the collection of a cluster with index files, one file of availability rows per bookie.
 
-    The bookies' directories are made and collected without any index; then come the rows that their index
-    files would give. ``unflushed``: the last entry of one ledger is in each bookie's journal, and not in its
-    index. The first ``asked_bookies`` bookies are not collected: what they would answer is `write_answers`.
+    The function writes the bookies' directories without indexes and collects them. It then adds the rows that
+    their index files would give.
+
+    Args:
+        cluster: The cluster to write.
+        directory: The directory for the bookies and the collection.
+        unflushed: Move the last entry of one ledger of each bookie from the index to the journal.
+        asked_bookies: Number of bookies to leave out, from the first. `write_answers` writes their listings.
+
+    Returns:
+        The path of the collection.
     """
     directories = write_bookies(cluster, directory / "bookies")
     for place in directories[:asked_bookies]:
@@ -77,13 +85,13 @@ def write_collection(
 
 
 def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path:
-    """Write the table answers: the listings of the first ``asked_bookies`` bookies."""
+    """Write the answers table: the listings of the first ``asked_bookies`` bookies. Return its directory."""
     place = directory / "answers"
     place.mkdir()
     for number, bookie_holdings in enumerate(holdings(cluster)[:asked_bookies]):
         listed_holdings = [
             holding for holding in bookie_holdings if holding.ids is not bookie_holdings[-1].ids
-        ]  # of orphans nobody asks
+        ]  # an audit does not ask about orphans
         rows = pa.Table.from_batches(batches(listed_holdings, cluster.ids[number], "", ""), AVAILABILITY)
         constants = {"storage": "rpc", "answered": INDEX_MS, "path": None, "page_bytes": None, "mtime": None}
         for name, value in constants.items():
@@ -95,7 +103,10 @@ def write_answers(cluster: Cluster, directory: Path, asked_bookies: int) -> Path
 
 
 def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBatch, dict[str, Any]]:
-    """The rows but for the last entry of the first ledger, and the journal's row with that."""
+    """Move the last entry of the first ledger out of the rows, into a new row for the journal.
+
+    Returns the changed rows and the journal row.
+    """
     entries = expand(groups_of(batch.column("groups")[0].as_py())).tolist()
     head, last = (
         fold_entries(np.array(entry_ids, np.int64), np.array([0, len(entry_ids)])).tobytes()
@@ -109,7 +120,7 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
 
 
 def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a bookie's index files, as a collection has them."""
+    """Yield the rows of one bookie's index files as a collection stores them."""
     for holding in bookie_holdings:
         value = groups(holding.shape, holding.seat)
         for start in range(0, len(holding.ids), _ROWS):
@@ -137,7 +148,7 @@ def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str)
 
 
 def _paths(current: str, ids: Longs) -> pa.Array:
-    """Paths of index files (`auditor.keys.index_path`), for many ids at once."""
+    """Return the index file paths of many ledger ids at once (as `auditor.keys.index_path` builds them)."""
     first, leaf = (_OCTETS.take(pa.array(ids >> shift & 0xFF)) for shift in (8, 0))
     names = pa.array([f"{ledger:x}.idx" for ledger in ids.tolist()])
     folder = pa.scalar(current)

@@ -1,7 +1,7 @@
-"""How fast sets of entries are folded into BP-34 groups, against a plain Python loop over the same entries.
+"""Speed of folding sets of entries into BP-34 groups, against a plain Python loop over the same entries.
 
-The loop is given a tenth of each case, and rates are compared, by the processor's time. Peak memory is what
-ours allocates besides the input.
+The loop gets a tenth of the entries of each case. The benchmark compares rates in processor time. Peak
+memory is what this program's code allocates in addition to its input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.measure import Line, alternate
 
 Longs = NDArray[np.int64]
 MILLION = 1_000_000
-LOOP_SHARE = 10  # the loop gets one entry in ten: it is the slower one by far
+LOOP_SHARE = 10  # the loop gets one entry in ten, because it is far slower
 
 
 class Case(NamedTuple):
@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 
 def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
-    """What anyone would write first: runs, then groups, one entry at a time."""
+    """Fold entries into groups in the most obvious way: find runs, then groups, one entry at a time."""
     groups: list[tuple[int, int, int, int]] = []
     group: tuple[int, int, int, int] | None = None
     start = size = 0
@@ -105,15 +105,15 @@ def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
 
 
 def striped_entries(count: int) -> Longs:
-    """The first ``count`` entries that index 1 of an ensemble of 3 holds with a write quorum of 2."""
+    """Return the first ``count`` entries on index 1 of an ensemble of 3 with a write quorum of 2."""
     entries = np.arange(count * 3 // 2 + 3)
     stored_entries: Longs = entries[entries % 3 != 2][:count]
     return stored_entries
 
 
 def holed_entries(count: int) -> Longs:
-    """Ascending entries of which one in ten, at random, is missing; always the same ones."""
-    room = count * 10 // 9 + count // 100 + 100
+    """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
+    room = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
     return np.flatnonzero(np.random.default_rng(7).random(room) >= 0.1)[:count]
 
 
@@ -126,7 +126,7 @@ def peak_memory(run: Callable[[], object]) -> int:
 
 
 def check() -> None:
-    """The two must agree, or their rates say nothing."""
+    """End the benchmark if the fold and the loop give different groups."""
     entries = striped_entries(1000)
     entries = entries[np.random.default_rng(7).random(len(entries)) > 0.1]
     folded = fold_entries(entries, np.array([0, len(entries)]))
@@ -135,7 +135,7 @@ def check() -> None:
 
 
 def lines() -> Iterator[Line]:
-    """One line a case, in entries."""
+    """Yield one line per case. The unit is entries."""
     check()
     cases = [
         *one_ledger("3M striped, E3 Qw2", striped_entries(3 * MILLION)),

@@ -1,10 +1,12 @@
-"""BP-34's encoder against the server's own class, `AvailabilityOfEntriesOfLedger` of BookKeeper 4.17.2.
+"""Speed of the BP-34 encoder against the server's `AvailabilityOfEntriesOfLedger` (BookKeeper 4.17.2).
 
-The class is fetched from Maven Central and runs in one Java process that is kept, warmed, and asked in turn
-with ours; both read their input from the same files. Timed is: from an array of ids to the bytes; ours are an
-array too, as Arrow takes it, and have no headers, which no table keeps. The least of several rounds counts,
-which is kind to Java: its rounds differ by its garbage. Ours folds a whole batch of ledgers at once; Java
-makes one object a ledger, as the bookie does.
+Maven Central provides the class. It runs in one Java process, which is warmed up and stays for all rounds.
+Java and this program take turns and read their input from the same files. The measured time runs from an
+array of entry ids to the encoded bytes. This program's result is an array, as Arrow takes it. It has no
+header, because no table keeps the header.
+
+The least time of several rounds counts. This favours Java, whose rounds vary with garbage collection. This
+program folds a whole batch of ledgers at once. Java makes one object per ledger, as the bookie does.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ RIVAL = "Java"
 
 
 class Case(NamedTuple):
-    """The entries of one ledger, how many such ledgers, and the ratios that are asked for."""
+    """One case: the entries of a ledger, the number of such ledgers, and the ratios to reach.
+
+    ``goal`` is the required ratio and ``target`` the desired one (None if there is none).
+    """
 
     name: str
     entries: NDArray[np.int64]
@@ -46,7 +51,7 @@ class Case(NamedTuple):
 
 
 class Encoder:
-    """The Java process, from ``with`` to the end of the block."""
+    """The Java process that encodes. It runs for the duration of the ``with`` block."""
 
     def __init__(self) -> None:
         source = Path(__file__).parent / "java" / "Encoder.java"
@@ -62,14 +67,14 @@ class Encoder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate()  # it ends with its standard input
+        self._process.communicate()  # the end of its standard input ends the process
 
     def encode(self, file: Path, ledgers: int) -> float:
-        """The seconds of one round."""
+        """Encode the entries in a file once per ledger; return the seconds it took."""
         return int(self._ask("encode", file, ledgers)[0]) / 1e9
 
     def write(self, file: Path) -> bytes:
-        """What it makes of one ledger."""
+        """Return the bytes that Java encodes for one ledger with the entries in a file."""
         target = file.with_suffix(".bp34")
         self._ask("write", file, target)
         return target.read_bytes()
@@ -86,7 +91,7 @@ class Encoder:
 
 
 def lines() -> Iterator[Line]:
-    """One line a case; ids, or ledgers where there are many."""
+    """Yield one line per case. The unit is entry ids, or ledgers if the case has several."""
     dense, striped = np.arange(3 * MILLION), striped_entries(3 * MILLION)
     cases = (
         Case("3M striped, E3 Qw2", striped, 1, goal=15, target=25),
@@ -141,7 +146,7 @@ def _measured(case: Case, file: Path, java: Encoder) -> Line:
 
 
 def _checked(case: Case, java_value: bytes) -> dict[str, int]:
-    """The sizes of both values, which must stand for the entries that went in."""
+    """Return the sizes of both encodings; end the benchmark if one decodes to other entries."""
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
     ours = availability.encode(batch.groups())
     sizes = {"ours": len(ours), RIVAL: len(java_value)}

@@ -1,4 +1,4 @@
-"""What some work costs this process, another one that serves it, and the wire between both."""
+"""Costs of a piece of work: processor time of this process and of a server, and bytes sent between them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Cost:
-    """Processor time of this process and of the server's, and the clock, in seconds; bytes both ways."""
+    """Seconds of processor time (this process and the server) and elapsed time; bytes both ways."""
 
     client: float
     server: float
@@ -26,7 +26,10 @@ class Cost:
 
 
 class CountingPort:
-    """Another port of a server on loopback, which counts what goes through it, at some processor time."""
+    """A proxy port on loopback that counts the bytes to and from a server.
+
+    The proxy runs in this process, so it costs some of its processor time.
+    """
 
     def __init__(self, hosts: str) -> None:
         host, port = hosts.split(":")
@@ -60,7 +63,11 @@ class CountingPort:
 
 
 def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> tuple[Result, Cost]:
-    """Run something, and what that cost this process, the process ``pid``, and the wire."""
+    """Run a function; return its result and its cost.
+
+    The cost has this process's and process ``pid``'s processor time, and the bytes through ``port`` if
+    given.
+    """
     before = _now(pid, port)
     result = run()
     after = _now(pid, port)
@@ -68,9 +75,9 @@ def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> 
 
 
 def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
-    """Run something, and what that cost this process and all that it started, servers too.
+    """Run a function; return its result and its cost to this process and all its descendants.
 
-    A child that ended is counted where its parent waited for it.
+    Servers that this process started are included. So is a child that ended, if its parent waited for it.
     """
     before, begun = tree_seconds(), time.perf_counter()
     result = run()
@@ -78,7 +85,7 @@ def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
 
 
 def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
-    """Of each step the least of every cost over some rounds."""
+    """Return, for each step, the least value of each cost over all rounds."""
     return [
         Cost(*(min(getattr(cost, field.name) for cost in step) for field in fields(Cost)))
         for step in zip(*rounds, strict=True)
@@ -86,11 +93,12 @@ def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
 
 
 def tree_seconds() -> float:
-    """Processor time of this process and all below it."""
+    """Return the processor time of this process and all its descendants, in seconds."""
     processes: dict[int, tuple[int, int]] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):  # it ended meanwhile
+        with suppress(OSError):  # the process has ended
             numbers = place.read_text().rpartition(")")[2].split()
+            # Fields 12 to 15 are utime and stime, and the same of ended children that were waited for.
             processes[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
     ours = {os.getpid()}
     while children := {process for process, (parent, _) in processes.items() if parent in ours} - ours:
@@ -99,7 +107,7 @@ def tree_seconds() -> float:
 
 
 def _now(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:
-    # After the name, which may have spaces, the state is the first, utime and stime the 12th and 13th.
+    # The process name may contain spaces. Of the fields behind it, utime and stime are the 12th and 13th.
     numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     ticks = int(numbers[11]) + int(numbers[12])
     server = ticks / os.sysconf("SC_CLK_TCK")

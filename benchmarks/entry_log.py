@@ -1,9 +1,9 @@
-"""Entry logs: how fast a header scan is beside ``cat`` of the same file, and how many maps a second are read.
+"""Speed of scanning an entry log's headers against ``cat`` of the file, and of reading ledgers maps.
 
-The scanned file is a log that was not closed: 2,000,000 entries of 1 kB, of fifty ledgers in turn. It is in
-the page cache: both sides read it from memory. The maps are those of 2,000 closed logs of 1 GB, made up:
-files with a hole where the entries would be, and 200 ledgers each. Then 100,000 such logs, 100 TB, are read
-to the rows of a run by one process, as a task does; its memory is told.
+The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty
+ledgers take turns. Both sides read it from the page cache. The ledgers maps belong to 2,000 generated logs
+of 1 GB with 200 ledgers each. These files are closed and have a hole in place of the entries. At last one
+process reads 100,000 such logs (100 TB) to the rows of a run, as a task does. The note reports its memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HEAD = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
-    """One file by the walk over its headers and by ``cat``; then headers and maps of many."""
+    """Yield lines for the header scan of one file, the maps of many, and the rows of many."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = generate(Path(folder, "0.log"), ENTRIES)
         size = path.stat().st_size
@@ -51,11 +51,14 @@ def lines() -> Iterator[Line]:
 
 
 def _many(folder: Path, paths: list[Path]) -> Line:
-    """Logs of one directory to rows: names of the same files, for so many of their own are a large disk."""
+    """Read a directory of `MANY` entry logs to rows.
+
+    The files are hard links to a few logs, because as many separate files would need a large disk.
+    """
     current = folder / "ledgers" / "current"
     current.mkdir(parents=True)
     for number in range(MANY):
-        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # none to be verified
+        (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
     part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(part))
@@ -68,7 +71,7 @@ def _many(folder: Path, paths: list[Path]) -> Line:
 
 
 def generate(path: Path, entries: int) -> Path:
-    """Write an entry log that nobody closed."""
+    """Write an entry log that was not closed: it has no ledgers map."""
     payload = bytes(ENTRY_BYTES - 16)
     with path.open("wb") as file:
         file.write(struct.pack(">4si", MAGIC, NEWEST_VERSION).ljust(HEADER_BYTES, b"\0"))
@@ -80,10 +83,11 @@ def generate(path: Path, entries: int) -> Path:
 
 
 def closed(path: Path, number: int) -> Path:
-    """Write the header and ledgers map of a log, and nothing between them."""
+    """Write the header and the ledgers map of a closed entry log, with a hole in place of the entries."""
     ledger_bytes = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
     offset = HEADER_BYTES + ledger_bytes * LOG_LEDGERS
     header = struct.pack(">4siqi", MAGIC, NEWEST_VERSION, offset, LOG_LEDGERS)
+    # The ledgers map is stored as an entry of ledger -1 with entry id -2: a count, then (ledger, size) pairs.
     pairs = b"".join(struct.pack(">qq", number * 7 + ledger, ledger_bytes) for ledger in range(LOG_LEDGERS))
     with path.open("wb") as file:
         file.write(header)

@@ -1,8 +1,9 @@
-"""How fast the ledgers of a running etcd are read, against plain paging with the client package.
+"""Speed of reading the ledgers of a running etcd, against plain paging with the client package.
 
-A server is started on loopback and loaded with keys as BookKeeper's driver makes them. The plain reader asks
-the package's client for one page of 5,000 keys after the other at the first page's revision, and keeps keys
-and values; ours cuts the range, checks counts and gives columns. Both wait for the server: the clock counts.
+The benchmark starts a server on loopback and loads keys as BookKeeper's driver writes them. The plain
+reader uses the package's client. It requests one page of 5,000 keys after the other, at the revision of
+the first page. It keeps keys and values. This program divides the key range, checks counts and returns
+columns. Both wait for the server, so the benchmark measures elapsed time.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running
 
 KEYS = 120_000
-"""Cutting the range takes some thirty questions, whatever it holds: of few keys that is most of the work."""
+"""Number of ledgers. Dividing the range takes about thirty requests, which would dominate for few keys."""
 PAGE = 5_000
 SCOPE = "/bk"
 PARTS = 8
 
 
 def lines() -> Iterator[Line]:
-    """Every comparison; see the module."""
+    """Yield a line for one part, for eight parts, and for decoded ledgers."""
     ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
     written = {
         f"{SCOPE}/{etcd.to_path(LedgerId(id_))}": made.binary(message)
@@ -65,7 +66,7 @@ def lines() -> Iterator[Line]:
 
 
 def _plain(server: Etcd) -> list[tuple[bytes, bytes, int]]:
-    """What one would write: a page, the key after its last, the next page."""
+    """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
     start, end = etcd.children(SCOPE, etcd.LEDGERS)
@@ -82,7 +83,7 @@ def _plain(server: Etcd) -> list[tuple[bytes, bytes, int]]:
 
 
 def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
-    """The store, as one task after the other would read it."""
+    """Yield the batches of all parts, read one part after the other."""
     store = open_store(f"etcd://{server.host}{SCOPE}", StoreOptions(rate_limit=0))
     try:
         store.cluster()

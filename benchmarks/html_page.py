@@ -1,8 +1,9 @@
-"""The HTML report: how long it takes to write, and how soon Chromium shows it.
+"""Time to write the HTML report, and time until Chromium shows it.
 
-A run of BKAUDIT_FINDINGS findings (100,000; a page holds a million at most) is made by hand, its page written
-by the command and opened BKAUDIT_OPENED times (3). Where BKAUDIT_PAGE names the page of another version,
-that is the rival, opened in turn. Of each time the least counts; the note has the median and the greatest.
+The benchmark generates a run of ``BKAUDIT_FINDINGS`` findings (100,000; a page holds a million at most). The
+command writes its page, and Chromium opens it ``BKAUDIT_OPENED`` times (3). If ``BKAUDIT_PAGE`` names the
+page of another version, that page is the rival, and both take turns. The least of each time counts. The note
+has the median and the largest time.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _WRITE = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; mai
 
 
 def lines() -> Iterator[Line]:
-    """Writing, first paint, all findings unpacked, a search."""
+    """Yield lines for writing, first paint, the display of all findings, and a search."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, sync_playwright() as playwright:
@@ -80,13 +81,13 @@ def lines() -> Iterator[Line]:
 
 
 def _spread(opened: list[tuple[float, float, float]], stage: int) -> tuple[float, str]:
-    """The least of a stage's times, and in words its median and the greatest."""
+    """Return the least of a stage's times, and a text with their median and maximum."""
     times = [times_of_page[stage] for times_of_page in opened]
     return min(times), f"median {median(times):.3f} s, at most {max(times):.3f} s of {len(times)}"
 
 
 def _opened(browser: Browser, page: Path) -> tuple[float, float, float]:
-    """Seconds until something is seen, until all findings are there, and that a search takes."""
+    """Open a page; return seconds until the first paint, until all findings are shown, and for a search."""
     tab = browser.new_page()
     began = time.perf_counter()
     tab.goto(page.as_uri(), timeout=120_000)

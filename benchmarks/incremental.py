@@ -1,10 +1,13 @@
-"""Reading indexes against an earlier run beside reading them all, where one file of a hundred has changed.
+"""Time to read indexes with the help of an earlier run, compared with a full read.
 
-Stages: the tasks that read indexes, from the same directories, listed and to rows, without Spark. The rows of
-the earlier run lie in a Parquet file, as a run keeps them; in as many as there are tasks, for several tasks.
-Files are in the page cache where nothing else is said. They count as old as yesterday's: what says how old a
-directory must be to be left unlisted (an hour before the earlier run) is told that the earlier run was made
-tomorrow. `benchmarks.incremental_audit` has whole audits.
+One index file in a hundred has changed since that run.
+
+The benchmark measures the tasks that list and read the index directories to rows, without Spark. The rows of
+the earlier run are in a Parquet file, as a run stores them. Several tasks have one file each. Index files
+are in the page cache unless a line says otherwise.
+
+A directory needs no new listing if it is an hour older than the earlier run. The directories here are new,
+so the benchmark dates the earlier run to tomorrow. `benchmarks.incremental_audit` measures whole audits.
 """
 
 from __future__ import annotations
@@ -40,13 +43,13 @@ HEADER = b"BKLE".ljust(1024, b"\0")
 
 
 def lines() -> Iterator[Line]:
-    """Small files, files of 2 MB, and a database."""
+    """Yield lines for small files, for files of 2 MB, and for a database."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         small, large, database = (Path(folder, name) for name in ("small", "large", "database"))
         _files(small, SMALL_FILES, 1024)
         _files(large, LARGE_FILES, ENTRIES)
         _database(database)
-        time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
+        time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
         for what, count, directory, storage in (
             ("small index files", SMALL_FILES, small, "idx"),
             ("index files of 2 MB", LARGE_FILES, large, "idx"),
@@ -74,12 +77,12 @@ def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart)
 
 
 def _stat(directory: Path, since: IndexPart) -> Line:
-    """The least that any way could take that looks at every file."""
+    """Compare with ``stat`` of every file, which any check for changed files needs at least."""
     paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
 
     def ask() -> None:
         for path in paths:
-            os.stat(path)  # noqa: PTH116 -- as the program does
+            os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
     ours, stat_seconds = alternate(lambda: _read(since), ask, clock=time.process_time)
     count = len(paths)
@@ -89,7 +92,10 @@ def _stat(directory: Path, since: IndexPart) -> Line:
 
 
 def _dealt(run: Path, directory: Path) -> Line:
-    """A bookie that is read by many tasks, each of which wrote a file of rows and finds its own among all."""
+    """Measure a bookie that many tasks read.
+
+    Each task wrote one file of rows in the earlier run. Now each must find its own rows among all files.
+    """
     parts = _parts(directory, TASKS)
     run.mkdir()
     names = [f"part-{number:05}.parquet" for number in range(TASKS)]
@@ -147,7 +153,7 @@ def _earlier(run: Path, part: IndexPart) -> Earlier:
 
 
 def _change(directory: Path, count: int) -> None:
-    """Take an entry from one file of a hundred."""
+    """Remove an entry from one index file in a hundred."""
     for ledger in range(0, count, 100):
         with (directory / "current" / index_path.to_path(ledger)).open("r+b") as stream:
             stream.seek(1024)

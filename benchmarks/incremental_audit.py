@@ -1,20 +1,24 @@
-"""Whole audits against an earlier run beside full ones, in turns: none, or one ledger of a hundred changed.
+"""Whole audits against an earlier run, in turns with full audits of the same cluster.
 
-A made-up cluster, a ZooKeeper snapshot and index files, one warm session; seconds are processor time of the
-process tree. Of a hundred ledgers one changes: spread evenly (one of its index files is written to, and its
-metadata are others), or as in life: the oldest are deleted, and as many new ones lie at the end. All findings
-must be those of the full run. Directories count as quiet if they were dated before the earlier run ended.
+The cluster is generated, with a ZooKeeper snapshot and index files, and all audits use one warm session.
+Either nothing changes or one ledger in a hundred. The changed ledgers are spread evenly: the benchmark
+writes to one index file of each and changes its metadata. Or they follow practice: the oldest ledgers are
+deleted and as many new ones are added. Both kinds of audit must report the same findings. Seconds are
+processor time of the process tree. An audit may reuse a directory's listing if the directory is older than
+the end of the earlier run (normally: an hour older).
 
-The last line is what no run against another does without, whatever has changed: to ask for the state of every
-file, to pass over the snapshot, and what the queries for large tables cost where a table has next to no rows.
+The last line adds up the work that every audit against an earlier run must do: ``stat`` of every file, a
+pass over the snapshot, and the queries for large tables on nearly empty tables.
 
-``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size (5 GB of index files for 200,000), and
-``BKAUDIT_INCREMENTAL_ROUNDS`` how often each way is measured, of which the least counts. With
-``BKAUDIT_ENTRIES=50000`` ledgers are as Pulsar fills them (1.3 MB of index files each). With
-``BKAUDIT_INCREMENTAL_COLD=1`` seconds are those of the clock, and nothing of the files is in memory when an
-audit begins, as on a machine where bookies are at work: root alone may see to that. With
-``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` the ledgers are a slice of a cluster of a million: all of those whose
-index files lie in some of its directories.
+These environment variables change the benchmark:
+
+``BKAUDIT_INCREMENTAL_LEDGERS`` is the number of ledgers. 200,000 ledgers need 5 GB of index files.
+``BKAUDIT_INCREMENTAL_ROUNDS`` is the number of rounds for each kind of audit. The least time counts.
+``BKAUDIT_ENTRIES=50000`` gives ledgers the size that Pulsar gives them: 1.3 MB of index files each.
+``BKAUDIT_INCREMENTAL_COLD=1`` measures elapsed time and empties the page cache before each audit, which
+only root can do. It resembles a machine with busy bookies.
+``BKAUDIT_INCREMENTAL_SLICE_OF=1000000`` audits a part of a cluster of a million ledgers: those whose index
+files lie in some of its directories.
 """
 
 from __future__ import annotations
@@ -67,19 +71,25 @@ ONE_OF = 100
 
 UNIT = "seconds of the clock" if COLD else "processor time"
 Costs = dict[str, float]
-"""What each stage took: processor time, or with `COLD` seconds of the clock."""
+"""Seconds by stage: processor time, or elapsed time if `COLD` is set."""
 
 
 @dataclass(frozen=True)
 class Window(Cluster):
-    """The ledgers of a cluster from ``first`` to before ``last``; ``moved``: one of a hundred is another."""
+    """The ledgers of a cluster from number ``first`` to number ``last`` (exclusive).
+
+    If ``moved`` is true, one ledger in a hundred has changed metadata.
+    """
 
     first: int = 0
     last: int = 0
     moved: bool = False
 
     def groups_of_ledgers(self) -> Iterator[Alike]:
-        """All ledgers of the window, those that are alike together."""
+        """Yield the ledgers of the window in groups of equal ledgers.
+
+        Changed ledgers have groups of their own.
+        """
         first, last = self.ledger_ids(np.array([self.first, self.last])).tolist()
         hundredths = self.hundredths
         for group in super().groups_of_ledgers():
@@ -95,33 +105,33 @@ class Window(Cluster):
         return self.ledger_ids(np.arange(0, self.ledgers, ONE_OF))
 
     def metadata(self, group: Alike) -> bytes:
-        """The metadata that ledgers which are alike have: of those that moved, as long as it was."""
+        """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
         data = super().metadata(group)
         moved = self.moved and group.ids[0] in self.hundredths
         return data.replace(b"managed-ledger", b"schema-ledgers") if moved else data
 
 
 def now() -> float:
-    """What a stage is charged with, up to here."""
+    """Return the current value of the clock in use: processor time of the process tree, or elapsed time."""
     return time.perf_counter() if COLD else tree_seconds()
 
 
 class CostWatch(Silent):
-    """A progress that sums up what each stage takes, of processor time in the whole process tree."""
+    """An audit's progress listener that adds up the seconds of each stage, on the clock of `now`."""
 
     def __init__(self) -> None:
         self._name, self._begun = "begin", now()
         self.seconds: Costs = {}
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """The next stage begins."""
+        """End the current stage and begin the next."""
         ended = now()
         self.seconds[self._name] = self.seconds.get(self._name, 0.0) + ended - self._begun
         self._name, self._begun = name, ended
 
 
 def lines() -> Iterator[Line]:
-    """Nothing changed, one of a hundred all over, one of a hundred at both ends; and what is left of it."""
+    """Yield lines for no change, evenly spread changes, changes at both ends, and the unavoidable work."""
     share = LEDGERS // (2 * ONE_OF)
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
@@ -145,7 +155,10 @@ def lines() -> Iterator[Line]:
 
 
 class _Trial:
-    """Audits of one cluster, each in a directory of its own: side by side they would be compared."""
+    """Audits of one cluster.
+
+    Each run has a parent directory of its own. Otherwise an audit would compare itself with its neighbours.
+    """
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self._folder, self._spark = folder, spark
@@ -156,22 +169,22 @@ class _Trial:
         self.full = 0.0
 
     def begin(self, cluster: Cluster) -> list[Path]:
-        """Write the cluster and make the first earlier run; returns the bookies' index directories."""
+        """Write the cluster and make the first earlier run; return the bookies' index directories."""
         directories = write_bookies(cluster, self.bookies)
         add_index_files(cluster, directories)
         self.uri = write_snapshot(cluster, self._folder / "store-0")
-        time.sleep(RACY_NS / 1e9 + 0.1)  # younger files are read again
+        time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
         self.audit(None)
         self._take_as_earlier()
         return directories
 
     def go_on(self, cluster: Cluster) -> None:
-        """Write the metadata as they are now; the latest run of before is the earlier one from here on."""
+        """Write the cluster's changed metadata. The latest run becomes the earlier run of the next audits."""
         self._take_as_earlier()
         self.uri = write_snapshot(cluster, self._folder / f"store-{self._audit_count}")
 
     def audit(self, since: str | None) -> Costs:
-        """What it took, by stage."""
+        """Audit the cluster against the run ``since`` (None: in full); return the costs by stage."""
         self._audit_count += 1
         self._out = str(self._folder / f"audit-{self._audit_count}" / "run")
         if COLD:
@@ -188,7 +201,7 @@ class _Trial:
         return watch.seconds
 
     def line(self, change: str) -> Line:
-        """Both ways in turn, the least of each."""
+        """Run both kinds of audit in turns and return a line with the least time of each."""
         ways: dict[str | None, Costs] = {}
         findings = set()
         for _ in range(ROUNDS):
@@ -204,7 +217,7 @@ class _Trial:
         return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
 
     def _take_as_earlier(self) -> None:
-        """From here on directories that are dated later than the latest run's end are no longer quiet."""
+        """Make the latest run the earlier run, and date it so that older directories need no new listing."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
         manifest[REUSABLE]["availability"]["began"] = self._ended + QUIET_MS
@@ -238,7 +251,7 @@ def _taken(run: Callable[[], None]) -> float:
 
 def _stat_all(paths: Sequence[str]) -> None:
     for path in paths:
-        os.stat(path)  # noqa: PTH116 -- as the program does
+        os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
 
 def _pass_over(uri: str) -> None:
@@ -262,7 +275,10 @@ def _told(seconds: Costs) -> str:
 
 
 def _rewrite(directories: Sequence[Path], ledgers: Longs) -> None:
-    """Write to one index file of each ledger: in one of ten an entry less, else what was there."""
+    """Write to one index file of each ledger.
+
+    One file in ten loses an entry. The others keep their bytes.
+    """
     for number, ledger in enumerate(ledgers.tolist()):
         for directory in directories:
             file = directory / "current" / index_path.to_path(ledger)

@@ -1,8 +1,9 @@
-"""The ledgers of a running etcd against an earlier run, one of a hundred changed, beside a full read.
+"""Time to read the ledgers of a running etcd with the help of an earlier run, compared with a full read.
 
-Both end with the rows of the table ledgers, without Spark; those of the earlier run lie in Parquet files. The
-rate limit counts what the store sends: with the default one it is what both wait for. Where ledgers were
-deleted all over the cluster, its keys are listed all over: that line is the worst case.
+One ledger in a hundred changed. Both ways end with the rows of the ledgers table, without Spark. The rows of
+the earlier run are in Parquet files. The rate limit counts keys that the store sends. With the default
+limit, both ways mostly wait for it. If ledgers were deleted all over the cluster, the program must list
+keys all over. The last line measures this worst case.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
 
 
 def lines() -> Iterator[Line]:
-    """Rewritten ledgers, by processor time and by the clock, also at the default rate; then deleted ones."""
+    """Yield lines for rewritten ledgers by processor and elapsed time, then for deleted ledgers."""
     ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
     paths = [f"{SCOPE}/{etcd.to_path(LedgerId(id_))}" for id_ in ids]
     values = [made.binary(message) for message in made.messages(KEYS)]
@@ -97,7 +98,7 @@ def _opened(server: Etcd, options: StoreOptions) -> EtcdStore:
 
 
 def _told(table: pa.Table) -> pa.Table:
-    """Rows without the times at which they were read."""
+    """Return the rows in a fixed order, without the columns that differ between reads."""
     return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
 
 

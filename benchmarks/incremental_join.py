@@ -1,11 +1,12 @@
-"""The join of an earlier run taken over, against the join of everything: tried, and dropped.
+"""An experiment that was rejected: reuse the join of an earlier run, against a join of all rows.
 
-Whether a pair is unequal follows from the rows that were read of its ledger. So both runs' rows are summed up
-as digests of blocks, 64 neighbouring ids each; only blocks whose digests differ are joined, and the earlier
-run's unequal pairs of all others are taken. The newest hundredth of the ledgers has changed, all in a few
-blocks: the best case. Both ways must find the same pairs.
+Whether a pair of ledger and bookie is unequal follows from the rows that were read for its ledger. The rows
+of both runs are therefore summed up as one digest per block of 64 neighbouring ids. Only blocks with
+different digests are joined. The earlier run's unequal pairs are reused for the other blocks. The newest
+hundredth of the ledgers has changed, all in a few blocks, which is the best case. Both ways must find the
+same pairs.
 
-``BKAUDIT_INCREMENTAL_LEDGERS`` sets the size of the cluster.
+``BKAUDIT_INCREMENTAL_LEDGERS`` sets the number of ledgers.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ _HALF = 32
 _SUMS = ("rows", "high", "low")
 
 Sides = tuple["DataFrame", "DataFrame"]
-"""The tables ledgers and availability."""
+"""The tables ledgers and availability of one run."""
 
 
 def lines() -> Iterator[Line]:
-    """Finding the blocks, joining those that changed, and both together, against the join of all."""
+    """Yield one line: find the changed blocks and join them, against a join of all rows."""
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         previous_sides, current_sides = _tables(spark, folder)
@@ -87,7 +88,7 @@ def lines() -> Iterator[Line]:
 
 
 def changed_blocks(current_sides: Sides, previous_sides: Sides) -> DataFrame:
-    """The blocks of which two runs did not read the same, each once."""
+    """Return the blocks for which two runs read different rows, each block once."""
     from pyspark.sql import functions as F
 
     rows = [
@@ -102,7 +103,7 @@ def changed_blocks(current_sides: Sides, previous_sides: Sides) -> DataFrame:
 
 
 def picked(rows: DataFrame, blocks: DataFrame, how: str) -> DataFrame:
-    """The rows about ledgers of some blocks, or (left_anti) of all others."""
+    """Return the rows of the ledgers in the given blocks (``left_semi``) or in all others (``left_anti``)."""
     from pyspark.sql import functions as F
 
     return rows.withColumn("block", _block()).join(F.broadcast(blocks), "block", how).drop("block")
@@ -115,7 +116,10 @@ def _block() -> Column:
 
 
 def _digests(sides: Sides, sign: int) -> list[DataFrame]:
-    """Each row's digest, in two halves that can be added up, with a sign."""
+    """Return a signed digest of each row, in two halves of 32 bits that can be summed.
+
+    The digests of equal rows with opposite signs add up to zero.
+    """
     from pyspark.sql import functions as F
 
     ledgers, availability = sides
@@ -142,7 +146,10 @@ def _same(actual: DataFrame, expected: DataFrame) -> bool:
 
 
 def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
-    """What two runs read: the newest hundredth of the ledgers has replicas that lost an entry in between."""
+    """Write the tables of two runs.
+
+    In the second run, some replicas of the newest hundredth of the ledgers have lost their entries.
+    """
     from pyspark.sql import functions as F
 
     cluster = Cluster(LEDGERS)

@@ -1,12 +1,13 @@
-"""Index files: how fast they become finished rows, beside the plainest readers of the same files.
+"""Speed of reading index files to finished rows, against the simplest readers of the same files.
 
-Small files are one bookie's, striped (E3 Qw2), of one or two pages, 20,000 of them, each in a directory of
-its own as the server lays them out. Large ones are dense, striped and with a tenth of their entries missing,
-of 80 MB each. `xargs cat` and `np.fromfile` are given the list of the small files, so ours is measured from
-that list as well as with its own listing, and `find` is there to list too. The system calls that a listing
-and a read cannot do without, with nothing looked at, are the least that ours could take. All is in the page
-cache, but for the line that says cold: there the files' pages, though not the directories', are dropped
-before each run.
+The small files belong to one bookie with striped entries (E3 Qw2). There are 20,000, of one or two pages
+each, and each has its own directory, as the server places them. The large files have 80 MB each: one dense,
+one striped, and one with a tenth of its entries missing.
+
+``xargs cat`` and ``np.fromfile`` get a list of the small files. This program is therefore measured both
+with that list and with its own listing. For the latter, ``find`` is a rival that lists too. The line of
+the system calls alone has the least time that any reader needs. All files are in the page cache, except
+for the cold line. That line drops the files' pages before each run, but not the pages of directories.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ VERSION = b"5\n"
 
 
 def lines() -> Iterator[Line]:
-    """Small files warm and cold, large ones, and two processes."""
+    """Yield lines for small files (warm, cold, in two processes) and for large files."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         small, large = Path(folder, "small"), Path(folder, "large")
         paths = _small(small)
@@ -156,7 +157,7 @@ def _rows(part: IndexPart) -> int:
 
 
 def _given(paths: list[bytes]) -> RowBuilder:
-    """Ours without the listing, from the same list as the others."""
+    """Read the listed files to rows, without the program's own listing."""
     pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
     rows = RowBuilder("bookie", "idx")
     for batch in read_files((IndexFiles(ledger_ids(piece), piece) for piece in pieces), 1):
@@ -183,10 +184,10 @@ def _find_and_cat(directory: Path) -> None:
 
 
 def _calls_alone(paths: list[bytes]) -> None:
-    """List each directory, open its file, ask for its times, read it, close it; and look at nothing."""
+    """Make only the system calls of a reader: list, open, stat, read and close. Ignore their results."""
     room = [bytearray(4 * PAGE)]
     for path in paths:
-        os.listdir(path[: path.rindex(b"/")])  # noqa: PTH208 -- as ours does
+        os.listdir(path[: path.rindex(b"/")])  # noqa: PTH208 -- the same call as in the program
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         os.fstat(descriptor)
         os.preadv(descriptor, room, 0)
@@ -194,7 +195,7 @@ def _calls_alone(paths: list[bytes]) -> None:
 
 
 def _check(directory: Path, paths: list[bytes]) -> None:
-    """All ways must come to the same, or their times say nothing."""
+    """End the benchmark if the ways to read give different rows."""
     expected = dict(zip(map(os.fsdecode, paths), _one_by_one(paths), strict=True))
     batches = (
         list(read_part(_part(directory))),

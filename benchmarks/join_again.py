@@ -1,4 +1,4 @@
-"""The join of a finished run once more, in drivers of other sizes, and of rows instead of blocks."""
+"""The join of a finished run repeated, with drivers of other sizes, and with rows instead of blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ROUNDS = 2
 
 
 class Way(NamedTuple):
-    """How to join: the driver's memory; in blocks of replicas, or each replica a row of Spark's."""
+    """A way to join: the driver's memory, and whether replicas are joined in blocks or as Spark rows."""
 
     memory: str
     in_blocks: bool = True
@@ -38,7 +38,7 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True)
 class Joined:
-    """One join, from a run's tables to the pairs that differ, in a session that was already there."""
+    """The cost of one join in a running session, from a run's tables to the pairs that differ."""
 
     seconds: float
     spill_bytes: int
@@ -46,7 +46,7 @@ class Joined:
 
 
 def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
-    """The fastest of some joins of each way, in turn, each in a process of its own."""
+    """Join a run's tables in each way, in turns, each time in its own process; return the fastest of each."""
     fastest: dict[Way, Joined] = {}
     for way in list(ways) * ROUNDS:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
@@ -57,7 +57,7 @@ def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
 
 
 def in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
-    """The pairs that differ, of the tables ledgers and availability below a directory."""
+    """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
     local = fs.LocalFileSystem()
     ledgers, indexes = (TableFiles.of(local, str(tables / name)) for name in ("ledgers", "availability"))
     accounts = [
@@ -79,7 +79,7 @@ def _joined(run: Path, way: Way) -> Joined:
             logged_session(events, way.memory)
             spark = SparkSession.active()
             tables = run / "tables"
-            spark.range(1).count()  # the session's first job is not the join's
+            spark.range(1).count()  # the join must not be the session's first job
             files = [
                 file for name in ("ledgers", "availability") for file in (tables / name).glob("*.parquet")
             ]

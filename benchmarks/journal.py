@@ -1,7 +1,8 @@
-"""Journals: how fast the entries that one holds are known, beside ``cat`` of the same file.
+"""Speed of reading the entry ids in a journal, against ``cat`` of the same file.
 
-The file is a bookie's, version 6: 2,000,000 records of 1 kB, a hundred in a flush, each flush padded to 512
-bytes, of fifty ledgers in turn. It is in the page cache: both sides read it from memory.
+The file is a bookie's journal of version 6. It has 2,000,000 records of 1 kB, in which fifty ledgers take
+turns. A flush has a hundred records and is padded to a multiple of 512 bytes. Both sides read from the
+page cache.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _HEAD = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
-    """One file, by the walk over its headers and by ``cat``."""
+    """Yield one line: a walk over the file's record headers against ``cat``."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = generate(Path(folder, "1.txn"), RECORDS)
         size = path.stat().st_size
@@ -44,6 +45,7 @@ def generate(path: Path, records: int) -> Path:
             first = flush // LEDGERS * FLUSH
             heads = (_HEAD.pack(RECORD_BYTES, flush % LEDGERS, first + number) for number in range(FLUSH))
             data = b"".join(head + payload for head in heads)
+            # A padding record has the length -256 and the number of zeros up to a multiple of 512 bytes.
             spare = -(len(data) + 8) % 512
             file.write(data + struct.pack(">ii", -256, spare) + bytes(spare))
     return path

@@ -1,18 +1,20 @@
-"""One cluster of real bookies, checked by the server's own replicas check and by this program, in turn.
+"""A cluster of real bookies, checked in turns by the server's own replicas check and by this program.
 
-Both are warm: the check runs again and again in one Java process, the audit in one Spark session; the first
-round of each is thrown away. Both look at the same ledgers, all healthy, and both must say so; then a copy is
-taken away from a stopped bookie, and the audit must find just that. They do not do the same work: the check
-asks for missing copies, the audit asks forty questions more. So other lines measure what answers the check's
-question alone: reading both sides and joining them by Spark, and the same in one process without Spark.
+Both are warm: the check repeats in one Java process and the audit in one Spark session. The first round of
+each does not count. Both check the same healthy ledgers and must report them as healthy. Then the benchmark
+removes a copy from a stopped bookie, and the audit must report exactly that ledger.
 
-On DbLedgerStorage a bookie gives no listing, and the check waits for it: 100 ledgers in 5 seconds. It is
-given its first ledgers only, and rates are compared.
+The check only looks for missing copies, while the audit runs some forty checks more. Other lines therefore
+measure the question of the server's check alone: read both sides and join them, once with Spark and once in
+one process without Spark.
 
-Last stands what begins with a cold start, against the warm check: the check's question alone, session and
-all, and the whole command. They are asked of the same bookies, and of five and ten times as many ledgers,
-which are made up (nobody waits until bookies have written them); the check is then taken to go on at the rate
-that it had. `BENCHMARK_LEDGERS` in the environment is the number of real ledgers (20,000).
+A bookie on DbLedgerStorage answers no listing. The check waits for it: 5 seconds for 100 ledgers. It gets
+only the first ledgers there, and the benchmark compares rates.
+
+The last lines measure cold starts against the warm check: the join alone, including the session, and the
+whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
+ledgers. Real bookies would take too long to write these. The benchmark assumes that the check keeps its
+rate. The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
 """
 
 from __future__ import annotations
@@ -45,13 +47,16 @@ if TYPE_CHECKING:
 
 ROUNDS, COLD_ROUNDS = 3, 2
 MADE_UP = (1, 5, 10)
-"""How many ledgers are made up for each real one; their store is saved, where that of the real ones runs."""
+"""Generated ledgers per real ledger.
+
+The metadata of generated ledgers are a snapshot. Those of real ledgers are in a running server.
+"""
 
 DIFFERING = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
-"""How many pairs differ for each finding that is planted in the made-up ones."""
+"""Number of pairs of ledger and bookie that differ, by check id, for each fault in a generated cluster."""
 
 STALLED = 200
-"""Ledgers that the check is given where it stalls: two waits of five seconds."""
+"""Number of ledgers for the server's check on DbLedgerStorage, where it waits five seconds per hundred."""
 
 DB = "DbLedgerStorage"
 COLD_JOIN, COLD_WHOLE = "reading and join, cold, session and all", "whole command, cold"
@@ -60,7 +65,7 @@ OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 @dataclass
 class Contest:
-    """One cluster of healthy ledgers, and the ways to check it."""
+    """A cluster of healthy ledgers, and the ways to check it."""
 
     cluster: CheckedBookies
     uri: str
@@ -72,18 +77,18 @@ class Contest:
 
     @property
     def checked(self) -> int:
-        """The ledgers that the server's check is given."""
+        """The number of ledgers that the server's check gets."""
         return min(STALLED, self.ledgers) if self.storage == DB else self.ledgers
 
     def check(self) -> float:
-        """The server's own check; the seconds that it took."""
+        """Run the server's own check; return its seconds."""
         seconds, lacking = self.cluster.check(self.checked)
         if lacking:
             sys.exit(f"{self.storage}: the server's check finds {lacking} healthy ledgers lacking")
         return seconds
 
     def audit(self) -> float:
-        """The whole audit in the running session."""
+        """Run a whole audit in the existing session; return its seconds."""
         audit = Audit(self.uri, [str(self.cluster.directory)], self.out(), OPTIONS)
         begun = time.perf_counter()
         report = audit.run(self.spark)
@@ -92,25 +97,31 @@ class Contest:
         return time.perf_counter() - begun
 
     def join(self) -> float:
-        """Read metadata and indexes as Spark tables, join them, and count the pairs that differ."""
+        """Read metadata and indexes as Spark tables and join them; return the seconds. No pair may differ."""
         begun = time.perf_counter()
         self._none(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
         return time.perf_counter() - begun
 
     def one_process(self) -> float:
-        """Read both sides and join them in this process; only the join has several threads."""
+        """Read both sides and join them in this process; return the seconds.
+
+        Only the join uses several threads.
+        """
         begun = time.perf_counter()
         directories = {bookie: self.cluster.place(bookie) / "ledgers0" for bookie in self.cluster.ids}
         self._none(differing_pairs(self.uri, directories))
         return time.perf_counter() - begun
 
     def write_one_to_lose(self) -> None:
-        """One ledger more, on bookies that are known; before the check, which leaves no descriptors over."""
+        """Write one more ledger on known bookies.
+
+        This happens before the server's check, which uses up the process's file descriptors.
+        """
         self.cluster.write(self.ledgers, self.cluster.ids[:ENSEMBLE], WRITE_QUORUM, WRITE_QUORUM, ENTRIES)
         self.cluster.flush()
 
     def find_what_is_lost(self) -> None:
-        """Take that ledger away from a stopped bookie: the audit must find it, and no other."""
+        """Remove that ledger from a stopped bookie. The audit must report this ledger and no other."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
         if self.storage == DB:
@@ -129,7 +140,7 @@ class Contest:
             sys.exit(f"{self.storage}: ledger {ledger} lost a copy, and the audit finds {lossy_ledgers}")
 
     def out(self) -> str:
-        """A run directory that is not there yet."""
+        """Return the path of a run directory that does not exist yet."""
         return str(self.root / f"run-{next(self._numbers)}")
 
     def _none(self, differing: int) -> None:
@@ -138,9 +149,9 @@ class Contest:
 
 
 def lines() -> Iterator[Line]:
-    """Both storages by every way, and the whole command."""
+    """Yield the lines of both storages for each way, then those of the cold starts."""
     ledgers = int(os.environ.get("BENCHMARK_LEDGERS", "20000"))
-    # Whoever ends this ends what it started, too: by an exception, which leaves every block below.
+    # On SIGTERM, raise an exception: it leaves every block below, which ends the child processes.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         root = Path(folder)
@@ -215,7 +226,7 @@ def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> I
 
 
 def _joined(uri: str, bookies: str, differing: int) -> None:
-    """Ask the check's question alone, in a process and a session of its own."""
+    """Join both sides in a new process with its own Spark session."""
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.stdout.strip() != str(differing):
@@ -223,7 +234,7 @@ def _joined(uri: str, bookies: str, differing: int) -> None:
 
 
 def _command(uri: str, bookies: str, out: str, code: int = 0) -> None:
-    """The whole command, `bkaudit audit`, in a process of its own."""
+    """Run ``bkaudit audit`` in a new process."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
     command += ["--bookies", bookies, "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
     done = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)

@@ -1,9 +1,9 @@
-"""What an audit asks of all rows of its large tables, from the tables' files and, as its rival, by Spark.
+"""An audit's questions about all rows of its large tables: read from the files, against the same in Spark.
 
-The tables ledgers and availability land as in an audit, from a ZooKeeper snapshot and collected tables, and
-are joined. Then both ways of each question take turns; the rows must be the same. Time is that of the
-processors: of this process, of Java, and of all Python processes. BKAUDIT_LEDGERS sets the size (default:
-1,000,000).
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
+are a ZooKeeper snapshot and collected tables. Then both ways of each question take turns and must return
+the same rows. The time is the processor time of this process, Java and all Python workers.
+``BKAUDIT_LEDGERS`` sets the number of ledgers (1,000,000).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ TableSource = Callable[[], "DataFrame | PartTable"]
 
 
 def lines() -> Iterator[Line]:
-    """A line for each question that is asked of all ledgers or of all indexes."""
+    """Yield a line for each question about all ledgers or all indexes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         work = Path(folder)
         spark = build_session("local[2]", driver_memory="2g", log=work / "spark.log")
@@ -61,7 +61,7 @@ def lines() -> Iterator[Line]:
 
 
 class _Questions:
-    """Tables that have landed, and what is asked of them in two ways."""
+    """The written tables, and each question about them in both ways."""
 
     def __init__(self, work: Path) -> None:
         from pyspark.sql import SparkSession
@@ -76,7 +76,7 @@ class _Questions:
         QueryPlans(self._spark).fit(1 << 40, replicas)
         unequal = in_blocks(self._spark, work, replicas)
         unequal.write.parquet(self._at("unequal"))
-        # What judging makes of a pair is of no account here, but which ledgers it is of.
+        # The questions need only the ids of judged ledgers, so the other columns have constants.
         unexpected = self._table("unequal").where("expected is null")
         judged = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
         unknown = "cast(array() as array<struct<bookie_id string>>) unknown"
@@ -183,14 +183,17 @@ class _Questions:
 
 
 def processor_seconds() -> float:
-    """What this process and all below it have used, those that ended and were waited for too."""
+    """Return the processor time of this process and its descendants in seconds.
+
+    Children that ended count if their parent waited for them.
+    """
     parents: dict[int, int] = {}
     used: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process has ended
         parents[int(stat.parent.name)] = int(fields[1])
         used[int(stat.parent.name)] = sum(map(int, fields[11:15]))
     tree, wave = set[int](), {os.getpid()}

@@ -1,4 +1,7 @@
-"""Metadata of ledgers as a Pulsar cluster has it, from a fixed seed, and a ZooKeeper snapshot full of it."""
+"""Ledger metadata like those of a Pulsar cluster, from a fixed random seed.
+
+They can also be written as a ZooKeeper snapshot.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,10 @@ _LAYOUT_DATA = b"2\norg.apache.bookkeeper.meta.HierarchicalLedgerManagerFactory:
 
 
 def messages(count: int) -> list[LedgerMetadataFormat]:
-    """Closed ledgers on 3 of 500 bookies, half of them with a bookie replaced, and what Pulsar attaches."""
+    """Return the metadata of closed ledgers on 3 of 500 bookies each, with Pulsar's custom metadata.
+
+    Half of the ledgers had one bookie replaced and therefore have two segments.
+    """
     chosen = random.Random(SEED)
     records = []
     for number in range(count):
@@ -58,19 +64,19 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
 
 
 def binary(message: LedgerMetadataFormat) -> bytes:
-    """A ledger in format 3."""
+    """Encode ledger metadata in format 3."""
     body = BytesIO()
     serialize_length_prefixed(message, body)
     return MAGIC + b"3\n" + body.getvalue()
 
 
 def text(message: LedgerMetadataFormat) -> bytes:
-    """A ledger in format 2, laid out as the server does."""
+    """Encode ledger metadata in format 2, with the server's layout of lines."""
     return MAGIC + b"2\n" + text_format.MessageToString(message).encode()
 
 
 def lines(message: LedgerMetadataFormat) -> bytes:
-    """A ledger in format 1, which has no room for what is attached to it."""
+    """Encode ledger metadata in format 1, which has no custom metadata."""
     head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
     segments = [
         f"{segment.firstEntryId}\t" + "\t".join(segment.ensembleMember) for segment in message.segment
@@ -79,7 +85,7 @@ def lines(message: LedgerMetadataFormat) -> bytes:
 
 
 def write_snapshot(directory: Path, values: Sequence[bytes]) -> Path:
-    """A server's ``version-2`` with one snapshot: a cluster of these ledgers, ids from 0 on."""
+    """Write a ZooKeeper snapshot of a cluster with these ledgers, with ids from 0; return its path."""
     inner: dict[str, None] = {}
     leaves = []
     for ledger, value in enumerate(values):

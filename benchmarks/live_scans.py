@@ -1,7 +1,8 @@
-"""The two scans of a running ZooKeeper as an audit makes them, through Spark and into tables.
+"""The two scans of a running ZooKeeper that an audit makes, through Spark and into tables.
 
-The second scan reads what moved, or, where nobody watched the ledgers, everything: one ledger of a hundred is
-changed in between. Processor time is that of this process, Spark's Java, the Python workers and the server.
+One ledger in a hundred changes between the scans. If the audit watches the ledgers, its second scan reads
+the changed ones. Otherwise it reads all of them. The time is the processor time of this process, Spark's
+Java, the Python workers and the server.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ MOVED = 100
 
 
 def lines(count: int = LEDGERS) -> Iterator[Line]:
-    """Both scans, by processor time and by the clock, and the second one alone."""
+    """Yield lines for the second scan and for both scans, by processor time and by elapsed time."""
     values = [made.binary(message) for message in made.messages(min(count, LEDGERS))]
     paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
     with (
@@ -48,7 +49,7 @@ def lines(count: int = LEDGERS) -> Iterator[Line]:
         client.start()
         spark = build_session()
         scans = _Scans(spark, Path(folder), server, client, paths, values)
-        scans.both(watched=True)  # Java gets warm
+        scans.both(watched=True)  # warms up Java
         rounds = [[scans.both(watched) for watched in (True, False)] for _ in range(ROUNDS)]
         spark.stop()
         client.stop()
@@ -87,7 +88,7 @@ class _Scans:
         self._runs = 0
 
     def both(self, watched: bool) -> list[Cost]:
-        """What the first and the second scan cost."""
+        """Make both scans; return the cost of each."""
         self._runs += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
         run = RunDirectory(str(self._folder / f"run{self._runs}"))

@@ -1,13 +1,16 @@
-"""The second scan of a living store, of only what moved, beside a second scan of everything.
+"""The second scan of a running store: only the changed ledgers, against all ledgers.
 
-A server on loopback is loaded with ledgers and read, one of a hundred is changed or made anew, some are
-deleted, and it is read again: all of it, or what the store says has moved, the rest taken from the first
-scan's Parquet file. Both must give the same rows; no Spark takes part.
+A server on loopback is loaded with ledgers and read. Then one ledger in a hundred is changed or created
+again, and some are deleted. One way reads all ledgers again. The other reads only those that the store
+reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the same rows.
+No Spark runs.
 
-What else ZooKeeper offers is beside it: `exists`, which no multiRead takes, by kazoo and packed by hand into
-one write for many; and lists of children, which do not say whether a ledger changed.
+Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead: it is sent
+by kazoo, or packed by hand so that one write carries many. A list of children does not show whether a ledger
+changed.
 
-`python -m benchmarks.live_stores 1000000` takes a million; ten million take half an hour to load, and 40 GB.
+``python -m benchmarks.live_stores 1000000`` measures a million ledgers. Ten million need half an hour to
+load, and 40 GB.
 """
 
 from __future__ import annotations
@@ -49,9 +52,9 @@ SAMPLE = 20_000
 IN_FLIGHT = 400
 PARTS = 4
 MOVED = 100
-"""One ledger of so many."""
+"""One ledger in this many changes between the scans."""
 DELETED = 10
-"""Ledgers of one bucket of etcd that go: the keys around them are listed."""
+"""Number of ledgers deleted in one bucket of etcd. The program lists the keys around them."""
 SCOPE = "/bk"
 UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
 
@@ -60,7 +63,7 @@ Again = Callable[[MetadataStore, Path], pa.Table]
 
 
 def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
-    """ZooKeeper, what else it offers, and etcd; see the module."""
+    """Yield lines for ZooKeeper, for ZooKeeper's other requests, and for etcd."""
     values = [made.binary(message) for message in made.messages(min(count, LEDGERS_READ))]
     heap = f"{512 + count // 700}m"
     with tempfile.TemporaryDirectory() as folder:
@@ -69,7 +72,7 @@ def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
             server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values)))
             yield from _ZooKeeperScans(server, paths, values, Path(folder)).lines()
             yield from _other_ways(server, paths[:: max(1, count // SAMPLE)])
-        # Ten million take 6 GB; etcd stops at 2 GB unless told otherwise.
+        # Ten million ledgers take 6 GB. The default quota of etcd is 2 GB.
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
             keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
             member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values))])
@@ -77,12 +80,15 @@ def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
 
 
 def etcd_ids(count: int) -> Iterator[int]:
-    """Ids that lie in all of etcd's buckets, as its generator gives them out."""
+    """Yield ledger ids in all of etcd's buckets, as BookKeeper's id generator assigns them."""
     return ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(count))
 
 
 class _Scans:
-    """Two scans of one store, the second of all or of what moved; ``pid`` is the server's."""
+    """Two scans of one store, the second of all ledgers or of the changed ones.
+
+    ``pid`` is the server's process, ``hosts`` its address, and ``count`` the number of ledgers.
+    """
 
     name: str
     layout: LayoutKind
@@ -95,7 +101,10 @@ class _Scans:
         self._round = 0
 
     def lines(self) -> Iterator[Line]:
-        """Processor time, the clock, the clock at the default rate; bytes in the notes."""
+        """Yield lines by processor time, by elapsed time, and by elapsed time at the default rate limit.
+
+        The notes have the bytes sent.
+        """
         moved, full = self._costs(UNLIMITED, ROUNDS)
         slow_moved, slow_full = self._costs(DEFAULT, 1)
         with CountingPort(self.hosts) as port:
@@ -116,13 +125,13 @@ class _Scans:
             yield self._line(f"{self.name}, both scans, {what}", sum(ours), sum(full_seconds), "")
 
     def _line(self, stage: str, ours: float, rival_seconds: float, note: str) -> Line:
-        ours = max(ours, 0.01)  # what the system counts processor time of others in
+        ours = max(ours, 0.01)  # /proc counts processor time in units of 0.01 s
         return Line(
             stage, self.count, "ledgers", ours, "all read twice", self.count, rival_seconds, note=note
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
-        """What both scans of either way cost, in turn."""
+        """Make both scans in both ways, in turns; return the least costs of the scans, by way."""
         rounds_of_ways: list[list[list[Cost]]] = [[], []]
         for _ in range(rounds):
             for way, again in enumerate((self._moved, self._full)):
@@ -198,7 +207,7 @@ class _ZooKeeperScans(_Scans):
         chosen = self._paths[number % MOVED :: MOVED]
         transaction = self._client.transaction()
         for place, path in enumerate(chosen):
-            if place % 10 == 0:  # gone, and made once more
+            if place % 10 == 0:  # delete it and create it again
                 transaction.delete(path)
                 transaction.create(path, self._values[0])
             else:
@@ -249,12 +258,12 @@ def _spent(moved: list[Cost], full: list[Cost], what: str) -> tuple[list[float],
 
 
 def _said(table: pa.Table) -> pa.Table:
-    """Rows without the times of etcd's scans."""
+    """Return the rows in a fixed order, without the columns that differ between etcd's scans."""
     return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
 
 
 def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
-    """What ZooKeeper offers besides, for some of the ledgers, in processor time of both sides."""
+    """Yield lines for ZooKeeper's other requests, by processor time of this process and the server."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED)
     assert isinstance(store, ZooKeeperStore)
     parts = store.parts_of(paths, 1)
@@ -274,7 +283,7 @@ def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
         "exists, packed by hand": lambda: _exists_by_hand(server.port, paths),
         "lists of children": lambda: client_lists(client, parents),
     }
-    data()  # the first connection also finds out what the server knows
+    data()  # the first connection also asks which requests the server supports
     for stage, run in runs.items():
         seconds = min(both(run) for _ in range(ROUNDS))
         rival = min(both(data) for _ in range(ROUNDS))
@@ -293,7 +302,7 @@ def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
 
 
 def client_lists(client: Any, parents: Sequence[str]) -> object:
-    """The children of the inner znodes, as far as the sample goes."""
+    """List the children of the sample's parent znodes."""
     return _pipelined(client.get_children_async, parents)
 
 
@@ -309,8 +318,13 @@ def _pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
 
 
 def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
-    """exists of many paths in one write, and their stats, without a client library: the least it can cost."""
+    """Send `exists` for many paths in one write and read their stats; return the number of existing paths.
+
+    It uses no client library, so it has the least possible cost.
+    """
     with socket.create_connection(("127.0.0.1", port)) as server, server.makefile("rb") as answers:
+        # A ConnectRequest: its length, version 0, last zxid 0, a timeout of 10,000 ms, a new session, its
+        # password, and the flag for read-only servers.
         server.sendall(struct.pack("!iiqiqi16s?", 45, 0, 0, 10_000, 0, 16, bytes(16), False))
         answers.read(struct.unpack("!i", answers.read(4))[0])
         existing = 0
@@ -318,10 +332,11 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
             frames = []
             for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
                 encoded = path.encode()
+                # The length of the request, its xid, the operation 3 (exists), and the length of the path.
                 head = struct.pack("!iiii", 13 + len(encoded), xid, 3, len(encoded))
                 frames += [head, encoded, b"\0"]
             server.sendall(b"".join(frames))
-            stats = answers.read(88 * (len(frames) // 3))  # all of them are there: 20 bytes and a stat each
+            stats = answers.read(88 * (len(frames) // 3))  # an answer has 20 bytes and a stat
             existing += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))
     if existing != len(paths):
         sys.exit("exists: not all ledgers are there")

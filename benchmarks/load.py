@@ -1,9 +1,10 @@
-"""How long others wait for a server while an audit asks it too: phases with and without one, in turn.
+"""Latency of other clients of a server while an audit sends it requests, against phases without an audit.
 
-A client asks steadily, whether it was answered or not, so that a request that waits makes the ones behind it
-wait as well; each is timed from the moment when it was due. Whoever asks for the audit does so in processes
-of its own, which give way to all others: on a cluster they have another machine. Of each phase the median and
-the 99th percentile are taken, and of these the median over all rounds, as other programs come and go.
+A client sends requests at a steady rate and does not wait for answers. A slow request therefore delays
+those behind it. Each latency counts from the request's scheduled start. The audit's requests come from
+processes of their own at the lowest priority. A real audit would run on another machine. Each phase gives
+a median and a 99th percentile. The lines compare the medians of these over all rounds, because other
+programs disturb single rounds.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import numpy as np
 from benchmarks.measure import Line
 
 RATE = 200
-"""Requests a second of the client."""
+"""Requests of the client per second."""
 WRITE_EVERY = 4
-"""One request of so many writes."""
+"""One request in this many is a write."""
 ROUNDS, PHASE_S, SETTLE_S, START_S = 6, 10.0, 1.0, 120.0
 THREADS = 64
 QUANTILES = {"median": 0.5, "99 %": 0.99}
@@ -34,16 +35,26 @@ NO_AUDIT = "no audit"
 DEFAULT, UNLIMITED = "default limits", "without limits"
 
 Latencies = Mapping[str, Sequence[float]]
-"""Seconds of each request, by kind."""
+"""Seconds of each request, by kind (``reads`` or ``writes``)."""
 Phase = Callable[[float], Latencies]
 Work = Callable[[], AbstractContextManager[Callable[[], int]]]
-"""Begins to ask, and says how many answers there have been."""
+"""Starts to send requests; its context value returns the number of answers so far."""
 
 
 def steady(
     read: Callable[[], object], write: Callable[[], object], seconds: float, rate: float = RATE
 ) -> Latencies:
-    """Read and write at a rate for a while, and how long each took from when it was due."""
+    """Read and write at a steady rate.
+
+    Args:
+        read: Sends one read request and waits for its answer.
+        write: Sends one write request and waits for its answer.
+        seconds: How long to send requests.
+        rate: Requests per second.
+
+    Returns:
+        Seconds that each request took from its scheduled start, by kind.
+    """
     begun = time.perf_counter()
 
     def ask(request: Callable[[], object], due: float) -> float:
@@ -64,7 +75,10 @@ def steady(
 def at_work(
     ask: Callable[..., Iterator[int]], shares: Sequence[tuple[Any, ...]]
 ) -> Iterator[Callable[[], int]]:
-    """A process for each share that asks until the block ends; ``ask`` gives how many answers were new."""
+    """Run one process per share that sends requests until the block ends; yield a counter of the answers.
+
+    ``ask`` gets the share as its arguments and yields numbers of new answers.
+    """
     context = get_context("spawn")
     counts = [context.Value("q", 0) for _ in shares]
     processes = [
@@ -102,7 +116,15 @@ def _nobody() -> Iterator[Callable[[], int]]:
 def in_turn(
     server: str, phase: Phase, works: Mapping[str, Work], rounds: int = ROUNDS, phase_s: float = PHASE_S
 ) -> Iterator[Line]:
-    """What each work makes of the client's latencies, beside no work at all."""
+    """Yield lines that compare the client's latencies during each work with those without an audit.
+
+    Args:
+        server: The server's name in the lines.
+        phase: Runs the client for a number of seconds.
+        works: The audit's kinds of work by name.
+        rounds: Number of rounds. Each round has one phase per work and one without.
+        phase_s: Seconds of a phase.
+    """
     latencies: dict[str, list[Latencies]] = {}
     rates: dict[str, list[float]] = {}
     ways: dict[str, Work] = {NO_AUDIT: _nobody, **works}
@@ -120,7 +142,7 @@ def in_turn(
 def compared(
     server: str, way: str, idle_rounds: Sequence[Latencies], loaded_rounds: Sequence[Latencies], rate: float
 ) -> Iterator[Line]:
-    """A line for each kind of request and quantile: one request beside a work against one without."""
+    """Yield a line for each kind of request and quantile: the latency during a work against that without."""
     for kind in idle_rounds[0]:
         requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
         for name, quantile in QUANTILES.items():
@@ -135,7 +157,7 @@ def compared(
 
 
 def middle(rounds: Sequence[Sequence[float]], quantile: float) -> float:
-    """The median over rounds of a quantile of each.
+    """Return the median over all rounds of each round's quantile.
 
     >>> middle([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [50.0, 60.0, 70.0]], 0.5)
     4.0

@@ -1,8 +1,9 @@
-"""One real bookie that is read and written: others' latency while an audit asks it.
+"""Latency of other clients of one real bookie while an audit sends it requests.
 
-BookKeeper 4.17.2 on SortedLedgerStorage, which lists its entries. The client is the server's own: it adds to
-an open ledger and reads entries of closed ones. An audit asks for listings (``rpc:``), or for entries as its
-witness; here for as long as a phase lasts, where a whole audit asks one bookie for 5,000 entries and is done.
+The bookie is BookKeeper 4.17.2 with SortedLedgerStorage, which answers listings. The client is BookKeeper's.
+It adds entries to an open ledger and reads entries of closed ledgers. The audit requests listings
+(``rpc:``), or entries as its witness does. Here it does so for a whole phase. A real audit requests only
+5,000 entries from one bookie.
 """
 
 from __future__ import annotations
@@ -41,7 +42,10 @@ KINDS = {"rpc:": rpc_rows, "witness": read_rows}
 
 
 def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_S) -> Iterator[Line]:
-    """Listings and witness reads; see the module."""
+    """Yield lines for listings and for witness reads.
+
+    ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
+    """
     count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
     synced = {"journalSyncData": "true"}
     with (
@@ -65,7 +69,7 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
 
 
 def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[int]:
-    """Ask one bookie for listings or entries without an end; how many answers each time."""
+    """Request listings or entries from one bookie without end; yield the number of answers in each batch."""
 
     def batches() -> Iterator[pa.RecordBatch]:
         while True:

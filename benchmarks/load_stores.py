@@ -1,9 +1,9 @@
-"""A million ledgers in a running ZooKeeper and in etcd: others' latency while their metadata is scanned.
+"""Latency of other clients of ZooKeeper and etcd with a million ledgers while an audit scans the metadata.
 
-Servers on loopback are loaded with ledgers; they sync what is written, as in service. The client reads and
-writes ledgers at random. The scan is an audit's: two connections, as its tasks have them on two cores, which
-share its limits, and begin anew at the end. Its rival has no rate limit, and in one request and unanswered as
-much as the options can say.
+Servers on loopback are loaded with ledgers. They sync their writes to disk, as in production. The client
+reads and writes random ledgers. The scan is that of an audit with tasks on two cores: two connections share
+its limits. A scan that ends begins again. The rival has no rate limit, and the largest batch and number of
+requests in flight that the options allow.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ PARTS = 8
 
 
 def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE_S) -> Iterator[Line]:
-    """Both stores; see the module. ``BENCHMARK_LEDGERS`` in the environment is another number of ledgers."""
+    """Yield the lines of both stores.
+
+    ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
+    """
     count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
     values = [made.binary(message) for message in made.messages(min(count, VALUES))]
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +99,7 @@ def _works(uri: str, layout: LayoutKind) -> dict[str, Work]:
 
 
 def scan(uri: str, layout: LayoutKind, options: StoreOptions, place: int) -> Iterator[int]:
-    """Read every ledger of some parts, again and again; how many each time."""
+    """Read every ledger of some parts, again and again; yield the number of ledgers in each batch."""
     with closing(open_store(uri, options)) as store:
         while True:
             store.cluster()

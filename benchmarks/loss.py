@@ -1,14 +1,17 @@
-"""What failures would cost: all of them, one rack, and what is one from loss, on 500 bookies in 25 racks.
+"""Time to simulate failures of 500 bookies in 25 racks.
 
-A million ledgers, and ten million beside them in the same run: a ledger of the large cluster takes as much.
-Time is that of this process's processor, so that other work on the machine says little.
+The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack,
+and the data that is one failure from loss.
 
-The tables of the run are made by arithmetic: random ensembles of three and five, a quarter of the ledgers
-with a second one, one in a thousand with a copy that its bookie lacks as a whole. The rival is the same
-question asked ledger by ledger and entry by entry, of the first of them; both must find the same lost
-entries there. Beside it, the same cluster with a twentieth of its bookies: ledgers are alike then.
+The run has a million ledgers. Another has ten million, and a ledger of it may take no longer. The time is
+this process's processor time, which other work on the machine hardly changes.
 
-``BKAUDIT_LOSS_LEDGERS`` sets the number of the large cluster.
+The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers
+has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The rival asks
+the same question ledger by ledger and entry by entry, for the first ledgers. Both must find the same lost
+entries there. Another run has a twentieth of the bookies, so that many ledgers have the same ensembles.
+
+``BKAUDIT_LOSS_LEDGERS`` sets the number of ledgers of the large run.
 """
 
 from __future__ import annotations
@@ -52,7 +55,7 @@ ROWS = 1 << 17
 
 @dataclass(frozen=True)
 class MadeRun:
-    """Where a run lies, of how many ledgers on how many bookies."""
+    """A generated run: its path and its numbers of ledgers and bookies."""
 
     path: Path
     ledgers: int
@@ -60,19 +63,19 @@ class MadeRun:
 
     @property
     def names(self) -> list[str]:
-        """The bookies' ids."""
+        """The bookie ids."""
         return [f"bk{number:04}:3181" for number in range(self.bookies)]
 
     @property
     def locations(self) -> Locations:
-        """Bookie n is in rack n mod `RACKS`."""
+        """The bookies' racks. Bookie n is in rack n mod `RACKS`."""
         return Locations(
             {name: Location(f"/r{number % RACKS}") for number, name in enumerate(self.names)}, "made"
         )
 
 
 def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
-    """Write a run of so many ledgers."""
+    """Write a run of ``ledgers`` ledgers on ``bookies`` bookies."""
     run = MadeRun(directory, ledgers, bookies)
     made_run(directory)
     _write(run, "ledgers", (_ledgers(run, first) for first in range(0, ledgers, ROWS)))
@@ -85,7 +88,7 @@ def made(directory: Path, ledgers: int, bookies: int) -> MadeRun:
 
 
 def lines() -> Iterator[Line]:
-    """Each question of a million ledgers, of ten million, and where ledgers are alike; one entry by entry."""
+    """Yield lines for the rival, and for each question of the large run and of the run with few bookies."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         run = made(Path(folder, "many"), LEDGERS, BOOKIES)
         few = made(Path(folder, "few"), LEDGERS, BOOKIES // 20)
@@ -133,7 +136,7 @@ def _rack(run: MadeRun) -> Simulation:
 
 
 def _ledgers(run: MadeRun, first: int) -> pa.Table:
-    """Rows of the table ledgers from one id on."""
+    """Return `ROWS` rows of the ledgers table, from the ledger id ``first``."""
     ids = np.arange(first, min(first + ROWS, run.ledgers))
     shape = np.array(SHAPES)[ids % len(SHAPES)]
     changed = ids % 4 == 0
@@ -141,7 +144,7 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     owner = np.repeat(np.arange(len(ids)), 1 + changed)
     second = np.append(False, owner[1:] == owner[:-1])
     members = _members(run, ids, shape[:, 0].max())
-    # The second ensemble has another bookie in its first place.
+    # The second ensemble replaces the first bookie.
     rows = members[owner]
     rows[second, 0] = (rows[second].max(axis=1) + 1 + rows[second].sum(axis=1)) % run.bookies
     clash = (rows[:, 1:] == rows[:, :1]).any(axis=1) & second
@@ -164,7 +167,10 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
 
 
 def _judged(run: MadeRun, first: int) -> pa.Table:
-    """One ledger in a thousand lacks all of its first member's copies, where that was never replaced."""
+    """Return the rows of the judged table for `ROWS` ledgers, from the ledger id ``first``.
+
+    One ledger in a thousand lacks all copies of its first member, if that member was never replaced.
+    """
     ids = np.arange(first, min(first + ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(SHAPES) == 0)]
     whole = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
@@ -177,9 +183,11 @@ def _judged(run: MadeRun, first: int) -> pa.Table:
 
 
 def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Different bookies for each ledger, as good as random, by arithmetic on its id."""
+    """Return ``width`` different bookies for each ledger, computed from its id by a hash."""
+    # Fibonacci hashing: 2**64 divided by the golden ratio spreads consecutive ids over all bits.
     mixed = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
     steps = mixed[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    # Each member has its own range of bookies, so the members of a ledger differ.
     room = run.bookies // width
     return (np.arange(width) * room + (steps % np.uint64(room)).astype(np.int64)) % run.bookies
 
@@ -203,7 +211,7 @@ def _write(run: MadeRun, name: str, tables: Iterable[pa.Table]) -> None:
 
 
 def _by_entry(run: MadeRun) -> int:
-    """Entries that are lost with a rack: each entry of each ledger on its own."""
+    """Count the entries that are lost with a rack, one entry of one ledger at a time."""
     lost = {name for number, name in enumerate(run.names) if f"/r{number % RACKS}" == RACK}
     missing = {}
     for row in pq.read_table(run.path / "tables/judged", columns=["ledger_id", "missing"]).to_pylist():

@@ -1,7 +1,7 @@
-"""The history of a directory with many runs: by its index, and by every report, as before there was one.
+"""Time to read the history of a directory with many runs: from its index, against reading every report.
 
-BKAUDIT_RUNS runs (10,000) have the report of one audit with 100 sampled findings. An audit lists them twice
-with ``--since last``.
+There are ``BKAUDIT_RUNS`` runs (10,000). Each has the report of one audit with 100 sampled findings. An
+audit with ``--since last`` reads this history twice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REPORT = "report.json"
 
 
 def lines() -> Iterator[Line]:
-    """The runs listed by their reports, by the index, and by it after one more run."""
+    """Yield lines for reading all reports, reading the index, and reading an index that lacks one run."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         runs = Path(folder)
         size = _write_runs(runs)
@@ -46,7 +46,7 @@ def _summaries(runs: Path) -> list[RunSummary]:
 
 
 def _write_runs(runs: Path) -> int:
-    """Write the same report into directories of their own; returns its bytes."""
+    """Write the same report into `COUNT` run directories; return its bytes."""
     tallies = [tally("below-write-quorum", "warning", _SAMPLES)]
     run_report = report(tallies, tuple(map(_finding, range(_SAMPLES))), changes=None, suppressions=[])
     value = json.loads(run_report.to_json())

@@ -1,7 +1,8 @@
-"""What every benchmark measures with: two ways in turn, and a line of the table for each.
+"""The tools of all benchmarks: measure two ways in turns, and describe a measurement as a table line.
 
-Ours and its rival take turns (a b a b ...), and the least time of each counts: what other programs do to
-the machine only ever adds to a time. Lines say how much was worked on: both sides need not do equally much.
+The rival is the implementation that this program is compared with. Both take turns (a b a b ...). The
+least time of each counts, because other programs can only add to a time. The two sides may work on
+different amounts, because lines compare rates.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ Run = Callable[[], object]
 
 @dataclass(frozen=True)
 class Line:
-    """One measurement: ``amount`` of ``unit`` in ``seconds``, beside what the rival did of the same unit.
+    """One measurement: ``amount`` units of work in ``seconds``, and the same figures of the rival.
 
-    ``goal`` is the least ratio that is required, ``target`` the least that is wished for; both are printed
-    and never asserted. Where ``most`` is true they are the greatest. Memory is MiB at its peak, of Spark's
-    Java process and of the largest Python worker; shuffle and spill are bytes. None is: not measured here.
+    ``goal`` is the smallest ratio that is required, and ``target`` the smallest that is desired. If ``most``
+    is true, they are the largest ratios. They are printed and never asserted. Memory is the peak in MiB of
+    Spark's Java process and of the largest Python worker. Shuffle and spill are bytes. None means that this
+    benchmark does not measure the value.
 
     >>> line = Line("encode", 3e6, "ids", 0.01, "a loop", 3e5, 0.03, goal=15)
     >>> f"{line.rate:,.0f} {line.unit}/s, {line.ratio:.0f}x {line.rival}"
@@ -49,12 +51,15 @@ class Line:
 
     @property
     def rate(self) -> float:
-        """Units a second."""
+        """Units per second."""
         return self.amount / self.seconds
 
     @property
     def ratio(self) -> float | None:
-        """Our rate against the rival's; with ``most``, our time a unit against its time. None without one."""
+        """This program's rate divided by the rival's. None without a rival.
+
+        If ``most`` is true, it is this program's time per unit divided by the rival's.
+        """
         if self.rival is None:
             return None
         ours, rival_seconds = self.seconds / self.amount, self.rival_seconds / self.rival_amount
@@ -67,9 +72,13 @@ def alternate(
     clock: Callable[[], float] = time.perf_counter,
     before: Run | None = None,
 ) -> list[float]:
-    """The least seconds of each run, all in turn; a clock of `time.process_time` leaves waiting out.
+    """Run functions in turns; return the least seconds of each.
 
-    ``before`` is run before each of them, and its time is not counted.
+    Args:
+        runs: The functions to measure.
+        rounds: Number of times that each function runs.
+        clock: The clock in seconds. `time.process_time` does not count waiting.
+        before: Runs before each function. Its time does not count.
     """
     least = [float("inf")] * len(runs)
     for _ in range(rounds):
@@ -83,7 +92,7 @@ def alternate(
 
 
 def drop_pages(paths: Iterable[str | bytes | os.PathLike[str]]) -> None:
-    """Forget the pages of files, so that they are read from the disk; those of directories stay."""
+    """Drop the files' pages from the page cache, so that reads go to the disk. Directories stay cached."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -91,5 +100,5 @@ def drop_pages(paths: Iterable[str | bytes | os.PathLike[str]]) -> None:
 
 
 def cat(path: Path) -> None:
-    """Read a file once, and throw it away: what its reader is held to."""
+    """Read a file once with ``cat`` and discard its bytes. It is the rival of file readers."""
     subprocess.run(["cat", str(path)], stdout=subprocess.DEVNULL, check=True)

@@ -1,4 +1,4 @@
-"""Peak memory of the processes that this one started, by program, from /proc."""
+"""Peak memory of this process's descendants, by program name, from ``/proc``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ _PERIOD_S = 0.2
 
 
 class PeakMemory:
-    """Watches the children of this process while it is entered; `peaks` is MiB by program name."""
+    """A context manager that watches this process's descendants.
+
+    ``peaks`` maps the program's name to the peak in MiB of its largest process.
+    """
 
     def __init__(self) -> None:
         self.peaks: dict[str, float] = {}
@@ -32,14 +35,17 @@ class PeakMemory:
 
 
 def descendants(root: int, field: str) -> list[tuple[str, float]]:
-    """The processes below one, each by its program's name with MiB of ``field`` of /proc/PID/status."""
+    """Return the name and memory in MiB of each descendant of process ``root``.
+
+    ``field`` names the value in ``/proc/PID/status``, such as ``VmHWM`` (peak) or ``VmRSS`` (current).
+    """
     parents: dict[int, int] = {}
     facts: dict[int, tuple[str, float]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process has ended
         pid = int(status.parent.name)
         parents[pid] = int(lines["PPid"])
         facts[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)

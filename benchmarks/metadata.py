@@ -1,8 +1,9 @@
-"""How fast ledger metadata becomes columns: from a snapshot, from values of each format, and on into Spark.
+"""Speed of reading ledger metadata to columns: from a snapshot, from values of each format, and into Spark.
 
-All of one seed: closed ledgers on 3 of 500 bookies, half of them of two segments, with what Pulsar attaches
-(`benchmarks.ledger_records`). What runs in this process is timed by its processor time, so that other work on
-the machine counts less. Before anything is timed, our rows are compared with what the rival reads.
+All ledgers come from one random seed (`benchmarks.ledger_records`). They are closed, on 3 of 500 bookies
+each, half of them with two segments, and have Pulsar's custom metadata. Work in this process is measured in
+processor time, which other work on the machine changes less. Before the measurement, the benchmark compares
+this program's rows with those of the rival.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from benchmarks.measure import Line, alternate
 
 LEDGERS = 60_000
 PASSES = 9
-"""Rounds of what takes some hundredths of a second: other work on the machine falls into most of them."""
+"""Number of rounds for work of a few hundredths of a second, because other work disturbs most rounds."""
 
 TEXTS = 20_000
-TEXT_SHARE = 20  # the library's text parser gets one in twenty: it is the slower one by far
+TEXT_SHARE = 20  # the library's text parser gets one ledger in twenty, because it is far slower
 CHECKED = 200
-"""Ledgers whose expected entries are compared with the plain formula, entry by entry."""
+"""Number of ledgers whose expected entries are compared with the plain formula, entry by entry."""
 
 HEADER = len(MAGIC) + 2
 
 
 def lines() -> Iterator[Line]:
-    """Every comparison; see the module."""
+    """Yield lines for the snapshot, for format 3, for formats 1 and 2, and for Spark."""
     messages = made.messages(LEDGERS)
     values = [made.binary(message) for message in messages]
     with tempfile.TemporaryDirectory() as folder:
@@ -192,7 +193,7 @@ def _rows(file: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _arrays(values: Sequence[bytes]) -> int:
-    """What Spark is given of the metadata, a batch as large as a store's at a time."""
+    """Decode the metadata to Arrow arrays for Spark, in batches of a store's size; count the arrays."""
     return sum(
         len(metadata_arrays(decode_batch(values[first : first + BATCH_ZNODES])))
         for first in range(0, len(values), BATCH_ZNODES)
@@ -205,7 +206,7 @@ def _discarding(bodies: list[bytes]) -> None:
 
 
 def _check(file: Path) -> None:
-    """Our rows must say what the rival's objects say, and expect what the plain formula does."""
+    """End the benchmark if this program's rows differ from the rival's ledgers or from the plain formula."""
     rows = [row for batch in _rows(file) for row in batch.to_pylist()]
     read = port.ledgers(file, made.ROOT)
     if [_said(row) for row in rows] != [
@@ -236,7 +237,10 @@ def _said(row: dict[str, Any]) -> tuple[object, ...]:
 
 
 def _formula(ledger: port.Ledger) -> dict[str, set[int]]:
-    """Entry e lies on places (e + w) mod E of its segment, for w below the write quorum."""
+    """Return the expected entries of each bookie, computed entry by entry.
+
+    Entry e belongs on the bookies (e + w) mod E of its segment, for each w below the write quorum.
+    """
     entries: dict[str, set[int]] = {}
     ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
     for (first, members), end in zip(ledger.segments, ends, strict=True):

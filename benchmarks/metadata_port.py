@@ -1,6 +1,6 @@
-"""The reading of a snapshot as one would port it from the server: one method a field, one object a record.
+"""A snapshot reader ported literally from the server: one method per field, one object per record.
 
-It is the rival of `benchmarks.metadata`, well meant and plain: nothing is built that it does not hand out.
+It is the rival of `benchmarks.metadata`. It is simple but not wasteful: it builds only what it returns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ V3 = MAGIC + b"3\n"
 
 @dataclass(slots=True)
 class Stat:
-    """What the server keeps of a znode besides its data."""
+    """A znode's stat: everything that the server stores beside its data."""
 
     czxid: int
     mzxid: int
@@ -43,7 +43,7 @@ class Record:
 
 @dataclass(slots=True)
 class Ledger:
-    """A ledger of which all is known that its znode says."""
+    """A ledger with all values of its znode."""
 
     id: int
     version: int
@@ -60,7 +60,7 @@ class Ledger:
 
 
 class Jute:
-    """The server's ``InputArchive``."""
+    """A reader like the server's ``InputArchive``."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -99,10 +99,10 @@ class Jute:
         )
 
     def skip_header(self) -> None:
-        """Magic and version, the sessions, the lists of rights."""
-        self.offset = 16
+        """Skip the magic and version, the sessions, and the access control lists."""
+        self.offset = 16  # magic, version and database id
         for _ in range(self.read_int()):
-            self.offset += 12
+            self.offset += 12  # a session: its id (long) and timeout (int)
         for _ in range(self.read_int()):
             self.read_long()
             for _ in range(self.read_int()):
@@ -112,7 +112,7 @@ class Jute:
 
 
 def records(file: Path) -> Iterator[Record]:
-    """Every znode of a snapshot."""
+    """Yield every znode of a snapshot."""
     jute = Jute(file.read_bytes())
     jute.skip_header()
     while (path := jute.read_string()) != "/":
@@ -120,7 +120,7 @@ def records(file: Path) -> Iterator[Record]:
 
 
 def ledgers(file: Path, root: str) -> list[Ledger]:
-    """Every ledger of a snapshot of the hierarchical layout, its metadata in format 3."""
+    """Return every ledger of a snapshot with the hierarchical layout and metadata in format 3."""
     pattern = re.compile(re.escape(root) + r"/([0-9]{2})/([0-9]{4})/L([0-9]{4})")
     snapshot_ledgers = []
     for record in records(file):
@@ -131,7 +131,7 @@ def ledgers(file: Path, root: str) -> list[Ledger]:
 
 
 def message_of(data: bytes) -> LedgerMetadataFormat:
-    """The message of a value in format 3."""
+    """Parse the metadata of a ledger in format 3."""
     if not data.startswith(V3):
         raise ValueError("another format")
     offset, shift, size = len(V3), 0, 0

@@ -1,8 +1,9 @@
-"""What it costs to hand rows to Spark, and where the expected entries of ledgers are best made.
+"""Cost of passing rows to Spark, and the best place to compute the expected entries of ledgers.
 
-A data source of this program gives Spark record batches; the usual one gives it tuples. The expected entries
-come from arrays in Python's process; the rival writes the closed form in SQL, with hexadecimal text on the
-way, as SQL has no other means to make bytes of numbers. It leaves out the fold, which changes nothing here.
+A data source of this program passes record batches to Spark. The usual data source passes tuples. This
+program computes expected entries as arrays in Python. The rival computes the closed formula in SQL. It must
+write numbers as hexadecimal text, because SQL has no other way to make bytes from numbers. It does not fold
+the groups, which makes no difference for these ledgers.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ BATCH_ROWS = 65_536
 LEDGERS = 300_000
 ENSEMBLE, WRITE_QUORUM = 3, 2
 SHORTEST, LENGTHS = 10, 50
-"""Ledger i ends at entry 10 + i mod 50."""
+"""The last entry of ledger i is 10 + i mod 50."""
 
 _SCHEMA = "ledger_id long, bookie int, groups binary"
 
 
 def _group(first: str, last: str, size: str, period: str) -> str:
-    """SQL for one group: two longs and two ints, big-endian."""
+    """Return SQL for the bytes of one group: two longs and two ints, big-endian."""
     wide, narrow = (f"lpad(hex({{}}), {digits}, '0')" for digits in (16, 8))
     parts = (wide.format(first), wide.format(last), narrow.format(size), narrow.format(period))
     return f"unhex(concat({', '.join(parts)}))"
 
 
-# Entry e lies on place b where (e - o) mod E < Qw, o = (b - Qw + 1) mod E: the rest of a run at the start,
-# full runs, a part of one at the end.
+# Bookie b of the ensemble has entry e if (e - o) mod E < Qw, where o = (b - Qw + 1) mod E. Its entries
+# are the rest of a run at the start, then full runs, then a part of a run at the end.
 _PHASE = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
 _RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
 _FULL = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
@@ -57,7 +58,7 @@ _CLOSED_FORM = f"""concat(
 
 
 def lines() -> Iterator[Line]:
-    """Both comparisons; see the module."""
+    """Yield lines for passing rows to Spark and for computing expected entries."""
     spark = build_session(f"local[{TASKS}]")
     try:
         yield _handing_over(spark)
@@ -150,7 +151,11 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _sources() -> list[type[DataSource]]:
-    """Made in a function, so that they travel to the workers whole: those cannot import this package."""
+    """Return the two data sources.
+
+    They are defined in a function, so that Spark pickles the whole classes. Its workers cannot import this
+    package.
+    """
     share, batch_rows, tasks, columns = ROWS // TASKS, BATCH_ROWS, TASKS, _SCHEMA
 
     def arrays(first: int, count: int) -> tuple[Any, Any, bytes]:

@@ -1,4 +1,4 @@
-"""The comparison of an audit in one process, without Spark: both sides read, then joined by Arrow."""
+"""An audit's comparison in one process without Spark: read both sides, then join them with Arrow."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _KEYS = ["ledger_id", "bookie_id"]
 
 
 def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
-    """How many (ledger, bookie) pairs hold other entries than they should; an index directory each bookie."""
+    """Count the (ledger, bookie) pairs whose bookie does not hold the expected entries.
+
+    ``index_directories`` maps each bookie id to its only index directory.
+    """
     joined = _expected(uri).join(
         _held(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
     )

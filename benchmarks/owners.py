@@ -1,6 +1,6 @@
-"""Owners: a million ledgers in 50,000 topics, read from their values and joined with the ledgers.
+"""Time to read the owners of a million ledgers from 50,000 topics, and to join them with the ledgers.
 
-The values are made up, 20 ledgers a topic, as Pulsar writes them. What is asked for is a join in under a
+The values are generated in Pulsar's format, with 20 ledgers per topic. The join should take less than a
 minute on two cores.
 """
 
@@ -32,12 +32,12 @@ TOPICS, PER_TOPIC = 50_000, 20
 LEDGER_COUNT = TOPICS * PER_TOPIC
 BATCH = 5_000
 LEAKED = 1000
-"""Every so many ledgers one is listed by nobody."""
+"""One ledger in this many has no owner."""
 NOW_MS = 1_800_000_000_000
 
 
 def lines() -> Iterator[Line]:
-    """Reading the values, and the join."""
+    """Yield a line for reading the values and one for the join."""
     batches = [_batch(start) for start in range(0, TOPICS, BATCH)]
     [ours] = alternate(lambda: _read(batches))
     yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", ours, note="one core")
@@ -73,7 +73,7 @@ def _read(batches: list[ZnodeBatch]) -> list[pa.RecordBatch]:
 
 
 def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
-    """Both tables as an audit lands them."""
+    """Write the tables owners and ledgers as an audit does."""
     pq.write_table(pa.Table.from_batches(_read(batches)), folder / "owners.parquet")
     with pq.ParquetWriter(folder / "ledgers.parquet", LEDGERS) as writer:
         for start in range(0, TOPICS, BATCH):
@@ -91,7 +91,7 @@ def _ledger(id: int) -> dict[str, object]:
 
 
 def _join(spark: SparkSession, folder: str) -> float:
-    """Seconds of the join alone; Spark is warm, and both tables lie in Parquet."""
+    """Join both tables; return the seconds. Spark is warm, and the tables are Parquet files."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     ledgers, owners = (spark.read.parquet(f"{folder}/{name}.parquet") for name in ("ledgers", "owners"))

@@ -1,4 +1,4 @@
-"""The one table that all benchmarks print, and the same as JSON and as Markdown."""
+"""The table that all benchmarks print, also as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEADS = ("stage", "rate", "rival", "ratio", "asked", "Java MiB", "Python MiB", 
 
 
 def as_json(command: str, lines: Sequence[Line]) -> str:
-    """One JSON object: when, on what, at which load, and every line with its rate and ratio."""
+    """Return one JSON object with the time, the machine, its load, and every line with its rate and ratio."""
     described = {
         "benchmark": command,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -28,7 +28,7 @@ def as_json(command: str, lines: Sequence[Line]) -> str:
 
 
 def as_text(lines: Iterable[Line]) -> str:
-    """The table in columns; a note stands below its line."""
+    """Return the table in aligned columns. Each note follows below its line."""
     rows = [_HEADS, *(_cells(line) for line in lines)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
     notes = ["", *(line.note for line in lines)]
@@ -45,7 +45,7 @@ def as_text(lines: Iterable[Line]) -> str:
 
 
 def as_markdown(command: str, lines: Sequence[Line]) -> str:
-    """A section of RESULTS.md: the date, the load, the table."""
+    """Return a section for RESULTS.md: the time, the load, the table and the notes."""
     when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     head = f"## {command}\n\n{when}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n\n"
     table = [f"| {' | '.join(_HEADS)} |", "| --- " + "| ---: " * (len(_HEADS) - 1) + "|"]
@@ -77,7 +77,7 @@ def _asked(line: Line) -> str:
 
 
 def _short(number: float) -> str:
-    """Three digits and a unit's letter."""
+    """Return a number with three digits and the letter of its unit prefix."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
             return f"{number / size:.3g} {letter}"

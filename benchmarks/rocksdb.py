@@ -1,8 +1,9 @@
-"""RocksDB indexes: how fast they become finished rows, beside plain scans of the same databases.
+"""Speed of reading RocksDB indexes to finished rows, against plain scans of the same databases.
 
-The databases are a bookie's on DbLedgerStorage, LZ4, compacted: 3,000,000 entries, of ledgers of 100,000
-entries and of ledgers of 20, two of three in each as the striping leaves them. The plain Arrow scan is that
-of pyrex-rocksdb, which ours reads with; plain iteration is rocksdict's.
+The databases are those of a bookie with DbLedgerStorage, compressed with LZ4 and compacted. They hold
+3,000,000 entries, once in ledgers of 100,000 entries and once in ledgers of 20. Striping leaves two of three
+entries on this bookie. The plain Arrow scan is that of pyrex-rocksdb, which this program also uses. The
+plain iteration is that of rocksdict.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ BATCH = 50_000
 
 
 def lines() -> Iterator[Line]:
-    """Ledgers of two sizes, one directory; then two directories in two processes."""
+    """Yield lines for one directory with ledgers of each size, then for two directories in two processes."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         for ledger_entries in LEDGER_ENTRIES:
             part = _part(generate(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
@@ -77,7 +78,7 @@ def _two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
 
 
 def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
-    """Write a bookie's index directory, ``root``: ``entries`` entries, ``ledger_entries`` in each ledger."""
+    """Write a bookie's index directory with ``entries`` entries, ``ledger_entries`` in each ledger."""
     (root / "current").mkdir(parents=True)
     (root / "current" / "VERSION").write_bytes(b"5\n")
     options = Options(raw_mode=True)
@@ -98,13 +99,14 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
     with_locations.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
     for ledger in range(-(-entries // ledger_entries)):
+        # DbLedgerStorageDataFormats.LedgerData: exists, not fenced, and a master key of 20 zeros.
         ledgers[ledger.to_bytes(8, "big")] = bytes.fromhex("080110001a14") + bytes(20)
     ledgers.close()
     return IndexDirectory.seen(str(root), b"5\n", ROCKSDB)
 
 
 def _entries(ledger_entries: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    """The entries of a ledger that this bookie holds."""
+    """Return the entries of a ledger that this bookie holds."""
     return np.arange(ledger_entries) * 3 // 2
 
 
@@ -136,7 +138,7 @@ def _iterated(directory: str) -> None:
 
 
 def _check(part: IndexPart, ledger_entries: int) -> None:
-    """Every ledger must have the same entries, or the time says nothing."""
+    """End the benchmark if a ledger has other entries than were written."""
     expected = fold_entries(_entries(ledger_entries), np.array([0, ledger_entries])).tobytes()
     rows = [row for batch in read_part(part) for row in batch["groups"].to_pylist()]
     if rows != [expected] * -(-ENTRIES // ledger_entries):

@@ -1,7 +1,7 @@
-"""How fast one bookie is asked for listings, against asking for one ledger at a time.
+"""Speed of requesting listings from one bookie, against one request at a time.
 
-The bookie is a stand-in in a process of its own: it answers each request with a listing of ten runs, and
-takes half a millisecond for each, as many side by side as are asked. No rate limit.
+The bookie is a stand-in in its own process. It answers each request with a listing of ten runs after half a
+millisecond. It handles any number of requests at the same time. There is no rate limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LISTING = encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
 
 
 def serve(port_pipe: Connection, delay_s: float) -> None:
-    """Answer everything on a free port until killed."""
+    """Serve listings on a free port until killed; send the port through ``port_pipe``."""
 
     async def answer(writer: asyncio.StreamWriter, data: bytes) -> None:
         request = pb.ListRequest.FromString(data)
@@ -67,7 +67,7 @@ def serve(port_pipe: Connection, delay_s: float) -> None:
 
 
 def ask(port: int, ledgers: int, in_flight: int) -> None:
-    """Ask for every ledger, to finished rows."""
+    """Request the listing of every ledger and build the finished rows."""
     batch = pa.RecordBatch.from_pydict(
         {"bookie_id": ["b"] * ledgers, "scope_id": [0] * ledgers, "ledger_id": list(range(ledgers))}
     )
@@ -78,7 +78,7 @@ def ask(port: int, ledgers: int, in_flight: int) -> None:
 
 
 def lines() -> Iterator[Line]:
-    """Listings asked for side by side on one connection, against one at a time."""
+    """Yield lines for several requests in flight on one connection, against one at a time."""
     context = get_context("spawn")
     receiver, sender = context.Pipe()
     bookie = context.Process(target=serve, args=(sender, DELAY_S), daemon=True)

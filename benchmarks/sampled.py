@@ -1,10 +1,13 @@
-"""What of an audit of a hundred million ledgers can be run: metadata, indexes and join of thirty million.
+"""Metadata scan, index scan and join of thirty million ledgers, as parts of a much larger audit.
 
-The tables ledgers and availability land as in an audit, from a ZooKeeper snapshot and collected tables, and
-are joined; the pairs that differ must be as many as were planted. What is left of an audit works on these
-pairs, or looks at a few columns of a table. Each size has its own Java process, with a driver of 2 GB, and so
-has a third of it. Time is to grow no faster than the ledgers; a note says what a hundred million would take.
-BKAUDIT_SAMPLE sets the larger size (default: 30,000,000, some 15 GB of disk).
+A whole audit of a hundred million ledgers does not fit this machine.
+
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
+are a ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted.
+The rest of an audit works on these pairs, or reads a few columns of a table. A third of the ledgers is
+measured too. Each size has its own Java process with a driver of 2 GB. The time should grow no faster
+than the number of ledgers. A note extrapolates it to a hundred million. ``BKAUDIT_SAMPLE`` sets the
+larger size (30,000,000 ledgers, which need about 15 GB of disk).
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _WHOLE = 100_000_000
 
 
 class Sampled(NamedTuple):
-    """Stages of one size, by name, and Java's peak memory."""
+    """The stages of one size, by name, and the peak memory of Java in MiB."""
 
     ledgers: int
     stages: dict[str, Stage]
@@ -56,7 +59,7 @@ class Sampled(NamedTuple):
 
 
 def lines() -> Iterator[Line]:
-    """A line for each stage: a ledger of the large size against one of a third of it."""
+    """Yield a line for each stage: the time per ledger of the large size against that of a third of it."""
     small, large = (_apart(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE))
     for name, stage in large.stages.items():
         before = small.stages[name].seconds
@@ -89,7 +92,7 @@ def _sampled(cluster: Cluster) -> Sampled:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     try:
         uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
-        os.sync()  # what is still being written would be measured besides
+        os.sync()  # otherwise these writes would still run during the measurement
         watch = Stopwatch()
         with PeakMemory() as used:
             watch.stage("spark")
@@ -117,7 +120,10 @@ def _sampled(cluster: Cluster) -> Sampled:
 
 
 def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable:
-    """The table availability of a collection; each place in it has its bookie's name (`write_bookies`)."""
+    """Return the availability table of a collection.
+
+    The name of each collected directory is its bookie's id (see `write_bookies`).
+    """
     manifest = collection.manifest()
     owners = {
         row["piece"]: PieceOwner(row["inside"][0].replace("_", ":"), (row["path"],))
@@ -130,7 +136,7 @@ def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable
 
 
 def _planted(cluster: Cluster) -> int:
-    """The replicas that lack something, and those of no ledger."""
+    """Count the replicas that lack entries and the replicas of deleted ledgers."""
     lacking = sum(
         len(group.ids) * len({seat for seat, _ in group.shape.lost}) for group in cluster.groups_of_ledgers()
     )

@@ -1,9 +1,11 @@
-"""The audit of one million ledgers and of ten, three copies each, in a driver of 2 GB.
+"""Audits of one million and of ten million ledgers, with three copies each and a driver of 2 GB.
 
-Metadata come from a ZooKeeper snapshot, indexes from collected tables; the findings must be the planted ones.
-Every audit has its own Java process. Time is of the whole command, and of the stages that take longest.
-BKAUDIT_LEDGERS sets the larger size. Beside it, the same with an entry of each bookie in its journal, with
-answers of one bookie in ten, and with the run under file:// and, where BKAUDIT_S3 names a bucket, s3a://.
+The metadata come from a ZooKeeper snapshot and the indexes from collected tables. The findings must be the
+planted ones. Every audit has its own Java process. The lines have the time of the whole command and of the
+longest stages. ``BKAUDIT_LEDGERS`` sets the larger size.
+
+Further lines measure four variants: an entry of each bookie in its journal, answers of one bookie in ten,
+the run under ``file://``, and the run under ``s3a://``. The last one needs a bucket in ``BKAUDIT_S3``.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ BOOKIES = 500
 MEMORY = "2g"
 USUAL, AMPLE, ROWS = Way(MEMORY), Way("8g"), Way(MEMORY, in_blocks=False)
 FIXED = ("spark", "report", "changes")
-"""Stages that cost the same whatever the size."""
+"""Stages whose cost does not depend on the number of ledgers."""
 SHOWN = 6
 
 
 def lines() -> Iterator[Line]:
-    """The whole audit and its longest stages, a ledger of the large cluster against one of the small."""
+    """Yield lines for the whole audit and its longest stages.
+
+    They compare the time per ledger of the large cluster with that of the small one.
+    """
     small = apart(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
     large = apart(Cluster(LARGE, BOOKIES), memory=MEMORY, joins=(USUAL, AMPLE, ROWS))
     join = large.stages["unequal"]
@@ -86,7 +91,10 @@ def lines() -> Iterator[Line]:
 
 
 def _roads(plain: Audited) -> Iterator[Line]:
-    """The cluster as living ones and object stores have it: beside the plain audit, 1.2 times at most."""
+    """Yield lines for audits of a live cluster and for runs on object stores.
+
+    Each should take at most 1.2 times as long as the plain audit.
+    """
     cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
     roads = [(UNFLUSHED, ""), (ASKED_BOOKIES, ""), ("the run under file://", "file://")]
     roads += [("the run under s3a://", store)] if store else []
@@ -105,7 +113,7 @@ def _roads(plain: Audited) -> Iterator[Line]:
 
 
 def _against(name: str, large: Audited, reference: Audited, stage: str | None = None) -> Line:
-    """Time a ledger of the large audit, or of one stage of it, as a share of what the other takes."""
+    """Return a line that compares the time per ledger of two audits, or of one stage of both."""
     ours, rival_seconds = (
         audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference)
     )

@@ -1,10 +1,9 @@
-"""Skewed clusters against even ones of the same size: no stage may take more than twice its twin.
+"""Skewed clusters against even clusters of the same size: no stage may take more than twice as long.
 
-Two are whole audits: one bookie in every ensemble, and one bookie in half of them. The others are what a task
-does with one odd ledger: its metadata to rows with what each bookie should hold, its index to groups, and its
-judgement where a copy is missing. Their twins hold as many segments, slots, entries or holes, spread over
-many ledgers.
-BKAUDIT_LEDGERS sets the size of the audits.
+Two are whole audits: one bookie is in every ensemble, or in half of them. The other cases are a task's work
+on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups, or
+judge it where a copy is missing. The even case has as many segments, slots, entries or holes, spread over
+many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 
 from __future__ import annotations
@@ -35,11 +34,15 @@ from benchmarks.measure import Line, alternate
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
 BOOKIES = 50
 LEAST_S = 1.0
-"""Shorter stages say nothing about skew: they are mostly what Spark needs for any job."""
+"""Shortest stage in seconds that counts. Shorter stages mostly show Spark's fixed cost of a job."""
 
 SEGMENTS, ENTRIES, HOLES = 100_000, 1_000_000_000, 100_000
 SLOTS = 150 * HOLES
-"""Of an index of ten million entries, striped to two bookies of three; one in a hundred is missing."""
+"""Number of slots in the index, of which two in three have an entry.
+
+An index of 15 million slots belongs to a bookie that stores ten million entries. One in a hundred is
+missing.
+"""
 HEADER = b"BKLE".ljust(1024, b"\0")
 MEMBERS = [f"bookie-{number}:3181" for number in range(7)]
 READ = {member: BookieState("read") for member in MEMBERS}
@@ -47,7 +50,7 @@ MOST = 2
 
 
 def lines() -> Iterator[Line]:
-    """Time a ledger, segment or hole of each skewed case against its even twin."""
+    """Yield a line for each skewed case: the time per ledger, segment or hole against the even case."""
     even = apart(Cluster(LEDGERS, BOOKIES))
     for name, hot in (("one bookie in every ensemble", 100), ("one bookie with half of all ledgers", 50)):
         yield _whole(name, apart(Cluster(LEDGERS, BOOKIES, hot)), even)
@@ -117,7 +120,7 @@ def _twins(name: str, amount: int, unit: str, odd: Callable[[], object], even: C
 
 
 def _ledgers(count: int, segments: int) -> ZnodeBatch:
-    """Closed ledgers of ten entries a segment, whose ensemble changes from each to the next."""
+    """Return closed ledgers with ten entries per segment, whose ensemble changes with every segment."""
     message = LedgerMetadataFormat(
         quorumSize=2,
         ensembleSize=3,
@@ -154,14 +157,14 @@ def _facts(segments: int, entries: int) -> LedgerFacts:
 
 
 def _lossy(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
-    """A ledger of which one bookie lost the last run of entries that it should hold."""
+    """Return a ledger and a bookie that lost the last run of its expected entries."""
     ledger = _facts(segments, entries)
     due = striped_to(ledger, MEMBERS[0], entries - 1)
     return ledger, Pair(MEMBERS[0], due, due[:-1] if len(due) > 1 else due[:0], "ok")
 
 
 def _holes(count: int) -> tuple[LedgerFacts, Pair]:
-    """A ledger of which one bookie lacks every tenth entry or so, in no regular way."""
+    """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
     ledger = _facts(1, 15 * count)
     due = striped_to(ledger, MEMBERS[0], 15 * count - 1)
     entries = np.arange(15 * count)
@@ -176,7 +179,10 @@ def _folded(entries: np.ndarray) -> Groups:
 
 
 def _index_files(folder: Path, count: int) -> list[bytes]:
-    """As many files whose slots, side by side, are always the same: striped, and one in a hundred a hole."""
+    """Write `SLOTS` slots into ``count`` index files; return their paths.
+
+    The slots are always the same: striped entries, with a hole in place of one entry in a hundred.
+    """
     entries = np.arange(SLOTS)
     striped = entries[entries % 3 != 1]
     slots = np.zeros(SLOTS, ">i8")

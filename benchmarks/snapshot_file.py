@@ -1,4 +1,4 @@
-"""A ZooKeeper snapshot as a server writes it: no sessions, no lists of rights, every znode of one moment."""
+"""A writer of ZooKeeper snapshots like a server's, without sessions and access control lists."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import numpy as np
 from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL, VERSION
 
 TIME_MS = 1_700_000_000_000
-"""When every znode was made and last changed."""
+"""Time at which every znode was created and last changed, in ms since 1970."""
 
 _END = struct.pack(">i", 1) + b"/"
 
 
 def write(path: Path, records: Iterable[bytes]) -> Path:
-    """Write header, records, end mark and seal to a new file; returns its path."""
+    """Write the header, the records, the end mark and the checksum to a new file; return its path."""
     path.parent.mkdir(parents=True)
     adler = 1
     with path.open("wb") as file:
@@ -31,13 +31,16 @@ def write(path: Path, records: Iterable[bytes]) -> Path:
 
 
 def record(path: str, data: bytes, owner: int = 0) -> bytes:
-    """A znode at version 1; ``owner`` is the session of one that goes with it."""
+    """Return the record of a znode at version 1.
+
+    ``owner`` is the session id of an ephemeral znode and 0 for others.
+    """
     tail = np.zeros(1, TAIL)
     for name in ("czxid", "mzxid", "pzxid"):
         tail[name] = 1
     tail["ctime"] = tail["mtime"] = TIME_MS
     tail["version"] = 1
-    tail["acl"] = -1  # open to all, which needs no list
+    tail["acl"] = -1  # open to all, without an entry in the access control lists
     tail["ephemeral_owner"] = owner
     parts = (struct.pack(">i", len(part)) + part for part in (path.encode(), data))
     return b"".join(parts) + tail.tobytes()

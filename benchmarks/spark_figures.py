@@ -1,4 +1,4 @@
-"""What Spark's own event log says of an audit: bytes and rows shuffled, and bytes spilled, by stage."""
+"""Bytes and rows shuffled and bytes spilled by each stage of an audit, from Spark's event log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from auditor.spark.session import build_session
 
 @dataclass
 class Stage:
-    """One stage of an audit, as its progress names it; bytes and rows over all of Spark's tasks in it."""
+    """One stage of an audit, named as in its progress. Bytes and rows are sums over Spark tasks."""
 
     name: str
     seconds: float = 0.0
@@ -25,7 +25,7 @@ class Stage:
 
 
 class Stopwatch:
-    """A progress that times each stage; `stages` adds what the event log says of each."""
+    """An audit's progress listener that measures each stage. `stages` adds figures from the event log."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []
@@ -40,7 +40,7 @@ class Stopwatch:
         pass
 
     def stages(self, events: Path) -> list[Stage]:
-        """Each stage once, in the order in which they began; call it when the last has ended."""
+        """Return each stage once, in order of first start. Call it when the last stage has ended."""
         ends = [begun for _, begun in self._begun[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
         for (name, start), end in zip(self._begun, ends, strict=True):
@@ -56,7 +56,7 @@ class Stopwatch:
 
 
 def logged_session(events: Path, driver_memory: str) -> None:
-    """Start the session that an audit then takes, as it would itself, with an event log besides."""
+    """Start the session that the next audit uses, with the audit's own settings and an event log."""
     events.mkdir(parents=True)
     conf = {
         "spark.eventLog.enabled": "true",

@@ -1,6 +1,6 @@
-"""The comparison of an audit through Spark, and nothing else: both sides read as tables, and joined.
+"""An audit's comparison in plain Spark: read both sides as tables and join them.
 
-It is the rival of the comparison in blocks: here every replica is a row of Spark's.
+It is the rival of the comparison in blocks. Here every replica is a Spark row.
 
 python -m benchmarks.spark_join URI BOOKIES      from a cold start: prints how many pairs differ
 """
@@ -19,11 +19,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TASKS = 4
-"""Tasks that each side is read by, and partitions of the join: a task costs as much as a thousand ledgers."""
+"""Number of tasks that read each side, and of partitions of the join.
+
+A task costs as much as a thousand ledgers.
+"""
 
 
 def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
-    """Every pair of a ledger and a bookie that holds something else than it should."""
+    """Return each (ledger, bookie) pair whose bookie does not hold exactly the expected entries."""
     pair = ["ledger_id", "bookie_id", "scope_id"]
     replica = F.explode("replicas").alias("replica")
     should = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
@@ -35,7 +38,10 @@ def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
 
 
 def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
-    """How many (ledger, bookie) pairs hold other entries than they should, in a session with our sources."""
+    """Count the (ledger, bookie) pairs whose bookie does not hold the expected entries.
+
+    The session must have this program's data sources.
+    """
     spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
     scan = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
     ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
@@ -44,7 +50,7 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
 
 
 def main() -> None:
-    """Start a session, compare, and say how many pairs differ."""
+    """Start a session, join both sides, and print the number of pairs that differ."""
     spark = build_session("local[2]")
     register(spark)
     try:

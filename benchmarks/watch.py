@@ -1,10 +1,11 @@
-"""``bkaudit watch``, round after round, beside audits in processes of their own: time and memory stay flat.
+"""Rounds of ``bkaudit watch`` against audits in processes of their own: time and memory should stay flat.
 
-The demonstration's cluster in its embedded ZooKeeper, audited ``--since last`` 50 times in one process, then
-five times by ``bkaudit audit``, into a directory of its own. Every run must have the same findings. Seconds
-are processor time of the process tree. Memory is what Linux has of Python's and Java's process after each
-round; the slope is that of a straight line through all rounds but the first ten, in which Java compiles and
-its heap fills. ``BKAUDIT_WATCH_ROUNDS`` and ``BKAUDIT_WATCH_APART`` set how many there are of each.
+The demonstration's cluster runs in an embedded ZooKeeper. ``bkaudit watch`` audits it 50 times in one
+process with ``--since last``. Then ``bkaudit audit`` audits it five times, into another directory. Every
+run must have the same findings. Seconds are processor time of the process tree. Memory is the resident
+memory of the Python and Java processes after each round. The slope is that of a straight line through all
+rounds except the first ten. In those Java compiles and its heap fills. ``BKAUDIT_WATCH_ROUNDS`` and
+``BKAUDIT_WATCH_APART`` set the number of rounds and of single audits.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SINGLE_AUDITS = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
 WARM = 10
 _KEPT_RUNS = 5
 _SET_CHILD_SUBREAPER = 36
-"""Of prctl(2): what a child leaves behind is this process's own child then, and its time is told."""
+"""Option of prctl(2) that makes orphaned descendants children of this process, so that their time counts."""
 _HOUR_MS = 3_600_000
 _TICKS = os.sysconf("SC_CLK_TCK")
 _COMMAND = [sys.executable, "-c", "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"]
@@ -43,7 +44,11 @@ _COMMAND = [sys.executable, "-c", "import sys; from auditor.cli import main; sys
 
 @dataclass(frozen=True)
 class Seen:
-    """A round as it has ended: processor time of the tree so far, wall time of the audit, MiB, findings."""
+    """The figures after one round.
+
+    ``processor_s`` is the processor time of the process tree so far, ``seconds`` the elapsed time of the
+    audit.
+    """
 
     processor_s: float
     seconds: float
@@ -53,7 +58,7 @@ class Seen:
 
 
 def lines() -> Iterator[Line]:
-    """A line: a round of the second half beside an audit apart; and what grows, in its note."""
+    """Yield one line: a round of the second half against a single audit. Its note has the growth."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as directory:
         work, start_ms = Path(directory), now_ms()
         cluster = unpack(work, start_ms)
@@ -131,7 +136,7 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[Seen]:
 
 
 def _apart(run: Path, arguments: list[str]) -> tuple[float, int]:
-    """Processor time of an audit in a process of its own, and how much it found."""
+    """Run an audit in its own process; return its processor seconds and its number of findings."""
     before, used = _children(), _used_by_children()
     done = subprocess.run([*_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL)
     if done.returncode != FOUND:
@@ -155,24 +160,24 @@ def _own_mib(pid: int) -> float:
 
 
 def _processor_s(root: int) -> float:
-    """Seconds of processor time that a process and all below it have taken, ended ones among them."""
+    """Return the processor seconds of a process and its descendants, including ended children."""
     stats = _stats()
     tree, wave = set[int](), {root}
     while wave:
         tree |= wave
         wave = {pid for pid, fields in stats.items() if int(fields[1]) in wave} - tree
-    # After its state and parent: user and system time are the 12th and 13th, of ended children the next two.
+    # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
     return sum(int(ticks) for pid in tree & stats.keys() for ticks in stats[pid][11:15]) / _TICKS
 
 
 def _stats() -> dict[int, list[str]]:
-    """Of every process the fields of /proc/PID/stat, from its state on."""
+    """Return the fields of ``/proc/PID/stat`` from the state on, by process id."""
     stats: dict[int, list[str]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             stats[int(stat.parent.name)] = stat.read_text().rpartition(") ")[2].split()
         except OSError:
-            continue  # it ended while we looked
+            continue  # the process has ended
     return stats
 
 

@@ -1,9 +1,10 @@
-"""How fast the ledgers of a running ZooKeeper are read, against a client that asks for one after the other.
+"""Speed of reading the ledgers of a running ZooKeeper, against a client that sends one request at a time.
 
-A server is started on loopback and loaded with ledgers (`benchmarks.ledger_records`). Ours lists the tree,
-reads every znode and checks what vanished, part by part as tasks do, here all in one process. The rival is
-kazoo's `get` on the paths of some of them, which it need not list. Both wait for the server, so the clock
-counts. The server runs on the same cores: of a busy machine's, ours suffers more.
+The benchmark starts a server on loopback and loads ledgers (`benchmarks.ledger_records`). This program
+lists the tree, reads every znode and checks which ones vanished. It does so part by part as tasks do, but
+in one process. The rival calls kazoo's `get` on the paths of some ledgers and lists nothing. Both wait
+for the server, so the benchmark measures elapsed time. The server shares the cores, so a busy machine
+slows this program more.
 """
 
 from __future__ import annotations
@@ -26,17 +27,17 @@ from benchmarks.measure import Line, alternate
 
 LEDGERS = 20_000
 SAMPLE = 1_000
-"""The sequential client gets these: it is the slower one by far."""
+"""Number of ledgers for the sequential client, which is far slower."""
 
 LIMIT = 5_000.0
-"""Znodes a second, listed or read, where a limit is set."""
+"""Rate limit of the last line, in znodes listed or read per second."""
 
 PARTS = 4
 RIVAL = "kazoo, one get after the other"
 
 
 def lines() -> Iterator[Line]:
-    """Every comparison; see the module."""
+    """Yield lines for reading znodes, for decoded ledgers, and for reading with a rate limit."""
     written = {
         f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}": made.binary(message)
         for ledger, message in enumerate(made.messages(LEDGERS))
@@ -86,7 +87,7 @@ def _limited(server: EmbeddedZooKeeper) -> Line:
 
 
 def _read(server: EmbeddedZooKeeper, limit: float = 0) -> int:
-    """Read every ledger; how many znodes were asked for."""
+    """Read every ledger; return the number of znodes read or listed. A limit of 0 is none."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", StoreOptions(rate_limit=limit))
     try:
         for part in store.parts(Tree.LEDGERS, made.LAYOUT, PARTS):

@@ -1,4 +1,4 @@
-"""An audit under spark-submit: ``spark-submit jobs/audit.py --metadata URI --bookies PATH --out RUN``."""
+"""Run an audit under spark-submit: ``spark-submit jobs/audit.py --metadata URI --bookies PATH --out RUN``."""
 
 from __future__ import annotations
 

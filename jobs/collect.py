@@ -1,4 +1,4 @@
-"""A collection under spark-submit: ``spark-submit jobs/collect.py --bookies PATH --out DIR``."""
+"""Collect bookie indexes under spark-submit: ``spark-submit jobs/collect.py --bookies PATH --out DIR``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The metadata tables alone, under spark-submit: ``spark-submit jobs/scan.py --metadata URI --out RUN``."""
+"""Scan only the metadata under spark-submit: ``spark-submit jobs/scan.py --metadata URI --out RUN``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that prove something: what each proves, how long it takes, and when it last ran as a whole."""
+"""The proving programs: the claim of each, its times, and the day of its last complete run."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ change its row.
 
 @dataclass(frozen=True)
 class Program:
-    """One program; ``whole`` and ``short`` are the times of all of it and of what the tests run.
+    """One program. ``whole`` is the time of a complete run, ``short`` that of the form that the tests run.
 
-    ``last_run`` is the day of the last whole run, ISO 8601; ``partly`` names later runs of a part.
+    ``last_run`` is the day of the last complete run (ISO 8601). ``partly`` names later runs of a part.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Program:
 
     @property
     def row(self) -> str:
-        """The row of the page."""
+        """The program's row of docs/proofs.md."""
         last = f"{self.last_run}; {self.partly}" if self.partly else self.last_run
         return f"| `{self.name}` | {self.proves} | {self.whole} | {self.short} | {last} |"
 

@@ -1,4 +1,4 @@
-"""The page of proving programs has a row for each of them, and is not older than their results."""
+"""The page of proving programs has a row for each of them, and no row is older than its results."""
 
 from __future__ import annotations
 

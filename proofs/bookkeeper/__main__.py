@@ -1,8 +1,8 @@
-"""Golden bytes of one version of BookKeeper: ``python -m proofs.bookkeeper 4.18.0 --out DIR``.
+"""Make the golden bytes of one version of BookKeeper: ``python -m proofs.bookkeeper 4.18.0 --out DIR``.
 
-Starts four bookies of that version (jars from Maven Central, once), has its client write a few ledgers to
-them, and packs what lies in their directories, with what its own classes read there. What it cannot have it
-names with the error.
+The program starts four bookies of that version, with jars that it fetches from Maven Central once. The
+version's client writes a few ledgers to them. The program packs the bookies' directories, together with what
+the version's own classes read there. If a step is impossible with a version, the result has its error.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from proofs.bookkeeper.cluster import make, pack
 
 
 def main() -> None:
-    """Make the files of one version."""
+    """Write the files of one version and print their sizes."""
     parser = argparse.ArgumentParser(prog="python -m proofs.bookkeeper", description=__doc__)
     parser.add_argument("version")
     parser.add_argument("--out", type=Path, required=True, help="a directory for the packed files")

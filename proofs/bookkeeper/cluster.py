@@ -1,4 +1,4 @@
-"""Four bookies of one version of BookKeeper, what its client wrote to them, and what its classes read there.
+"""Four bookies of one version of BookKeeper, the ledgers written to them, and the answers of its classes.
 
     bk1_3181    InterleavedLedgerStorage, index files of version 1, journal of version 6, pages of 1 KiB
     bk2_3181    SortedLedgerStorage, index files of version 0, journal of version 5
@@ -6,7 +6,8 @@
     bk4_3181    the same with the direct entry logger, which came with 4.16, and without the cache
 
 Each bookie is the server's own main class in a process of its own. The first ledgers are flushed by an
-orderly stop. Then the bookies start again, and are killed with the second ones in their journals alone.
+orderly stop. Then the bookies start again and write the second ledgers. They are killed while these are
+only in their journals.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ OPENS = (
     "java.base/java.lang",
 )
 LEFT_OUT = ("LOCK", "LOG", "LOG.old", "OPTIONS")
-"""What RocksDB writes beside its data."""
+"""Files that RocksDB writes beside its data. They are not packed."""
 
 COMMON = """\
 metadataServiceUri={uri}
@@ -104,7 +105,7 @@ dbStorage_rocksDB_blockCacheSize=1048576
 
 
 class Version:
-    """One version of BookKeeper from Maven Central, and the Java files here compiled against it."""
+    """One version of BookKeeper from Maven Central, with this directory's Java files compiled against it."""
 
     def __init__(self, version: str, scratch: Path) -> None:
         self.version = version
@@ -113,14 +114,17 @@ class Version:
         self._scratch = scratch
 
     def command(self, main: str, *arguments: str) -> list[str]:
-        """How a main class of it is started."""
+        """Return the command line that starts a main class of this version."""
         opens = [f"--add-opens={name}=ALL-UNNAMED" for name in OPENS]
         memory = ("-Xmx256m", "-XX:MaxDirectMemorySize=256m", f"-Djava.io.tmpdir={self._scratch}")
         java = [str(find_java().executable), *memory, *SHORT_LIVED, *opens]
         return [*java, "-cp", self._class_path, main, *arguments]
 
     def answer(self, main: str, word: str, *arguments: str) -> Any:
-        """What a main class says in the line of its output that begins with a word."""
+        """Run a main class; return the JSON value in the last line of its output that begins with ``word``.
+
+        Returns None if ``word`` is empty.
+        """
         outcome = subprocess.run(
             self.command(main, *arguments), capture_output=True, text=True, timeout=LIMIT_S, check=False
         )
@@ -131,7 +135,10 @@ class Version:
 
 
 def make(version: str, root: Path) -> dict[str, Any]:
-    """Fill ``root``/bookies, save the metadata beside it; give what was written, and what is read there."""
+    """Fill ``root/bookies`` and save the metadata beside it.
+
+    Returns the ledgers written and the bookies' contents as the version's classes read them.
+    """
     scratch = root / "scratch"
     scratch.mkdir(parents=True)
     java = Version(version, scratch)
@@ -141,7 +148,7 @@ def make(version: str, root: Path) -> dict[str, Any]:
         java.answer("Writer", "", uri, "format")
         with _running(java, bookies, uri, signal.SIGTERM):
             written = java.answer("Writer", "WRITTEN", uri, "first")
-            time.sleep(4)  # some flushes, and a look of the collector
+            time.sleep(4)  # time for some flushes and a garbage collection
         with _running(java, bookies, uri, signal.SIGKILL, "flushInterval=3600000\n"):
             written |= java.answer("Writer", "WRITTEN", uri, "second")
         with new_file(root / "dump.jsonl.gz") as dump:
@@ -153,7 +160,7 @@ def make(version: str, root: Path) -> dict[str, Any]:
 
 
 def pack(source: Path, target: Path) -> None:
-    """A directory as a packed tar file that is the same for the same bytes."""
+    """Pack a directory as an xz-compressed tar file, without owners."""
     with tarfile.open(target, "w:xz") as archive:
         for path in sorted(source.rglob("*")):
             if path.is_file() and not path.name.startswith(LEFT_OUT):
@@ -166,7 +173,7 @@ def pack(source: Path, target: Path) -> None:
 
 @contextmanager
 def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: str = "") -> Iterator[None]:
-    """All bookies, until each is sent a signal."""
+    """Run all bookies until the block ends, then send each the signal ``end``."""
     processes: list[subprocess.Popen[bytes]] = []
     try:
         ports = free_ports(len(STORAGE))
@@ -176,7 +183,7 @@ def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: 
             conf = bookies.parent / f"{name}.conf"
             text = COMMON.format(uri=uri, name=name, port=port)
             lines = (text + STORAGE[name] + more).splitlines()
-            values = dict(line.split("=", 1) for line in lines)  # a key that comes twice would be a list
+            values = dict(line.split("=", 1) for line in lines)  # Java makes a list of repeated keys
             conf.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
             with (bookies.parent / f"{name}.log").open("ab") as log:
                 command = java.command("org.apache.bookkeeper.server.Main", "--conf", str(conf))
@@ -189,7 +196,7 @@ def _running(java: Version, bookies: Path, uri: str, end: signal.Signals, more: 
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    """Until a bookie listens."""
+    """Wait until a bookie listens on its port. Raise RuntimeError if it does not."""
     until = time.monotonic() + LIMIT_S
     while time.monotonic() < until and process.poll() is None:
         with socket.socket() as asked:

@@ -1,7 +1,8 @@
-"""Public bug reports on real servers: ``python -m proofs.cases journal-damaged-no-start DbLedgerStorage``.
+"""Rebuild public bug reports: ``python -m proofs.cases journal-damaged-no-start DbLedgerStorage``.
 
-Each case starts an embedded ZooKeeper and real bookies, makes the state that a report describes, prints what
-``bkaudit`` says of it, and lets the servers act. A case asserts nothing: tests/clusters hold what is right.
+Each case starts an embedded ZooKeeper and real bookies and creates the state that a report describes. It
+prints what ``bkaudit`` reports and then lets the servers act. A case asserts nothing. The tests in
+tests/clusters assert the correct results.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ CASES = {
 
 
 def main() -> None:
-    """Run one case in a directory of its own, which stays."""
+    """Run one case in a directory of its own, which stays afterwards."""
     parser = argparse.ArgumentParser(prog="python -m proofs.cases", description=__doc__)
     parser.add_argument("case", choices=CASES)
     parser.add_argument("storage", nargs="?", default="DbLedgerStorage")

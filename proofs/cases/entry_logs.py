@@ -1,4 +1,4 @@
-"""Cases about entry logs: a record that hides others, logs that are gone, a log for each ledger."""
+"""Cases about entry logs: a record that hides others, deleted logs, and one log per ledger."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from tests.clusters.living import CALM, LivingBookies, living_cluster
 from tests.servers.bookies.driver import Bookies
 
 FLUSHED_S = 5
-"""Longer than two flushes."""
+"""Seconds to wait for a flush: longer than two flush intervals."""
 COLLECTED_S = 25
-"""Longer than several collections of a bookie that collects every three seconds."""
+"""Seconds to wait for garbage collection: longer than several collections at intervals of three seconds."""
 ENTRIES = 20
 
 
 def drop_behind_a_bit(case: CaseSession) -> None:
-    """One flipped bit of a length: the collector deletes the log with the live ledgers behind it."""
+    """Flip one bit of a record's length.
+
+    Garbage collection then deletes the log, with the live ledgers behind that record.
+    """
     conf = case.root / "bk_server.conf"
     conf.write_text("gcWaitTime=900000\n")
     with living_cluster(
@@ -53,7 +56,7 @@ def drop_behind_a_bit(case: CaseSession) -> None:
 
 
 def _flip_bit(directory: Path) -> tuple[str, int]:
-    """Flip the sign of one length in the log with the first ledgers; its name, and the byte."""
+    """Flip the sign bit of one record's length in the log with ledger 7; return its name and the offset."""
     for log in sorted(directory.glob("*.log")):
         data, at, of_ledger_7 = bytearray(log.read_bytes()), 1024, []
         while at + 12 <= len(data) and (size := int.from_bytes(data[at : at + 4], "big", signed=True)) > 0:
@@ -73,7 +76,7 @@ def _served(cluster: LivingBookies, bookie: str) -> dict[int, int]:
 
 
 def lose_log_on_all_copies(case: CaseSession) -> None:
-    """The log is gone on every bookie that should have the ledger: "entry log not found"."""
+    """Delete an entry log on every bookie of its ledgers. Servers then report "entry log not found"."""
     with living_cluster(
         case.root,
         case.storage,
@@ -104,7 +107,7 @@ def lose_log_on_all_copies(case: CaseSession) -> None:
 
 
 def keep_log_per_ledger(case: CaseSession) -> None:
-    """With entryLogPerLedgerEnabled a log stands although all of its ledgers are gone."""
+    """Delete all ledgers of some logs while entryLogPerLedgerEnabled is set: the bookie keeps the logs."""
     settings = {"entryLogPerLedgerEnabled": "true", "entrylogMapAccessExpiryTimeInSeconds": 2}
     conf = case.root / "bk_server.conf"
     lines = [f"{name}={value}" for name, value in settings.items()]
@@ -114,7 +117,7 @@ def keep_log_per_ledger(case: CaseSession) -> None:
     options = ("--entry-logs", "--bookie-conf", conf, "--owner-grace", 0)
     with idle_cluster(case.root, storage, 3, settings=settings, release=case.release) as (bookies, store):
         bookies.create(1, bookies.ids, 2, 2)
-        bookies.append(1, 10)  # it stays open, and keeps the least log that is not flushed
+        bookies.append(1, 10)  # ledger 1 stays open, so its log stays the lowest unflushed one
         for ledger in range(2, 12):
             bookies.write(ledger, bookies.ids, 2, 2, 10)
         for _ in range(6):

@@ -1,4 +1,4 @@
-"""What the cases share: a directory, a storage, a release, and ``bkaudit`` as a process."""
+"""The parts that all cases share: a directory, a storage, a release, and ``bkaudit`` as a process."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 COMMAND_LIMIT_S = 900
-"""How long a command may take."""
+"""Longest time of a command in seconds."""
 LAST_LINES = 12
-"""Of standard error: how many lines are printed."""
+"""Number of lines of standard error to print, from the end."""
 
 
 @dataclass(frozen=True)
 class CaseSession:
-    """The directory of one case, and what its bookies run with."""
+    """The directory of one case, and the storage and release of its bookies."""
 
     root: Path
     storage: str
@@ -26,11 +26,11 @@ class CaseSession:
 
     @property
     def bookies(self) -> Path:
-        """Where the bookies of the harness keep their directories."""
+        """The directory in which the test harness keeps the bookies' directories."""
         return self.root / "bookies"
 
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
-        """Run ``bkaudit`` and print its exit code, its output and the end of its errors."""
+        """Run ``bkaudit``; print its exit code, its output and the last lines of its standard error."""
         words = [str(argument) for argument in arguments]
         done = subprocess.run(
             [sys.executable, "-c", "from auditor.cli import main; main(prog_name='bkaudit')", *words],
@@ -44,20 +44,20 @@ class CaseSession:
         return done
 
     def audit(self, metadata: str, name: str, *options: object) -> Path:
-        """Audit the bookies into a run of this name."""
+        """Audit the bookies; return the run directory, which has the given name."""
         out = self.root / name
         self.run("audit", "--metadata", metadata, "--bookies", self.bookies, "--out", out, *options)
         return out
 
     def print_findings(self, run: Path) -> None:
-        """Print a line for each finding of a run."""
+        """Print one line for each finding of a run."""
         for finding in findings(run):
             names = ("urgency", "severity", "id", "confidence", "bookie_id", "ledger_id", "message")
             print(*(finding[name] for name in names), json.dumps(finding["evidence"])[:400])
 
 
 def findings(run: Path) -> Iterator[dict[str, Any]]:
-    """The findings of a finished run, as JSON lines have them."""
+    """Yield the findings of a finished run as ``bkaudit report --format jsonl`` prints them."""
     done = subprocess.run(
         [
             *(sys.executable, "-c", "from auditor.cli import main; main(prog_name='bkaudit')"),

@@ -1,4 +1,4 @@
-"""Cases about bookies that are gone, or do not start again."""
+"""Cases about bookies that were removed or that do not start again."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.clusters.store import ROOT, Store
 
 ENTRIES = 20
 FIRST_RECORD = 512
-"""Where the records of a journal file begin."""
+"""Offset of the first record in a journal file, in bytes."""
 NEGATIVE_LENGTH = -448_299_468
-"""A length of bookkeeper #2220."""
+"""A record length from bookkeeper #2220."""
 
 
 def remove_all_members(case: CaseSession) -> None:
-    """All members of some ledgers are down, and then removed for good."""
+    """Stop all bookies of some ledgers, and then remove them for good."""
     with idle_cluster(case.root, case.storage, 4, release=case.release) as (bookies, store):
         gone, left = bookies.ids[:2], bookies.ids[2:]
         for ledgers, members in (
@@ -47,7 +47,10 @@ def remove_all_members(case: CaseSession) -> None:
 
 
 def damage_journal(case: CaseSession) -> None:
-    """A record of negative length behind the mark ends the replay, and with it the start."""
+    """Write a negative record length behind the last mark.
+
+    The length ends the journal's replay, so the bookie does not start.
+    """
     with living_cluster(
         case.root, case.storage, bookies=3, settings=CALM, flush_interval_s=3600, release=case.release
     ) as cluster:
@@ -75,7 +78,7 @@ def damage_journal(case: CaseSession) -> None:
 
 
 def upgrade_index_directories(case: CaseSession) -> None:
-    """Index directories that the cookies of 4.14 do not name: no bookie starts after the upgrade."""
+    """Upgrade from 4.14, whose cookies name no index directories: no bookie starts after the upgrade."""
     with _cluster_of_4_14(case) as (cluster, store):
         for ledger in range(1, 9):
             cluster.write(ledger, cluster.ids, 3, 2, 10)
@@ -103,7 +106,7 @@ def _cluster_of_4_14(case: CaseSession) -> Iterator[tuple[LivingBookies, Store]]
 
 
 def _starts(cluster: LivingBookies, bookie: str) -> bool:
-    """Start a bookie; whether it then serves. Prints the exceptions of its log if it does not."""
+    """Start a bookie; return whether it serves. Print the exceptions in its log if it does not."""
     try:
         cluster.start(bookie)
     except RuntimeError:

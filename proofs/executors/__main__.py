@@ -1,13 +1,17 @@
 """python -m proofs.executors [--only executors|killed|unseen|made-up] [--ledgers N]
 
-Audits by executors that see nothing of the driver's files: a standalone master, two workers of one core each
-in namespaces of their own, `spark-submit`, the package as a zip, what it imports as an archive, collections
-and run on an S3 server, metadata in a running ZooKeeper. Each is held to the audit of one process of two
-cores, on S3 too, as findings name collections: findings and tables must be the same. First the corpus, of
-which in a third audit a worker is killed while replicas are compared, and what is said of files that
-executors do not see; then N made-up ledgers (a million). Prints rows for docs/truth.md, and ends
-with 1 where findings or tables are not the same. It needs root, `mvn`, and a Java that is not in the
-environment of the tests.
+Audit with executors that cannot see the driver's files, and compare with audits of one process.
+
+The setup is a standalone master and two workers with one core each, in namespaces of their own.
+`spark-submit` sends the package as a zip and its dependencies as an archive. Collections and runs are on an
+S3 server. The metadata are in a running ZooKeeper. Each audit must give the same findings and tables as an
+audit of one process with two cores. That audit reads the same collection on S3, because findings name
+collections.
+
+First the program audits the corpus. A third audit of it loses a worker during the comparison of replicas.
+Other audits get files that executors cannot see, and the program prints their messages. Then it audits N
+generated ledgers (a million). It prints rows for docs/truth.md and ends with 1 if findings or tables differ.
+It needs root, `mvn`, and a Java that is not in the environment of the tests.
 """
 
 from __future__ import annotations
@@ -40,11 +44,11 @@ PARTS = ("executors", "killed", "unseen", "made-up")
 MEMORY = "1500m"
 SAME = "the same"
 SAYS = re.compile("^(?:bkaudit: (?!stage)|bookies  ).*", re.MULTILINE)
-"""Of what a job says: why it went no further, and which bookies were read."""
+"""The lines of a job's output that state why it stopped and which bookies it read."""
 
 
 def main() -> int:
-    """Run them; returns 1 where an audit found something else."""
+    """Run the selected parts; return 1 if an audit has other findings or tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -73,13 +77,13 @@ def main() -> int:
 
 
 def shown(row: list[str]) -> list[str]:
-    """Print a row, as a table of docs/truth.md takes it."""
+    """Print a row in the form of a table of docs/truth.md, and return it."""
     print(f"    {json.dumps(row)},", flush=True)
     return row
 
 
 def audits(bookies: Bookies, executors: Cluster, parts: Sequence[str]) -> Iterator[list[str]]:
-    """The rows of one cluster of bookies: seconds by the clock, exit code, and against the first."""
+    """Yield the rows of one cluster: elapsed seconds, exit code, and differences from the first audit."""
     if not {"executors", "killed"} & {*parts}:
         return
 
@@ -91,7 +95,7 @@ def audits(bookies: Bookies, executors: Cluster, parts: Sequence[str]) -> Iterat
         return [bookies.name, by, f"{ended.seconds:.0f}", str(ended.exit_code), compared]
 
     name = bookies.name.replace(" ", "-").replace(",", "")
-    # Each run by itself: one that finds another beside it says what is new.
+    # Each run has its own parent directory. Beside another run, an audit would report changes.
     alone, run, killed = (f"s3a://{s3.BUCKET}/{name}-{each}/run" for each in ("alone", "executors", "killed"))
     ended = executors.submit(bookies.arguments(bookies.uploaded, alone), local=True)
     yield row("one process", ended, alone)
@@ -107,7 +111,7 @@ def audits(bookies: Bookies, executors: Cluster, parts: Sequence[str]) -> Iterat
 
 
 def unseen(bookies: Bookies, executors: Cluster, folder: Path) -> Iterator[list[str]]:
-    """What is said of local paths that the driver sees and no executor: a row for each kind of path."""
+    """Yield a row for each kind of local path that only the driver can see, with the job's messages."""
     there = laid_out(CORPUS, folder / CORPUS)
     saved = replace(bookies, metadata=f"dump://{there.dump}")
     some = {

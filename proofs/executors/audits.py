@@ -1,4 +1,4 @@
-"""One cluster of bookies audited twice, by executors and by one process, and what is compared."""
+"""One cluster of bookies for audits by executors and by one process, and the comparison of their runs."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tests.servers.s3 import S3
 
 CORPUS = "dbledger-long"
 BOOKIES = 500
-"""Of made-up ledgers."""
+"""Number of bookies of the generated ledgers."""
 MOMENTS = ("first_seen", "last_seen")
-"""Columns that say when a run saw something."""
+"""Columns with the times of a run, which differ between equal runs."""
 COMPARISON = "unequal"
-"""The piece of work in which a worker is killed."""
+"""The stage in which a worker is killed."""
 
 
 @dataclass(frozen=True)
 class Bookies:
-    """A running store and a collection of its bookies, the same at a path and on the S3 server."""
+    """A running metadata store and a collection of its bookies, both on disk and on the S3 server."""
 
     name: str
     metadata: str
@@ -41,14 +41,14 @@ class Bookies:
     scan_time: int
 
     def arguments(self, bookies: str, out: str) -> list[str]:
-        """Of an audit. No bookie is asked for an entry: what stands for bookies here is files."""
+        """Return the arguments of an audit. It asks no bookie for entries, because no bookie runs."""
         read = ["--metadata", self.metadata, "--bookies", bookies, "--rate-limit", "0", "--witness", "no"]
         return [*read, "--scan-time", str(self.scan_time), "--out", out]
 
 
 @contextmanager
 def corpus(folder: Path, server: S3) -> Iterator[Bookies]:
-    """What real bookies wrote, DbLedgerStorage; and their ZooKeeper, running."""
+    """Yield the corpus that real bookies with DbLedgerStorage wrote, with its ZooKeeper running."""
     there = unpack(CORPUS, folder / CORPUS)
     collected = Path(collect([str(there.bookies)], str(folder / "collected")).path)
     with EmbeddedZooKeeper(there.zookeeper) as store:
@@ -58,7 +58,7 @@ def corpus(folder: Path, server: S3) -> Iterator[Bookies]:
 
 @contextmanager
 def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
-    """So many ledgers of arithmetic; the findings are known, and benchmarks hold audits to them."""
+    """Yield a generated cluster. Its findings are known, and the benchmarks check audits against them."""
     made = MadeUp(ledgers, BOOKIES)
     collected = write_collection(made, folder / "made-up")
     write_snapshot(made, folder / "made-up" / "zookeeper", session=0)
@@ -69,7 +69,7 @@ def made_up(ledgers: int, folder: Path, server: S3) -> Iterator[Bookies]:
 
 
 def differing(run: str, other: str) -> list[str]:
-    """What two runs do not have in common: findings, names of tables, and tables whose rows are others."""
+    """Return the differences of two runs: findings, names of tables, and tables with different rows."""
     one, two = findings_of(run), findings_of(other)
     found = [line[:300] for line in sorted({*one} ^ {*two})]
     names = sorted({line for line in one if line.isidentifier()} & {*two})
@@ -77,9 +77,9 @@ def differing(run: str, other: str) -> list[str]:
 
 
 def _rows(run: str, name: str) -> pa.Table:
-    """The rows of a table, in an order that only they give, without the time of the run.
+    """Return the rows of a table in a fixed order, without the times of the run.
 
-    Which columns Spark knows to be without nulls depends on how it was asked.
+    All columns become nullable, because Spark decides that for each query.
     """
     files, base = run_files(run)
     table = pq.read_table(f"{base}/tables/{name}", filesystem=files)

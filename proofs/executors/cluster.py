@@ -1,8 +1,8 @@
-"""A standalone master and two workers that do not see the driver's files, and jobs submitted to them.
+"""A standalone master, two workers that cannot see the driver's files, and jobs submitted to them.
 
-A worker has a namespace of mounts and of processes to itself, in which the directories that it must not see
-are empty. Killed, it is gone with its executors and their Python, as a machine is. Without root there are no
-namespaces: then a worker has a directory and an address of its own, and nothing else is kept from it.
+Each worker has its own mount and process namespaces, in which the hidden directories are empty. If it is
+killed, its executors and their Python processes end too, as if a machine failed. Namespaces need root.
+Without root a worker has only its own directory and address, and no directory is hidden.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from tests.servers.zookeeper import free_ports
 ROOT = Path(__file__).parents[2]
 JOB = Path(__file__).with_name("job.py")
 THE_DRIVERS = (ROOT, Path(sys.prefix), user_cache(), Path(tempfile.gettempdir()))
-"""What a machine of its own would not have: checkout, environment, cache and temporary files."""
+"""Directories that another machine would not have: checkout, environment, cache and temporary files."""
 WORKERS = 2
-"""Each has one core."""
+"""Number of workers, with one core each."""
 JOB_LIMIT_S = 400.0
 OWN = (*IN_A_NAMESPACE, "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
 PLACE = "/mnt"
@@ -53,7 +53,7 @@ exec {PLACE}/spark/bin/spark-class {CLASS} --work-dir {PLACE}/work "$@"
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended, after how long, and what it said; spark-submit puts both streams on one."""
+    """The exit code, seconds and output of an ended job. spark-submit merges standard output and error."""
 
     exit_code: int
     seconds: float
@@ -62,7 +62,11 @@ class Ended:
 
 @dataclass
 class Cluster:
-    """``url`` is the master's; ``sent`` is what executors are sent, ``hidden`` what they do not see."""
+    """A running master and its workers.
+
+    ``url`` is the master's address. ``sent`` has the options of spark-submit for files that it sends to
+    executors. ``hidden`` has the directories that executors cannot see.
+    """
 
     url: str
     folder: Path
@@ -73,13 +77,13 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def start_workers(self) -> None:
-        """Start as many as there should be, where some were killed."""
+        """Start workers until there are `WORKERS` again."""
         self.workers = [worker for worker in self.workers if worker.poll() is None]
         while len(self.workers) < WORKERS:
             self.workers.append(self._worker())
 
     def kill_workers(self, number: int = WORKERS) -> None:
-        """End some, without a word."""
+        """Kill the first ``number`` workers with SIGKILL."""
         for worker in self.workers[:number]:
             worker.kill()
             worker.wait()
@@ -92,9 +96,14 @@ class Cluster:
         at: str = "",
         deed: Callable[[], object] = lambda: None,
     ) -> Ended:
-        """Run a job on the cluster, or in one process of as many cores.
+        """Run a job on the cluster, or in one process with as many cores.
 
-        ``deed`` is done when its output names the piece of work ``at``.
+        Args:
+            arguments: The arguments of the job.
+            local: Run the job in one process.
+            job: The program to submit.
+            at: The stage at which to call ``deed``. Empty if none.
+            deed: Called once, when the job's output names the stage.
         """
         master = ["--master", f"local[{WORKERS}]"] if local else ["--master", self.url, *self.sent]
         settings = {
@@ -123,7 +132,7 @@ class Cluster:
             start_new_session=True,
         ) as process:
             assert process.stdout is not None
-            # A job that is given no executors waits for them without end.
+            # A job that gets no executors waits for them for ever.
             with end_within(process, JOB_LIMIT_S):
                 for line in process.stdout:
                     said += line
@@ -138,7 +147,7 @@ class Cluster:
         work = self.folder / f"work{number}"
         work.mkdir()
         [ui] = free_ports(1)
-        # An address of its own: on one host executors read each other's shuffle files from the disk.
+        # Each worker has its own address. Executors on one host would read shuffle files from disk.
         host = f"127.0.0.{2 + number}"
         own = ["--host", host, "--webui-port", str(ui), "--cores", "1", "--memory", self.memory, self.url]
         if self.hidden:
@@ -159,9 +168,14 @@ class Cluster:
 def cluster(
     folder: Path, server: S3, memory: str, imports: Path, hidden: Sequence[Path]
 ) -> Iterator[Cluster]:
-    """A master with its workers, for the length of a block; ``memory`` is what each executor may take.
+    """Run a master with its workers for the length of a block.
 
-    With the package, as a zip, goes an archive of what it imports, ``imports``.
+    Args:
+        folder: The directory for logs and working directories.
+        server: The S3 server that all jobs use.
+        memory: The memory of each executor.
+        imports: An archive of the package's dependencies. It is sent with the package.
+        hidden: The directories that workers must not see.
     """
     port, ui = free_ports(2)
     master = ("Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui))
@@ -178,13 +192,13 @@ def cluster(
 
 
 def namespaces() -> bool:
-    """Whether this process may give others mounts of their own."""
+    """Return whether this process may create mount namespaces."""
     mount = [*OWN, "mount", "-t", "tmpfs", "tmpfs", PLACE]
     return subprocess.run(mount, capture_output=True, check=False).returncode == 0
 
 
 def packed_environment() -> Path:
-    """What tasks import, packed once: all that the package depends on, but Spark, which a worker has."""
+    """Return an archive of the package's dependencies except Spark, which workers have. It is built once."""
     name = f"environment-{sys.version_info.major}.{sys.version_info.minor}"
     return (
         kept_directory(name, [ROOT / "pyproject.toml", ROOT / "constraints.txt"], _pack)
@@ -217,10 +231,10 @@ def _pack(target: Path) -> None:
 
 
 def s3_classes() -> Path:
-    """The directory of the jars that Spark needs for s3a://, fetched once."""
+    """Return the directory of the jars that Spark needs for ``s3a://``. They are fetched once."""
     return jars_of("s3a", Path(__file__).with_name("pom.xml"))
 
 
 def lost_executors(said: str) -> int:
-    """How many executors Spark says that it lost."""
+    """Count the lost executors that Spark's output reports."""
     return len(re.findall("Lost executor", said))

@@ -1,4 +1,4 @@
-"""``jobs/audit.py``, with small tables read and compared by tasks too: else the driver does it all."""
+"""``jobs/audit.py``, but tasks also read and compare small tables. Normally the driver does that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs on a standalone cluster whose executors have what was sent along, and an S3 server in common."""
+"""Jobs on a standalone cluster whose executors have only the files sent to them, and share an S3 server."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PYTHON = """#!/bin/sh
 echo "$0" >> started
 PYTHONPATH="{packages}:$PYTHONPATH" exec {python} -S "$@"
 """
-"""Stands for a packed environment: without -S the package would be found where the tests run anyway."""
+"""A stand-in for the packed environment. Without -S it would find the package in the tests' environment."""
 
 
 @pytest.fixture(scope="module")
 def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """The cluster; its executors see all but the package itself, where root may hide it."""
+    """Run the cluster. If the tests run as root, executors cannot see the package itself."""
     needs_java()
     folder = tmp_path_factory.mktemp("executors")
     with (
@@ -44,7 +44,7 @@ def executors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def imports(folder: Path) -> Path:
-    """An archive with bin/python in it, as venv-pack makes one, which has all packages but this one."""
+    """Write an archive like that of venv-pack, whose bin/python finds all packages except this one."""
     python = folder / "bin" / "python"
     python.parent.mkdir()
     packages = os.pathsep.join({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})

@@ -1,7 +1,8 @@
-"""Fuzzes every reader of bytes, each in a process of its own: ``python -m proofs.fuzz --runs N``.
+"""Fuzz every reader of bytes, each in a process of its own: ``python -m proofs.fuzz --runs N``.
 
-Coverage-guided, by atheris (``pip install atheris``: only this command wants it). What is learnt, found and
-counted lies below ``--home`` and is gone on with. The exit code is 1 where something was found.
+The fuzzing is coverage-guided, with atheris (``pip install atheris``; only this command needs it). Corpora,
+failures and counts are kept in ``--home``, and the next call continues with them. The exit code is 1 if
+a reader failed.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from proofs.fuzz.corpus import KEPT, keep
 from proofs.fuzz.targets import BY_NAME
 
 TIMEOUT_S = 10
-"""How long one execution may take."""
+"""Longest time of one execution, in seconds."""
 
 MEMORY_MB = 1500
-"""How much a process may hold, with all modules and its corpus."""
+"""Largest memory of a process in MB, with all modules and its corpus."""
 
 
 def main() -> int:
-    """Read the arguments, fuzz one target after the other, and print what came of it."""
+    """Fuzz the chosen targets one after the other and print a line for each; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.fuzz", description=__doc__)
     parser.add_argument("--runs", type=int, default=100_000, help="executions of each target")
     parser.add_argument("--seconds", type=int, default=600, help="how long a target may take at most")
@@ -39,7 +40,7 @@ def main() -> int:
 
 
 def fuzz(name: str, home: Path, runs: int, seconds: int) -> int:
-    """Run a target, add its executions up, and print a line; 1 where it found something."""
+    """Fuzz a target, add its executions to the total, and print a line; return 1 if it failed."""
     corpus, found = home / "corpus" / name, home / "found" / name
     for directory in (corpus, found):
         directory.mkdir(parents=True, exist_ok=True)
@@ -67,7 +68,7 @@ def _add(file: Path, name: str, runs: int) -> int:
 
 
 def keep_corpora(home: Path) -> int:
-    """Keep the smallest inputs of every target that has some below ``home``."""
+    """Write the smallest inputs of every target with a corpus below ``home``; return their number."""
     inputs = {name: [file.read_bytes() for file in (home / "corpus" / name).glob("*")] for name in BY_NAME}
     return keep(inputs)
 

@@ -1,7 +1,7 @@
-"""Whether the server's own classes take what is read here: ``python -m proofs.fuzz.beside --runs N``.
+"""Compare with the server's own classes which bytes are accepted: ``python -m proofs.fuzz.beside --runs N``.
 
-Changed golden bytes, and the inputs that fuzzing kept, go to BookKeeper 4.17.2's classes and to ours. What
-one side takes and the other refuses is counted by kind and by the words of whoever refuses.
+Mutated golden bytes and the kept inputs of fuzzing go to BookKeeper 4.17.2's classes and to this program's
+readers. Inputs that only one side accepts are counted by kind and by the message of the side that refuses.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ KINDS = (
 MOST_BYTES = 4096
 
 Difference = tuple[str, str, str]
-"""A kind, who refuses (``here`` or ``there``), and in which words; numbers are left out of them."""
+"""A kind of bytes, the side that refuses (``here`` or ``there``), and its message with numbers replaced."""
 
 
 def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
-    """What the server's class says of each: ``read``, or the name of an exception."""
+    """Return the answer of the server's class to each input: ``read``, or the name of an exception."""
     command = [str(find_java().executable), "-cp", classpath(more=[SOURCE]), MAIN]
     lines = "".join(f"{kind} {data.hex()}\n" for kind, data in inputs)
     done = subprocess.run(command, input=lines, capture_output=True, text=True, check=True)
@@ -43,7 +43,7 @@ def answers(inputs: list[tuple[str, bytes]]) -> list[str]:
 
 
 def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
-    """What one side reads and the other refuses, of ``runs`` inputs of each kind."""
+    """Return the inputs that only one side reads, of ``runs`` mutated inputs of each kind."""
     inputs: list[tuple[str, bytes]] = []
     for kind in KINDS:
         golden = [*BY_NAME[kind].beginnings(), *kept().get(kind, ())]
@@ -53,7 +53,7 @@ def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
     found: dict[Difference, list[bytes]] = {}
     for (kind, data), there in zip(inputs, answers(inputs), strict=True):
         here = BY_NAME[kind].execute(data)
-        # A broken rule comes with the value: it was read, and is a finding.
+        # A RuleError comes with the value: the reader accepts such bytes and reports a finding.
         refused = here is not None and not isinstance(here, RuleError)
         if refused and there == "read":
             words = re.sub(r"'[^']*'|-?\d+|[0-9a-f]{6,}", "N", str(here).partition(" (at byte")[0])
@@ -64,7 +64,7 @@ def differences(runs: int, seed: str) -> dict[Difference, list[bytes]]:
 
 
 def main() -> None:
-    """Print each difference, how often it was seen, and one example."""
+    """Print each difference with its number of inputs and one example."""
     parser = argparse.ArgumentParser(prog="python -m proofs.fuzz.beside", description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000, help="inputs of each kind")
     parser.add_argument("--seed", default="0")

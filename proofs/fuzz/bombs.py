@@ -1,7 +1,7 @@
-"""Small inputs that would unpack, unfold or nest to something enormous: ``python -m proofs.fuzz.bombs``.
+"""Small inputs that would decompress, expand or nest to an enormous size: ``python -m proofs.fuzz.bombs``.
 
-Each is refused by a named budget before it takes memory. A line says what was refused with which words, by
-how many MB the process grew, and how long it took.
+A named limit refuses each of them before it takes memory. Each output line has the message, the memory in MB
+by which the process grew, and the time.
 """
 
 from __future__ import annotations
@@ -41,26 +41,27 @@ HUGE = 4 << 30
 
 
 def value(kind: int, packed: bytes, size: int = 1000) -> None:
-    """A compressed value of Pulsar's."""
+    """Decode a compressed managed-ledger value of Pulsar."""
     head = PulsarCompressedMetadata(compressionType=kind, uncompressedSize=size).SerializeToString()
     managed_ledger.decode(managed_ledger.MAGIC + len(head).to_bytes(4, "big") + head + packed)
 
 
 def zstd(blocks: int, window: int = 13) -> bytes:
-    """A frame of blocks that are one byte, repeated to 128 KiB."""
+    """Return a zstd frame whose blocks repeat one byte to 128 KiB each."""
+    # A block header of RFC 8878: the size, the type 1 (RLE, one byte repeated), and the last-block bit.
     block = ((128 << 10) << 3 | 2).to_bytes(3, "little") + b"{"
     return bytes.fromhex("28b52ffd00") + bytes([window << 3]) + block * blocks + b"\1\0\0"
 
 
 def deflated(mebibytes: int) -> bytes:
-    """A gzip stream of zeros, a thousandth as long."""
+    """Return a gzip stream of zeros. It is a thousandth of its decompressed size."""
     pack = zlib.compressobj(9, zlib.DEFLATED, -15)
     piece = pack.compress(bytes(1 << 20)) + pack.flush(zlib.Z_FULL_FLUSH)
     return bytes.fromhex("1f8b0800000000000003") + piece * mebibytes
 
 
 def put(path: Path, data: bytes, size: int = 0) -> Path:
-    """A file, made sparse up to ``size``."""
+    """Write a file and return its path. If ``size`` is not 0, extend it to a sparse file of that size."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     if size:
@@ -69,7 +70,7 @@ def put(path: Path, data: bytes, size: int = 0) -> Path:
 
 
 def run(home: Path, name: str, data: bytes, size: int = 0) -> None:
-    """A finished run of which one file is another."""
+    """Read a finished run in which one file is replaced by ``data``."""
     made_run(home / "run")
     put(home / "run" / name, data, size)
     with damage_named(str(home / "run")):
@@ -77,7 +78,7 @@ def run(home: Path, name: str, data: bytes, size: int = 0) -> None:
 
 
 def collection(home: Path, rows: int) -> None:
-    """A collection of one table, of rows in which nothing is."""
+    """Read a collection with one table whose rows have only nulls."""
     path = put(home / "directories/part-00000.parquet", b"")
     table = pa.table({"path": pa.nulls(rows // 4, pa.string())})
     with pq.ParquetWriter(path, table.schema, compression="zstd") as writer:
@@ -101,13 +102,13 @@ def collection(home: Path, rows: int) -> None:
 
 
 def manifest(home: Path) -> None:
-    """A collection whose manifest is nested."""
+    """Read a collection with a deeply nested manifest."""
     put(home / MANIFEST, NESTED)
     Collection(str(home)).manifest()
 
 
 def log(_: Path) -> None:
-    """An entry log whose header promises more ledgers than memory has."""
+    """Read an entry log whose header claims more ledgers than fit in memory."""
     head = struct.pack(">4siqi", b"BKLO", 1, 1024, 2**31 - 1).ljust(1024, b"\0")
     found = contents_of(lambda at, length: head[at:] or bytes(length), HUGE, scan=False)
     assert found.map_damage is not None
@@ -115,7 +116,7 @@ def log(_: Path) -> None:
 
 
 def transactions(home: Path) -> None:
-    """A log of ZooKeeper with many megabytes of zeros between a damaged record and its last byte."""
+    """Read a ZooKeeper log with 128 MiB of zeros between a damaged record and its last byte."""
     head = b"ZKLG" + struct.pack(">iq", 2, 0) + struct.pack(">qi", 5, 1) + b"aa"
     path = put(home / "version-2/log.1", head, 128 << 20)
     with path.open("ab") as file:
@@ -162,16 +163,16 @@ BOMBS: dict[str, Callable[[Path], object]] = {
 
 
 def peak() -> int:
-    """The most memory that this process had, in MB; of mapped files nothing counts."""
+    """Return the peak memory of this process in MB, without mapped files."""
     state = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return (int(state["VmHWM"].split()[0]) - int(state["RssFile"].split()[0])) >> 10
 
 
 def main() -> None:
-    """Set each off, in turn."""
+    """Read each input and print its line."""
     for name, bomb in BOMBS.items():
         gc.collect()
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is what is held now
+        Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current memory
         before, begun = peak(), time.monotonic()
         with tempfile.TemporaryDirectory() as home:
             try:

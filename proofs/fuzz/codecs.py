@@ -1,4 +1,4 @@
-"""Targets that are functions of bytes: kinds of ``bkaudit decode``, and what is read without being one."""
+"""Fuzz targets that are functions of bytes: the kinds of ``bkaudit decode``, and other decoders."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ NODES_AT_ONCE = 4096
 
 
 def shown(kind: Kind, data: bytes, **settings: object) -> None:
-    """Decode and print as ``bkaudit decode`` does."""
+    """Decode and print bytes as ``bkaudit decode`` does."""
     chosen = {name: settings.get(name) for name in kind.settings}
     value = kind.decode(io.BytesIO(data) if kind.by_parts else data, **chosen)
     json.dumps(jsonable(value))
 
 
 def _first_byte_chooses(*ways: Callable[[bytes], object]) -> Callable[[bytes], None]:
-    """Several readers of the same kind of bytes, one of which the first byte chooses."""
+    """Return a reader whose first byte chooses one of several readers for the rest."""
 
     def run(data: bytes) -> None:
         if data:
@@ -54,7 +54,7 @@ def _for_each_way(seeds: Iterable[bytes], ways: int) -> Iterator[bytes]:
 
 
 def _transaction(data: bytes) -> None:
-    """One record of a ZooKeeper log, with the checksum that belongs to it."""
+    """Read one record of a ZooKeeper log, with a correct checksum added."""
     framed = zlib.adler32(data).to_bytes(8, "big") + len(data).to_bytes(4, "big") + data + b"B"
     head = b"ZKLG" + txnlog.VERSION.to_bytes(4, "big") + bytes(8)
     list(txnlog.read_log(memoryview(head + framed)))
@@ -69,7 +69,7 @@ def _transactions() -> Iterator[bytes]:
 
 
 def _snapshot(data: bytes) -> None:
-    """The znodes of a snapshot; then its seals, which are made to fit one time and not the other."""
+    """Read the znodes of a snapshot, and then its checksums: once correct ones, once those of the input."""
     view = memoryview(data)
     at = snapshot.nodes_begin(view)
     ended = False
@@ -104,21 +104,22 @@ def _bbolt(data: bytes) -> None:
 
 
 def _log_record(payload: bytes) -> bytes:
-    """A record of RocksDB's log format around a payload that fits in a block."""
+    """Return a record in RocksDB's log format, with the payload cut to fit in one block."""
     checked = b"\x01" + payload[: manifest.BLOCK_BYTES - 7]
     crc = int(google_crc32c.value(checked))
+    # RocksDB masks CRC32C values: it rotates them by 15 bits and adds a constant (util/crc32c.h).
     masked = ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
     return masked.to_bytes(4, "little") + (len(checked) - 1).to_bytes(2, "little") + checked
 
 
 def _edits() -> Iterator[bytes]:
     for data in golden("codecs/rocksdb/manifest.py"):
-        with suppress(DecodeError):  # a file of a test of another format
+        with suppress(DecodeError):  # some golden files of this reader have another format
             yield from (record.payload for record in manifest.records(data, "MANIFEST"))
 
 
 def _packed(data: bytes) -> None:
-    """A value of Pulsar's that is whole but for what it unpacks to."""
+    """Decode a valid compressed value of Pulsar that decompresses to the input."""
     if not data:
         return
     packers: tuple[Callable[[bytes], object], ...] = (
@@ -149,7 +150,7 @@ def _answers(version: int) -> Callable[[bytes], object]:
 
 
 def _owner(data: bytes) -> None:
-    """The path up to a line end, then the value."""
+    """Read an owner: its path up to the line end, then its value."""
     path, _, value = data.partition(b"\n")
     read_owner(path.decode("utf-8", "replace"), value)
 

@@ -1,4 +1,4 @@
-"""The inputs that are kept: small ones that reach most of a target, in one file for all targets."""
+"""The kept inputs: small ones that reach most code of each target, in one file for all targets."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 KEPT = Path(__file__).parents[2] / "tests" / "data" / "fuzz" / "corpus.tar.xz"
 MOST_INPUTS, MOST_BYTES = 60, 400
-"""Of one target: how many inputs, and how long each may be."""
+"""Limits per target: the number of inputs, and the length of each in bytes."""
 
 
 @cache
 def kept() -> Mapping[str, tuple[bytes, ...]]:
-    """The inputs by target."""
+    """Return the kept inputs by target."""
     found: dict[str, list[bytes]] = {}
     with tarfile.open(KEPT) as archive:
         for each in archive:
@@ -26,7 +26,7 @@ def kept() -> Mapping[str, tuple[bytes, ...]]:
 
 
 def keep(inputs: Mapping[str, Iterable[bytes]]) -> int:
-    """Write the smallest of each target; how many they are."""
+    """Write the smallest inputs of each target; return their number."""
     count = 0
     with tarfile.open(KEPT, "w:xz", preset=9) as archive:
         for name, some in sorted(inputs.items()):

@@ -1,4 +1,4 @@
-"""Golden bytes to begin from: what the table of formats says that foreign programs wrote, by its reader."""
+"""Golden bytes to start from: the values of foreign programs in the table of formats, by reader."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from typing import Any
 from tests.truth.table import ROOT, formats
 
 LARGEST = 1 << 16
-"""Bytes of a value to begin from."""
+"""Largest value to start from, in bytes."""
 
 _UNPACK = {".gz": gzip.decompress, ".xz": lzma.decompress}
 
 
 def golden(reader: str) -> list[bytes]:
-    """All values of a reader that `tests/truth/formats.toml` names, the shortest first."""
+    """Return all values that `tests/truth/formats.toml` lists for a reader, the shortest first."""
     found = {
         data for row in formats() if reader in row.readers for where in row.bytes for data in octets_of(where)
     }
@@ -32,7 +32,7 @@ def golden(reader: str) -> list[bytes]:
 
 
 def spread(values: Iterable[bytes], most: int) -> list[bytes]:
-    """Some of them, of as many different lengths as there are."""
+    """Return at most ``most`` values, with as many different lengths as possible."""
     by_length: dict[int, list[bytes]] = {}
     for data in values:
         by_length.setdefault(len(data), []).append(data)
@@ -42,7 +42,7 @@ def spread(values: Iterable[bytes], most: int) -> list[bytes]:
 
 @cache
 def octets_of(where: str) -> tuple[bytes, ...]:
-    """What lies at a place as the table of formats names it: ``PATH``, a glob, or ``PATH!PART``."""
+    """Return the values at a place in the table of formats: ``PATH``, a glob, or ``PATH!PART``."""
     path, _, part = where.partition("!")
     return tuple(data for file in sorted(ROOT.glob(path)) if file.is_file() for data in _of(file, part))
 
@@ -75,7 +75,7 @@ def _of(file: Path, part: str) -> Iterator[bytes]:
 
 
 def octets_in(value: Any) -> Iterator[bytes]:
-    """The values in JSON, or in a constant of a test: bytes, and texts in hex or base64."""
+    """Yield the values in JSON or in a constant of a test: bytes, and texts in hex or base64."""
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, str):
@@ -95,5 +95,5 @@ def _octets(text: str) -> bytes:
         pass
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):  # no base64; not even ASCII
+    except (binascii.Error, ValueError):  # not base64, perhaps not ASCII
         return text.encode()

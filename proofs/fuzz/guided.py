@@ -1,6 +1,7 @@
-"""Fuzz one target with atheris in its own process: ``python -m proofs.fuzz.guided TARGET CORPUS [-OPTION]``.
+"""Fuzz one target with atheris in this process: ``python -m proofs.fuzz.guided TARGET CORPUS [-OPTION]``.
 
-Options are libFuzzer's. It ends at the first input that a target does not refuse as it says.
+The options are libFuzzer's. The process ends at the first input on which the target raises an undeclared
+error.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from pathlib import Path
 
 
 def main(name: str, corpus: str, *options: str) -> None:
-    """Fuzz until the options say that it is enough; the process ends there."""
-    atheris = import_module("atheris")  # which no test needs
-    # Before anything of the package is imported: what was imported already is not followed.
+    """Fuzz until the limits in the options are reached. The process ends inside this call."""
+    atheris = import_module("atheris")  # not a dependency of the tests
+    # This must be the first import of the package: atheris cannot follow modules imported before.
     with atheris.instrument_imports(include=["auditor"]):
         from proofs.fuzz.targets import TARGETS
     target = next(each for each in TARGETS if each.name == name)

@@ -1,4 +1,4 @@
-"""Targets that are files and directories: the bytes are put where such a file lies, which is then read."""
+"""Fuzz targets that read files and directories: the bytes replace a file, and the reader then reads it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.truth.table import ROOT
 
 
 def read_store(uri: str) -> None:
-    """What an audit reads of saved metadata: the cluster's own, every ledger and every mark, as rows."""
+    """Read saved metadata to rows as an audit does: the cluster, every ledger, and every replication mark."""
     recognise(uri)
     with closing(open_store(uri)) as store:
         layout, _ = choose_layout(store, store.cluster())
@@ -75,7 +75,7 @@ _SNAPSHOTS: tuple[tuple[str, Callable[[bytes], object]], ...] = (
 
 @cache
 def _snapshots() -> tuple[bytes, ...]:
-    """Small ones of a cluster at /ledgers."""
+    """Return small ZooKeeper snapshots of a cluster at ``/ledgers``."""
     small = octets_of("tests/data/zookeeper-*/version-2/snapshot.*")
     return tuple(data for data in small if b"/ledgers/LAYOUT" in data)
 
@@ -129,7 +129,7 @@ def _rows_of_index(data: bytes) -> None:
 
 
 def _places(data: bytes) -> None:
-    """A bookie's VERSION and lastMark: what lies before a zero byte, and behind it."""
+    """Read a bookie directory: VERSION is the input up to a zero byte, lastMark the rest."""
     version, _, mark = data.partition(b"\0")
     place("bookies/bk1_3181/ledgers/current/VERSION", version)
     place("bookies/bk1_3181/ledgers/current/lastMark", mark)
@@ -206,7 +206,7 @@ def _parts_of(home: Path) -> Iterator[bytes]:
 
 
 def _with_part(home: Path, data: bytes, read: Callable[[], object]) -> None:
-    """Read a directory in which the file that the first byte names holds the rest."""
+    """Read a directory after replacing one file. The first byte chooses the file, the rest is its content."""
     files = _files_of(home)
     spoiled = files[data[0] % len(files)]
     before = spoiled.read_bytes()

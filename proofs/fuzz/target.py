@@ -1,4 +1,4 @@
-"""What is fuzzed: a function of bytes, the errors that it may end with, and how an execution is judged."""
+"""A fuzz target: a function of bytes, the errors that it may raise, and the check of an execution."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from proofs.fuzz.golden import spread
 
 LONGEST_MESSAGE = 20_000
 MOST_READ, MOST_REFUSED = 100, 20
-"""Golden bytes of one target."""
+"""Largest numbers of accepted and of refused golden values of one target."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A reader: its name, golden bytes to begin from, and a function of bytes.
+    """A reader: its name, golden bytes to start from, and a function of bytes.
 
-    ``refusals`` are the errors that it says it raises. Bytes of a `DecodeError` count from the beginning of
-    the input where ``offsets``. ``most`` is the length of an input.
+    ``refusals`` are the errors that it may raise. If ``offsets`` is true, the offset of a `DecodeError`
+    counts from the beginning of the input. ``most`` is the largest length of an input in bytes.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Target:
     most: int = 1 << 16
 
     def execute(self, data: bytes) -> Exception | None:
-        """Run once; the refusal, or None. Anything else that it ends with escapes."""
+        """Run the reader once; return the declared error, or None. Undeclared errors escape."""
         try:
             self.run(data)
         except self.refusals as error:
@@ -49,7 +49,7 @@ class Target:
         return refusal
 
     def beginnings(self) -> list[bytes]:
-        """The golden bytes to begin from: those that are read before those that are refused."""
+        """Return the golden bytes to start from: accepted values before refused ones."""
         read: dict[bytes, None] = {}
         refused: dict[bytes, None] = {}
         for data in self.seeds():
@@ -60,7 +60,7 @@ class Target:
 
 @cache
 def scratch() -> Path:
-    """A directory of this process for readers of files; in memory where there is such a place."""
+    """Return a temporary directory of this process for readers of files, in memory if possible."""
     shared = Path("/dev/shm")
     home = tempfile.TemporaryDirectory(prefix="fuzz-", dir=shared if shared.is_dir() else None)
     _KEPT.append(home)
@@ -71,7 +71,7 @@ _KEPT: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def place(name: str, data: bytes) -> Path:
-    """A file of the scratch directory with these bytes."""
+    """Write a file of the scratch directory; return its path."""
     path = scratch() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -79,7 +79,7 @@ def place(name: str, data: bytes) -> Path:
 
 
 def fresh(name: str) -> Path:
-    """An empty directory."""
+    """Make an empty directory in the scratch directory, in place of an existing one."""
     path = scratch() / name
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -87,7 +87,7 @@ def fresh(name: str) -> Path:
 
 
 def mutated(corpus: Sequence[bytes], chance: random.Random, most: int) -> bytes:
-    """An input of the corpus with one to four changes."""
+    """Return a random input of the corpus with one to four random changes."""
     data = bytearray(chance.choice(corpus))
     for _ in range(chance.randint(1, 4)):
         at = chance.randint(0, len(data))

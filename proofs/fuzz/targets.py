@@ -1,4 +1,4 @@
-"""All targets."""
+"""All fuzz targets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's own classes take and refuse the same bytes, but for what is named here and why."""
+"""The server's classes accept and refuse the same bytes as this program, except for the listed reasons."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from proofs.fuzz.beside import differences
 RUNS = 300
 
 KNOWN = {
-    # A cookie of before layout 3 does not say whose it is, and one that is cut says less.
+    # A cookie before layout 3 does not name its bookie. Java also accepts a cut cookie.
     ("cookie", "here", "cookie: layout N says nothing about its bookie"),
     ("cookie", "here", "cookie: the text ends before the bookie id"),
     ("cookie", "here", "cookie: the text ends before the journal directory"),
     ("cookie", "here", "cookie: the text ends before the list of ledger directories"),
-    # Java's split drops what is empty at the end: "flat:1:" is a name and a version.
+    # Java's split drops empty parts at the end, so "flat:1:" is a name and a version.
     ("layout", "here", "layout: the ledger manager is not a name and version"),
-    # The number of a field in more bytes than 32 bits take: Java drops the upper ones.
+    # A field number in more bytes than 32 bits need: Java drops the upper bits.
     ("ledger-data", "here", "ledger data: a field that is cut or no field at all"),
-    # A message that ends before its promised length, between two fields, is whole to Java.
+    # Java accepts a message that ends before its stated length, if it ends between two fields.
     ("ledger-metadata", "here", "ledger metadata: N bytes declared, N present"),
 }
 

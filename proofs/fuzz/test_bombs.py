@@ -1,4 +1,4 @@
-"""Small inputs that stand for enormous ones are refused before they take memory."""
+"""Small inputs that would expand to an enormous size are refused before they take memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from proofs.fuzz.bombs import BOMBS
 
 MOST_MB = 280
-"""The largest budget is that of a report: 256 MB."""
+"""Largest growth in MB. The largest limit is that of a report: 256 MB."""
 
 MOST_S = 20.0
 

@@ -1,7 +1,7 @@
-"""Every reader ends with a value or a typed error, whatever bytes it is given.
+"""Every reader returns a value or raises a declared error, whatever bytes it gets.
 
-``python -m proofs.fuzz`` is the long form, which learns which bytes reach what. Here what it kept and golden
-bytes are read, and changed for `SHARE_S` of processor time a target.
+``python -m proofs.fuzz`` is the long form, which learns from coverage. These tests read golden bytes and
+the inputs that it kept. They mutate them for `SHARE_S` seconds of processor time per target.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from proofs.fuzz.targets import BY_NAME, TARGETS
 
 SHARE_S = 0.1
 
-# All executions of a test together; each takes milliseconds.
+# The limit in seconds covers all executions of a test. Each takes milliseconds.
 pytestmark = pytest.mark.timeout(60)
 
 

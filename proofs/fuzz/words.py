@@ -1,4 +1,4 @@
-"""Targets that are words: URIs, arguments of commands, keys and paths of stores."""
+"""Fuzz targets that read text: URIs, command-line arguments, and keys and paths of stores."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _of_text(
     refusals: tuple[type[Exception], ...] = (),
     errors: str = "surrogateescape",
 ) -> Callable[[bytes], None]:
-    """Each function of the same text; what one refuses the next is still given."""
+    """Return a reader that passes the same text to each function. A declared error of one skips no other."""
 
     def run(data: bytes) -> None:
         text = data.decode("utf-8", errors)
@@ -71,8 +71,8 @@ def _of_text(
 
 
 def _arguments(text: str) -> None:
-    """Words of a command line as far as its options are read; nothing is called."""
-    words = text.replace("\0", " ").split()  # which no argument has
+    """Parse the words of a command line and their options, without calling the command."""
+    words = text.replace("\0", " ").split()  # no argument contains a zero byte
     command: click.Command = main
     context = whole_context()
     while isinstance(command, click.Group) and words:

@@ -1,9 +1,11 @@
 """python -m proofs.killed [--diagonal] [--only TEXT]... [--out FILE]
 
-Audits that are broken off: at each stage the driver, Java, a Python worker, an executor, the store, room for
-run, scratch and cache, and the run directory go away, one at a time; then the same command is given again.
-Prints a table, and ends with 1 where the findings are not those of an unbroken audit.
-It needs root, for disks of its own.
+Interrupt audits, repeat the same command, and check that the findings are those of an undisturbed audit.
+
+At each stage the program takes away one victim. A victim can be a process: the driver, Java, a Python
+worker or an executor. It can also be the metadata store, the run directory, or the free space of a disk.
+The program prints a table and ends with 1 if findings differ. It needs root, because it mounts disks of
+its own.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ OWN = "BKAUDIT_TEST_NAMESPACE"
 
 
 def main() -> int:
-    """Run them; returns 1 where one failed."""
+    """Run the selected cells; return 1 if one failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -40,7 +42,7 @@ def main() -> int:
         "--out", type=Path, help="a file that keeps results; what stands in it is not run again"
     )
     options = parser.parse_args()
-    if OWN not in os.environ:  # mounts are of a namespace that ends with its processes
+    if OWN not in os.environ:  # the mounts vanish with this namespace
         os.environ[OWN] = "yes"
         os.execvp(IN_A_NAMESPACE[0], [*IN_A_NAMESPACE, sys.executable, "-m", "proofs.killed", *sys.argv[1:]])
     cells = kept(options.out)
@@ -67,20 +69,20 @@ def main() -> int:
 
 
 def kept(out: Path | None) -> list[Cell]:
-    """The results of earlier runs."""
+    """Return the results of earlier calls in the file ``out``."""
     if out is None or not out.exists():
         return []
     return [Cell(**json.loads(line)) for line in out.read_text().splitlines()]
 
 
 def line(cell: Cell) -> str:
-    """One cell, and below it what should not have been."""
+    """Return a table row for one cell, with its faults on lines below."""
     row = (f"{cell.stage} ({cell.piece})", cell.victim, cell.outcome, cell.said, f"{cell.seconds:.0f} s")
     return "\n".join([f"| {' | '.join(row)} |", *(f"    FAILED: {fault}" for fault in cell.faults)])
 
 
 def table(cells: Sequence[Cell]) -> list[str]:
-    """Rows for `tests/truth/proofs.toml`: stages below each other, victims beside each other."""
+    """Return the rows for `tests/truth/proofs.toml`: one row per stage, one column per victim."""
     victims = [victim.name for victim in VICTIMS]
     of = {(cell.stage, cell.victim): "FAILED" if cell.faults else cell.outcome for cell in cells}
     rows = [["stage", *victims]]

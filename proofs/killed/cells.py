@@ -1,4 +1,4 @@
-"""One stage and one victim: what came of the audit, and of the same command given again."""
+"""One cell: an audit interrupted at one stage by one victim, and the same command repeated."""
 
 from __future__ import annotations
 
@@ -13,21 +13,24 @@ from proofs.killed.ground import At, Ended, Ground, findings_of
 from proofs.killed.victims import VICTIMS, Victim
 
 UNDISTURBED, RESUMED, NOT_AT_WORK = "went on", "again", "not at work"
-"""The first command had the findings; the second had them; nothing of the kind was at work any more."""
+"""Outcomes: the first command finished, the second finished, or the victim was not running any more."""
 SAYS_SO = (2, 4)
-"""How a command ends that says why it went no further."""
+"""Exit codes of a command that prints why it stopped."""
 
 
 @dataclass(frozen=True)
 class Whole:
-    """An audit that nothing disturbed: its pieces of work in order, its exit code, findings and tables."""
+    """An undisturbed audit: its pieces of work in order, its exit code, findings and tables.
+
+    A piece of work is a step that the audit reports to its progress. A stage has one or more of them.
+    """
 
     pieces: Sequence[str]
     exit_code: int
     findings: Sequence[str]
 
     def of_stage(self, stage: str) -> list[str]:
-        """The pieces of work of one stage, as the command line shows stages."""
+        """Return the pieces of work of one stage. The command line prints the stages."""
         number = 0
         found: list[str] = []
         for piece in self.pieces:
@@ -39,7 +42,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one stage and victim; ``faults`` are what should not have been."""
+    """The result of one stage and victim. ``faults`` describes each violated expectation."""
 
     stage: str
     piece: str
@@ -51,7 +54,7 @@ class Cell:
 
 
 def unbroken(ground: Ground) -> Whole:
-    """Audit once, undisturbed."""
+    """Audit once without disturbance."""
     out, at = ground.new_run(), At()
     ended = ground.here(out, at)
     assert (out / "report.json").exists(), ended.stderr
@@ -61,7 +64,7 @@ def unbroken(ground: Ground) -> Whole:
 
 
 def matrix(whole: Whole) -> list[tuple[str, str, Victim]]:
-    """Every stage with every victim; the pieces of work of a stage take turns."""
+    """Return every stage with every victim. The victims take a stage's pieces of work in turn."""
     return [
         (stage, pieces[(row + number) % len(pieces)], victim)
         for number, victim in enumerate(VICTIMS)
@@ -71,7 +74,10 @@ def matrix(whole: Whole) -> list[tuple[str, str, Victim]]:
 
 
 def diagonal(whole: Whole) -> list[tuple[str, str, Victim]]:
-    """Every stage at least once, each victim once; in the order that makes long chains of `run_cells`."""
+    """Return cells that have every stage at least once and each victim once.
+
+    Their order makes the chains in `run_cells` long.
+    """
     cells = matrix(whole)
     rows = len(cells) // len(VICTIMS)
     chosen = [cells[number * rows + number % rows] for number in range(len(VICTIMS))]
@@ -81,10 +87,14 @@ def diagonal(whole: Whole) -> list[tuple[str, str, Victim]]:
 def run_cells(
     ground: Ground, whole: Whole, cells: Sequence[tuple[str, str, Victim]], chained: bool
 ) -> Iterator[Cell]:
-    """Break audits off, and give the same command again.
+    """Interrupt an audit for each cell and repeat its command; yield the results.
 
-    ``chained``: the next victim breaks off the command that is given again, until one comes to its end. The
-    findings of that one say what became of all that were broken off before it.
+    Args:
+        ground: The store, the disks and the session.
+        whole: The undisturbed audit to compare with.
+        cells: Stage, piece of work and victim of each cell.
+        chained: Let the next victim interrupt the repeated command, until one finishes. The findings of that
+            command then count for all interrupted ones before it.
     """
     out: Path | None = None
     for (stage, piece, victim), following in zip_longest(cells, cells[1:]):
@@ -132,6 +142,6 @@ def _differ(one: Sequence[str], other: Sequence[str]) -> str:
 
 
 def last_line(stderr: str) -> str:
-    """What a command said last."""
+    """Return the last message of a command."""
     lines = [line for line in stderr.splitlines() if line.startswith("bkaudit: ")]
     return lines[-1].removeprefix("bkaudit: ") if lines else ""

@@ -1,4 +1,4 @@
-"""Where audits are broken off: a store that runs, bookies' disks, and three small disks that can be full."""
+"""The surroundings of interrupted audits: a running store, bookie disks, and three small disks to fill."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CORPUS = "dbledger-long"
-"""The smallest that has RocksDB, which is opened through a scratch directory."""
+"""The smallest corpus with RocksDB. Audits open RocksDB through a scratch directory."""
 DISKS = {"run": "64m", "scratch": "512m", "cache": "2g"}
-"""Their sizes: a cache is made where there is a gigabyte of room."""
+"""Sizes of the disks. An audit only makes a cache if a gigabyte is free."""
 IN_A_NAMESPACE = ("unshare", "--mount", "--propagation", "private")
 COMMAND = (sys.executable, "-c", "from auditor.cli import main; main()")
 AUDIT_LIMIT_S = 300.0
 
 
 class Disk:
-    """A small disk of its own."""
+    """A small tmpfs disk."""
 
     def __init__(self, place: Path, size: str) -> None:
         self.place = place
@@ -49,8 +49,8 @@ class Disk:
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place)], check=True)
 
     def fill(self) -> None:
-        """Leave no room."""
-        for _ in range(50):  # whoever writes meanwhile has it refused
+        """Shrink the disk until it has no free space."""
+        for _ in range(50):  # an audit may write meanwhile, so try again
             now = os.statvfs(self.place)
             used = (now.f_blocks - now.f_bfree) * now.f_frsize
             if self._resize(str(max(used, now.f_frsize))):
@@ -58,11 +58,11 @@ class Disk:
         raise AssertionError(f"{self.place} cannot be filled")
 
     def empty(self) -> None:
-        """Make room again."""
+        """Give the disk its original size again."""
         assert self._resize(self._size)
 
     def close(self) -> None:
-        """Take it away; what still has files open there keeps them until it ends."""
+        """Unmount the disk. Processes with open files keep these until they end."""
         subprocess.run(["umount", "--lazy", str(self.place)], check=True)
 
     def _resize(self, size: str) -> bool:
@@ -72,14 +72,17 @@ class Disk:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended; ``exit_code`` is negative where a signal ended it."""
+    """The exit code and standard error of a command. The exit code is negative if a signal ended it."""
 
     exit_code: int
     stderr: str
 
 
 class At(Silent):
-    """Does something once, when a piece of work begins; ``begun`` names all that did."""
+    """A progress listener that calls ``deed`` once, when a given piece of work begins.
+
+    ``begun`` lists all pieces of work that began.
+    """
 
     def __init__(self, piece: str = "", deed: Callable[[], object] = lambda: None) -> None:
         self._piece = piece
@@ -87,7 +90,7 @@ class At(Silent):
         self.begun: list[str] = []
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """A piece of work begins."""
+        """Record that a piece of work begins, and call ``deed`` if it is the given one."""
         if name == self._piece and name not in self.begun:
             self._deed()
         self.begun.append(name)
@@ -95,7 +98,10 @@ class At(Silent):
 
 @dataclass
 class Ground:
-    """``arguments`` are those of every audit but its ``--out``; audits in this process use ``session``."""
+    """The surroundings of the audits.
+
+    ``arguments`` are the arguments of every audit except ``--out``. Audits in this process use ``session``.
+    """
 
     root: Path
     session: SparkSession
@@ -105,7 +111,7 @@ class Ground:
     made: int = field(default=0)
 
     def new_run(self) -> Path:
-        """A run directory to make, on the small disk."""
+        """Return the path of a new run directory on the small disk."""
         self.made += 1
         return self.disks["run"].place / f"audit{self.made}" / "run"
 
@@ -125,14 +131,24 @@ class Ground:
     def apart(
         self, out: Path, piece: str, deed: Callable[[int], object], more: Sequence[str] = ()
     ) -> tuple[Ended, bool]:
-        """Audit in a process of its own, whose id the deed is given; and whether that piece of work began."""
+        """Audit in a new process.
+
+        Args:
+            out: The run directory.
+            piece: The piece of work at which to call ``deed``.
+            deed: Called once with the process id.
+            more: Further arguments of the audit.
+
+        Returns:
+            How the command ended, and whether the piece of work began.
+        """
         command = [*COMMAND, "audit", *self.arguments, *more, "--out", str(out), "-v"]
         said, began = "", False
         with subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
         ) as process:
             assert process.stderr is not None
-            # All that it has started has its standard error, too.
+            # Its child processes share its standard error, so the loop below ends when all have ended.
             with end_within(process, AUDIT_LIMIT_S):
                 for line in process.stderr:
                     said += line
@@ -142,12 +158,12 @@ class Ground:
         return Ended(process.returncode, said), began
 
     def clear(self, out: Path) -> None:
-        """Take a run away: the disk is small."""
+        """Delete a run, because the disk is small."""
         shutil.rmtree(out.parent, ignore_errors=True)
 
 
 def findings_of(run: Path | str) -> list[str]:
-    """The findings of a finished run, all columns, and the names of its tables."""
+    """Return the findings of a finished run with all columns, and the names of its tables."""
     files, base = run_files(str(run))
     findings = pq.read_table(f"{base}/findings", filesystem=files).to_pylist()
     tables = files.get_file_info(FileSelector(f"{base}/tables"))
@@ -156,7 +172,7 @@ def findings_of(run: Path | str) -> list[str]:
 
 @contextmanager
 def ground(root: Path) -> Iterator[Ground]:
-    """Lay all of it out below ``root``, in a namespace of mounts of this process."""
+    """Set everything up below ``root``. This process must be in a mount namespace of its own."""
     with ExitStack() as ending:
         disks = {}
         for name, size in DISKS.items():

@@ -17,30 +17,36 @@ from tests.corpora.corpora import unpack
 
 MOMENTS_SECONDS = [0.2 * number for number in range(1, 21)]
 ENDED_LIMIT_SECONDS = 30
-"""Java that has started ends some seconds after the program, on the end of its standard input."""
+"""Longest wait for processes to end.
+
+A Java that has started ends a few seconds after the program, when its standard input ends.
+"""
 
 MARK = "BKAUDIT_TEST_MARK"
 PROGRAM = "from auditor.cli import main; main(prog_name='bkaudit')"
 
 
 def marked(mark: str) -> list[int]:
-    """The processes that were started with an environment that has a mark."""
+    """Return the ids of the processes whose environment contains ``mark``."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             environment = (process / "environ").read_bytes()
         except OSError:
-            continue  # it has ended, or is another user's
+            continue  # the process has ended, or belongs to another user
         if mark.encode() in environment:
             found.append(int(process.name))
     return found
 
 
 def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float, int, list[int], str]:
-    """Interrupt a command after some seconds: its exit code, the processes that stayed, what it said."""
+    """Interrupt a command after some seconds.
+
+    Returns those seconds, the exit code, the processes that stayed, and the standard error.
+    """
     mark = uuid.uuid4().hex
     environment = os.environ | {MARK: mark, "XDG_CACHE_HOME": str(place / "cache")}
-    # Runs of one cluster in one directory wait for each other: each has a directory of its own.
+    # Each run has its own parent directory, because audits of one cluster in a directory wait for each other.
     command = [sys.executable, "-c", PROGRAM, *arguments, "--out", str(place / f"{seconds:.1f}" / "run")]
     process = subprocess.Popen(
         command,
@@ -48,11 +54,11 @@ def interrupt(arguments: list[str], place: Path, seconds: float) -> tuple[float,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        # A shell lets its background commands ignore interrupts, and so would what the tests start.
+        # A shell makes its background commands ignore SIGINT, and child processes would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     time.sleep(seconds)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does it, Java included
+    os.killpg(process.pid, signal.SIGINT)  # like Ctrl-C in a terminal: Java gets it too
     _, said = process.communicate(timeout=120)
     deadline = time.monotonic() + ENDED_LIMIT_SECONDS
     while (left := marked(mark)) and time.monotonic() < deadline:
@@ -71,6 +77,6 @@ def test_interrupt_at_any_moment_leaves_no_process(tmp_path: Path) -> None:
         ends = [*pool.map(lambda seconds: interrupt(arguments, tmp_path, seconds), MOMENTS_SECONDS)]
     for seconds, code, left, said in ends:
         assert not left, (seconds, said)
-        # Python itself ends with the signal before the program has begun.
+        # Before the program has begun, the signal ends Python itself.
         assert code in (130, -signal.SIGINT), (seconds, code, said)
         assert "internal error" not in said, (seconds, said)

@@ -1,4 +1,4 @@
-"""Audits that are broken off, at every stage by another victim, find the same when given again."""
+"""An audit interrupted at any stage, each time by another victim, has the same findings when repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes away in the middle of an audit, one at a time, and the same command given again."""
+"""The victims: one thing each that an audit loses while it runs, and the repetition of its command."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from proofs.killed.ground import At, Ended, Ground
 from tests.servers.shared_spark import SETTINGS
 
 DAEMON = SETTINGS["spark.python.daemon.module"]
-"""What forks the Python workers of audits in this process."""
+"""The module that forks the Python workers of audits in this process."""
 APART = ("--master", "local-cluster[1,2,1024]")
-"""Executors in processes of their own."""
+"""Arguments of an audit whose executors are separate processes."""
 
 
 Strike = Callable[[Ground, Path, str], Ended | None]
@@ -27,11 +27,12 @@ Strike = Callable[[Ground, Path, str], Ended | None]
 
 @dataclass(frozen=True)
 class Victim:
-    """``strike`` audits into a directory and lets the victim go when a piece of work begins.
+    """One victim and the way to take it away.
 
-    It gives how the command ended; None where nothing of the kind was at work from that piece of work on.
-    ``more`` are arguments of both commands; with ``again_apart`` the second is a process of its own too.
-    ``takes_run``: nothing is left of what the run had.
+    ``strike`` audits into a directory and takes the victim away when a piece of work begins. It returns how
+    the command ended, or None if the victim was not running from that piece of work on. ``more`` are
+    arguments of the first and the repeated command. If ``again_apart`` is true, the repeated command is a
+    new process. If ``takes_run`` is true, nothing is left of the run.
     """
 
     name: str
@@ -41,11 +42,14 @@ class Victim:
     takes_run: bool = False
 
     def can_precede(self, other: Victim) -> bool:
-        """Whether the other may break off the same command, given again, and leaves the run there."""
+        """Return whether ``other`` can interrupt this victim's repeated command.
+
+        Both need the same arguments, and ``other`` must not delete the run directory.
+        """
         return self.more == other.more and not other.takes_run
 
     def again(self, ground: Ground, out: Path) -> Ended:
-        """The same command again."""
+        """Repeat the command."""
         if self.again_apart:
             return ground.apart(out, "", lambda _: None, self.more)[0]
         return ground.here(out, At(), self.more)
@@ -56,7 +60,13 @@ def _apart(
     more: tuple[str, ...] = (),
     undo: Callable[[Ground], None] = lambda _: None,
 ) -> Strike:
-    """Strike in a process of its own, which ``kill`` is given; it says whether there was anything."""
+    """Return a strike on an audit in a new process.
+
+    Args:
+        kill: Gets the process id, takes the victim away, and returns whether it was there.
+        more: Further arguments of the audit.
+        undo: Called after the audit has ended.
+    """
 
     def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
         struck: list[bool] = []
@@ -71,7 +81,7 @@ def _apart(
 
 
 def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]) -> Strike:
-    """Strike in this process; where Spark is yet to be started, in one of its own."""
+    """Return a strike on an audit in this process, or in a new one if Spark has not started at that point."""
 
     def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
         try:
@@ -88,7 +98,10 @@ def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]
 
 
 def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
-    """From the piece of work on, the first Python worker that is seen at work. Then tables are small."""
+    """Kill the first Python worker that runs after the piece of work began.
+
+    Until then, tasks read all tables, however small, so that there are workers.
+    """
     killed, over, begun = threading.Event(), threading.Event(), threading.Event()
 
     def look() -> None:
@@ -100,7 +113,7 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
                     plans.undo()
                     return
 
-    for pid in workers(os.getpid()):  # of the audit before
+    for pid in workers(os.getpid()):  # workers of the previous audit
         _kill(pid)
     watcher = threading.Thread(target=look)
     with large_plans() as plans:
@@ -116,7 +129,7 @@ def _strike_worker(ground: Ground, out: Path, piece: str) -> Ended | None:
 
 @contextmanager
 def large_plans() -> Iterator[pytest.MonkeyPatch]:
-    """Tables are read by tasks, however small they are, until this is undone."""
+    """Make tasks read all tables, however small, until the yielded patch is undone."""
     from auditor.spark import batches, query_plans
 
     with pytest.MonkeyPatch.context() as patch:
@@ -130,13 +143,14 @@ def large_plans() -> Iterator[pytest.MonkeyPatch]:
 
 
 def workers(of: int) -> list[int]:
-    """The Python workers below a process: what its daemon of workers has forked."""
+    """Return the ids of the Python workers below a process: the processes that Spark's daemon forked."""
+    # A forked worker has the command line of its daemon.
     daemons = [pid for pid in below(of) if f"-m {DAEMON}" in command(pid)]
     return [pid for pid in daemons if parent(pid) in daemons]
 
 
 def below(pid: int) -> list[int]:
-    """All processes below this one."""
+    """Return the ids of all descendants of a process."""
     names = [entry.name for entry in Path("/proc").iterdir() if entry.name.isdigit()]
     found, parents = [pid], {each: parent(each) for each in map(int, names)}
     for each in found:
@@ -145,7 +159,7 @@ def below(pid: int) -> list[int]:
 
 
 def parent(pid: int) -> int:
-    """The process above one; 0 where it has ended."""
+    """Return the parent id of a process, or 0 if it has ended."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (FileNotFoundError, ProcessLookupError):
@@ -153,7 +167,7 @@ def parent(pid: int) -> int:
 
 
 def command(pid: int) -> str:
-    """What a process was started with; nothing where it has ended."""
+    """Return the command line of a process, or an empty text if it has ended."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
     except (FileNotFoundError, ProcessLookupError):
@@ -161,7 +175,7 @@ def command(pid: int) -> str:
 
 
 def _kill(pid: int) -> bool:
-    """End a process; whether it was still there."""
+    """Kill a process; return whether it still existed."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
         return True
@@ -173,7 +187,7 @@ def _kill_below(word: str) -> Callable[[Ground, int], bool]:
 
 
 def _full(disk: str) -> Victim:
-    """A disk that is full from the piece of work on, until the command has ended."""
+    """Return a victim that fills a disk from the piece of work until the command ends."""
 
     def fill(ground: Ground, _: object) -> bool:
         ground.disks[disk].fill()
@@ -182,7 +196,7 @@ def _full(disk: str) -> Victim:
     def empty(ground: Ground) -> None:
         ground.disks[disk].empty()
 
-    # The cache is written when Java ends.
+    # Java writes the cache when it ends, so this audit needs its own process.
     return Victim(f"room for {disk}", _apart(fill, undo=empty) if disk == "cache" else _here(fill, empty))
 
 

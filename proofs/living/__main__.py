@@ -1,9 +1,9 @@
-"""The long form of the loop: ``python -m proofs.living --minutes 20 --seed 7 --results living.jsonl``.
+"""Audit live clusters for a long time: ``python -m proofs.living --minutes 20 --results living.jsonl``.
 
-It starts clusters of real bookies, of each storage on ZooKeeper and on etcd in turn, and audits each under
-load in every way, until the time is over. Each cluster adds a line to the
-results, and the table of all lines is printed. Ends with 1 where anything that was found is false, or
-anything was overlooked.
+The program starts clusters of real bookies, with each storage on ZooKeeper and on etcd in turn. It audits
+each one under load in every way, until the time is over. Each cluster adds a line to the results. The
+program prints the table of all lines. It ends with 1 if a confirmed finding is false or a fault was
+overlooked.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ STORAGES = ("SortedLedgerStorage", "DbLedgerStorage", "InterleavedLedgerStorage"
 STORES = ("zookeeper", "etcd")
 ALL_WAYS: dict[str, Way] = {way.name: way for way in (*WAYS, *MORE_WAYS)}
 ROUND = 10
-"""Audits of one cluster."""
+"""Number of audits of one cluster under load."""
 
 
 def main() -> int:
-    """Play until the time is over, and say what came of it."""
+    """Run clusters until the time is over and print the results; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.living", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--seed", type=int, default=7)
@@ -76,13 +76,13 @@ def main() -> int:
 
 
 def record(results: Path, outcome: Outcome, **named: str | int) -> None:
-    """Add a cluster's line to a file of results."""
+    """Append the line of a cluster to the results file."""
     with results.open("a") as file:
         file.write(json.dumps({"storage": outcome.storage, **named, **counts(outcome)}) + "\n")
 
 
 def counts(outcome: Outcome) -> dict[str, int]:
-    """What came of a cluster, in numbers that can be added up."""
+    """Return the results of a cluster as numbers that can be summed."""
     codes = Counter(run.exit_code for run in outcome.loop.runs)
     cells = outcome.loop.matrix.cells
     return {
@@ -105,7 +105,7 @@ def counts(outcome: Outcome) -> dict[str, int]:
 
 
 def table(results: Path) -> str:
-    """The sums of a file of results, a line for each kind of cluster, and one for all."""
+    """Return the sums of a results file: one line per kind of cluster, and one for all."""
     rows = [json.loads(line) for line in results.read_text().splitlines()]
     names = [name for name in rows[0] if name not in ("storage", "store", "seed", "release")]
     lines = ["\t".join(("cluster", *names))]

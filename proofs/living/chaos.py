@@ -1,4 +1,4 @@
-"""What happens to the bookies of a living cluster: kills, stops, slow disks, one at a time, by a seed."""
+"""Random disturbances of a live cluster's bookies, one at a time: kills, stops and slow disks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Self
 from proofs.living.rules import Outage
 from tests.clusters.living import LivingBookies
 
-# After a bookie is back the cluster learns of it within its session's time.
+# Seconds after which the cluster sees a returned bookie. It is longer than a ZooKeeper session.
 SETTLED_S = 8.0
 DOWN_S = (1.0, 10.0)
 STOPPED_S = (1.0, 7.0)
@@ -21,9 +21,9 @@ QUIET_S = (3.0, 12.0)
 
 
 class Chaos:
-    """A thread at work for the length of a ``with`` block; every bookie runs when it ends.
+    """A thread that disturbs bookies during a ``with`` block. When the block ends, every bookie runs.
 
-    ``pause`` is a lock: whoever has it is not disturbed.
+    No disturbance begins while a caller holds the lock ``pause``.
     """
 
     def __init__(self, cluster: LivingBookies, seed: int) -> None:
@@ -60,7 +60,7 @@ class Chaos:
                     for other in self._cluster.ids:
                         self._revive(other)
                 deed(bookie)
-        except BaseException as error:  # told by the thread that waits for this one
+        except BaseException as error:  # the waiting thread raises it
             self._error = error
 
     def _kill(self, bookie: str) -> None:
@@ -87,7 +87,7 @@ class Chaos:
         self._cluster.slow(bookie, 0)
 
     def _revive(self, bookie: str) -> None:
-        """A bookie whose session was lost may end by itself, as it is made to."""
+        """Start a bookie that ended by itself. BookKeeper ends a bookie that lost its session."""
         if not self._cluster.running(bookie):
             outage = self._out(bookie, "ended by itself")
             self._cluster.kill(bookie)

@@ -1,7 +1,7 @@
-"""Faults that are made on a quiet cluster after its load, and by which id each must be confirmed.
+"""Faults that the loop makes on a quiet cluster after its load, and the check id that must confirm each.
 
-Two lots, for what is wrong with a bookie's identity makes what it holds a matter of doubt: first what is
-wrong with ledgers, then what is wrong with bookies.
+The loop first damages ledgers and audits, then damages bookies and audits. A bookie with a damaged identity
+makes findings about its ledgers uncertain, so its faults must come second.
 """
 
 from __future__ import annotations
@@ -20,28 +20,36 @@ STRANGER = "10.255.255.9:3181"
 
 
 class Fault(NamedTuple):
-    """What must be found. ``ledger`` None: whatever ledger; ``bookie`` None: a finding on no bookie."""
+    """An expected finding.
+
+    If ``ledger`` is None, a finding on any ledger matches. If ``bookie`` is None, the finding names no
+    bookie.
+    """
 
     id: str
     ledger: int | None
     bookie: str | None
 
     def found(self, findings: Sequence[Finding]) -> bool:
-        """Whether it is confirmed, or where its bookie has so many orphans that all are suspected: said."""
+        """Return whether a finding confirms the fault.
+
+        For an orphan on a bookie with so many orphans that the audit suspects its metadata, any finding
+        counts.
+        """
         distrusted = {finding["bookie_id"] for finding in findings if finding["id"] == "metadata-suspect"}
         sure = not (self.id == "orphan-ledger" and self.bookie in distrusted)
         return any(
             finding["id"] == self.id
             and (finding["confidence"] == "confirmed" or not sure)
             and finding["bookie_id"] == self.bookie
-            # What comes in numbers is one finding per bookie.
+            # Some checks report all ledgers of a bookie in one finding, without a ledger id.
             and finding["ledger_id"] in (self.ledger, None)
             for finding in findings
         )
 
 
 def quiet(cluster: LivingBookies) -> None:
-    """All bookies run, flushed and started again; nothing is collected or replicated by itself."""
+    """Flush and restart all bookies, without automatic garbage collection and re-replication."""
     cluster.settings(CALM)
     cluster.stop(*filter(cluster.running, cluster.ids))
     cluster.start(*cluster.ids)
@@ -49,7 +57,7 @@ def quiet(cluster: LivingBookies) -> None:
 
 
 def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
-    """New ledgers, each with a fault of its own, on a cluster that is `quiet`."""
+    """Write new ledgers to a `quiet` cluster and damage each in another way; return the faults."""
     a, b, c, _ = cluster.ids
     store = cluster.store
     first = max(store.snapshot().versions, default=0) + 1
@@ -101,7 +109,7 @@ def damage_ledgers(cluster: LivingBookies) -> list[Fault]:
 
 
 def damage_bookies(cluster: LivingBookies) -> list[Fault]:
-    """One fault of identity on each bookie."""
+    """Damage the identity of each bookie in another way; return the faults."""
     a, b, c, d = cluster.ids
     cluster.store.delete(cluster.store.cookie(a))
     [*_, version] = sorted(cluster.place(b).glob("ledgers*/current/VERSION"))
@@ -119,7 +127,7 @@ def damage_bookies(cluster: LivingBookies) -> list[Fault]:
 
 
 def _forget(cluster: LivingBookies, ledger: int, bookie: str) -> None:
-    """A stopped bookie loses all entries of a ledger."""
+    """Delete all entries of a ledger on a stopped bookie."""
     if cluster.storage == "DbLedgerStorage":
         cluster.forget_entries(bookie, ledger, range(LAST + 1))
     else:
@@ -128,7 +136,7 @@ def _forget(cluster: LivingBookies, ledger: int, bookie: str) -> None:
 
 
 def _spoil(cluster: LivingBookies, ledger: int, bookie: str) -> str:
-    """A stopped bookie's index cannot be read; the id of what is then found."""
+    """Make a ledger's index unreadable on a stopped bookie; return the check id that reports this."""
     if cluster.storage == "DbLedgerStorage":
         cluster.forget_ledger(bookie, ledger)
         return "ledger-not-indexed"
@@ -139,7 +147,7 @@ def _spoil(cluster: LivingBookies, ledger: int, bookie: str) -> str:
 
 
 def mark(store: Store, ledger: int, replica: str, age_ms: int) -> None:
-    """A mark as the auditor of BookKeeper makes one, of an age."""
+    """Create an under-replication mark of the given age, as BookKeeper's auditor does."""
     digits = f"{ledger:016x}"
     parts = "/".join(digits[at : at + 4] for at in range(0, 16, 4))
     made = round(time.time() * 1000) - age_ms

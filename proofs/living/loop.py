@@ -1,9 +1,9 @@
-"""A loop of audits of one living cluster, each finding held to what is true.
+"""A loop of audits of one live cluster that checks each finding against the true state.
 
-warm up    the load begins; what moves by itself is at work
-audits     look, audit, look: each way to the indexes in turn, while `Chaos` is at work
-faults     the cluster is quiet, faults are made (`faults.py`); each is confirmed within two audits, and what
-           is said to be missing is held to what is true
+warm up    the load begins, and AutoRecovery and garbage collection run
+audits     look, audit, look: each way to read the indexes in turn, while `Chaos` disturbs bookies
+faults     the cluster is quiet and gets faults (`faults.py`); two audits must confirm each of them, and
+           every copy reported as missing is checked
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished audit. ``failure``: the error that it ended with instead of a report."""
+    """A finished audit. ``failure`` is the error of an audit that ended without a report, otherwise empty."""
 
     name: str
     path: Path
@@ -57,7 +57,15 @@ class Run:
 
 
 def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **options: Any) -> Run:
-    """One audit into ``runs/NAME`` beside the others."""
+    """Audit the cluster into ``runs/NAME``.
+
+    Args:
+        cluster: The cluster to audit.
+        spark: The session to use.
+        way: The way to read the bookies' indexes.
+        name: The name of the run directory.
+        options: Options that replace those of the way.
+    """
     path = cluster.root / "runs" / name
     began = time.monotonic()
     sources = way.sources(cluster, cluster.root / "sources" / name)
@@ -69,14 +77,14 @@ def audit(cluster: LivingBookies, spark: SparkSession, way: Way, name: str, **op
     seconds = time.monotonic() - began
     findings = pq.read_table(path / "findings").to_pylist()
     moved = pq.read_table(path / "tables" / "moved").to_pylist()
-    # A ledger that the first scan did not have has no version to have moved from.
+    # A ledger without a version was not in the first scan, so it cannot have moved.
     ids = frozenset(row["ledger_id"] for row in moved if row["version"] is not None)
     return Run(name, path, exit_code(report, given.fail_on), seconds, findings, ids)
 
 
 @dataclass
 class Loop:
-    """A loop's results. ``excused``: audits that ended with 1 for what was true."""
+    """The results of a loop. ``excused`` names the audits that ended with 1 because of a true error."""
 
     cluster: LivingBookies
     spark: SparkSession
@@ -87,7 +95,7 @@ class Loop:
     excused: set[str] = field(default_factory=set)
 
     def busy(self, ways: Sequence[Way], audits: int, chaos: Chaos) -> None:
-        """So many audits while the load and the chaos are at work."""
+        """Make ``audits`` audits under load and chaos, and judge their findings."""
         with chaos.pause:
             before = look(self.cluster)
         for number in range(audits):
@@ -104,7 +112,7 @@ class Loop:
             before = after
 
     def judge(self, run: Run, around: Around) -> None:
-        """Hold each finding to the truth, and the truth to the findings."""
+        """Judge each finding of a run, and count the ledgers that the run overlooked."""
         self.runs.append(run)
         self.say(run.summary())
         true_errors = False
@@ -119,7 +127,10 @@ class Loop:
             self.say(f"  OVERLOOKED {name} {ledger}")
 
     def after_faults(self, way: Way, name: str) -> list[Finding]:
-        """One audit of a quiet cluster with faults; what it says is missing is asked for around it."""
+        """Audit the quiet cluster with faults and return the findings.
+
+        Copies reported as missing are checked against the state before and after the audit.
+        """
         before = look(self.cluster)
         run = audit(self.cluster, self.spark, way, name)
         self.say(run.summary())
@@ -130,7 +141,7 @@ class Loop:
         return run.findings
 
     def _hold(self, run: Run, finding: Finding, around: Around) -> Verdict:
-        """Hold a finding to the truth; say it where it is false."""
+        """Judge one finding and count it. Print it if it is confirmed and false."""
         said = verdict(finding, around)
         self.matrix.add(run.name, finding, said)
         if said is Verdict.FALSE and finding["confidence"] == "confirmed":
@@ -139,7 +150,7 @@ class Loop:
         return said
 
     def bad_exits(self) -> list[str]:
-        """Audits that ended otherwise than with 0 or 3, and had no true error to say."""
+        """Return the audits that ended with another code than 0 or 3 without a true error."""
         return [
             run.summary()
             for run in self.runs
@@ -148,11 +159,14 @@ class Loop:
 
 
 def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
-    """Ledgers that lacked copies before and after, at one version, and of which nothing was said."""
+    """Return the ledgers without enough copies about which the audit reported nothing, with their class.
+
+    Only ledgers count that lacked copies before and after the audit and kept the same metadata version.
+    """
     if run.failure:
         return []
     said = {row["ledger_id"] for id in (*REPLICATION, "replication-undecided") for row in run.of(id)}
-    # Of a bookie without a journal one finding stands for all of its ledgers.
+    # One finding about a bookie without a journal covers all of its ledgers.
     old_indexes = {row["bookie_id"] for row in run.of("replication-undecided")} - {None}
     said |= {
         row["ledger_id"]
@@ -178,7 +192,7 @@ def overlooked(run: Run, around: Around) -> list[tuple[int, str]]:
 
 
 def why(finding: Finding, around: Around) -> str:
-    """What there is to know of a false finding, in one line."""
+    """Return one line with all known facts about a false finding."""
     ledger = finding["ledger_id"]
     looks = [
         f"{look.store.ledgers.get(ledger)} {look.store.versions.get(ledger)} {look.served.get(ledger)}"

@@ -1,4 +1,4 @@
-"""The confusion matrix of a loop of audits: per check, what was right, wrong, undecided and overlooked."""
+"""The confusion matrix of a loop: true, false, open and overlooked findings of each check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COLUMNS = (
 
 @dataclass
 class Matrix:
-    """``wrong``: the false confirmed findings themselves, with the audit that they are of."""
+    """The counts of a loop. ``wrong`` has the false confirmed findings, each with the name of its audit."""
 
     cells: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     overlooked: Counter[str] = field(default_factory=Counter)
@@ -35,7 +35,7 @@ class Matrix:
             self.wrong.append((audit, finding))
 
     def miss(self, id: str) -> None:
-        """Something true that no finding said."""
+        """Count a true fault that no finding reported."""
         self.overlooked[id] += 1
 
     def suspects(self) -> int:

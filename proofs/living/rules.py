@@ -1,27 +1,22 @@
-"""What makes a finding of a healthy, living cluster true or false: one rule per check, in one table.
+"""Rules that decide whether a finding about a live cluster is true or false: one rule per check.
 
-A finding is held to what was read before and after its audit. It is false only if both contradict it, or one
-does and nothing that it speaks of can have changed. What cannot be told from that is open.
+A finding is compared with the state before and after its audit. It is false if both states contradict it. It
+is also false if one state contradicts it and nothing in the finding can have changed. If the states do not
+decide, the finding is open.
 
-What makes a finding false, by its id:
+A finding is false under these conditions:
 
-    entry-lost, below-ack-quorum,      a bookie serves an entry that is said to be missing on it; the class is
-    below-write-quorum                 not what the brute force gives; the ledger moved between the scans
-    over-replicated-ledger             the bookie is a member, or has nothing of the ledger
-    stale-segment, surplus-entries     nothing of the kind is on that bookie
-    orphan-ledger,                     the ledger has metadata afterwards
-    orphan-ledger-deleting
-    entries-past-end                   fewer than ack quorum have such an entry
-    copy-lagging                       the ledger was closed all the time
-    mark-of-deleted-ledger             the ledger has metadata afterwards
-    mark-stale                         never: a mark may be made and gone while the audit runs
-    bookie-down, bookie-unread,        the bookie was up, registered and answering all the time
-    on-unregistered-bookie,
-    mark-missing
-    too-few-writable-bookies,          all bookies were up, registered and answering all the time
-    ledger-unavailable, no-auditor,
-    no-replication-workers
-    every other                        always: nothing of the kind happens in a healthy cluster
+    entry-lost, below-ack-quorum,      a bookie serves an entry that the finding reports as missing there; or
+    a below-write-quorum                 plain computation gives another class; or the ledger changed between
+    scans over-replicated-ledger             the bookie is a member, or has no entry of the ledger
+    stale-segment, surplus-entries     the bookie has no such entries orphan-ledger,                     the
+    ledger has metadata after the audit orphan-ledger-deleting entries-past-end                   fewer
+    bookies than the ack quorum have such an entry copy-lagging                       the ledger was closed
+    all the time mark-of-deleted-ledger             the ledger has metadata after the audit mark-stale
+    never: a mark can appear and vanish during the audit bookie-down, bookie-unread,        the bookie was
+    up, registered and answering all the time on-unregistered-bookie, mark-missing too-few-writable-bookies,
+    all bookies were up, registered and answering all the time ledger-unavailable, no-auditor,
+    no-replication-workers every other                        always: a healthy cluster has no such fault
 """
 
 from __future__ import annotations
@@ -47,7 +42,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Outage:
-    """A bookie was down, stopped or just back, from and to these seconds since 1970."""
+    """A time in which a bookie was down, stopped or just back, in seconds since 1970."""
 
     bookie: str
     began: float
@@ -56,10 +51,10 @@ class Outage:
 
 @dataclass(frozen=True)
 class Around:
-    """What is known besides a finding: the looks before and after its audit, and what happened in between.
+    """The facts around an audit: the states before and after it, and the events during it.
 
-    ``moved``: ledgers whose version was not the same in both scans of the audit itself. ``unlisted``: bookies
-    that cannot list entries at all, which leaves them unread by rpc.
+    ``moved`` has the ledgers whose metadata version changed between the two scans of the audit. ``unlisted``
+    has the bookies that cannot list entries. An audit by rpc cannot read them.
     """
 
     before: Look
@@ -73,7 +68,7 @@ class Around:
         return self.before, self.after
 
     def still(self, ledger: int) -> bool:
-        """Whether the ledger has the same version before and after."""
+        """Return whether the ledger has the same metadata version before and after."""
         versions = [look.store.versions.get(ledger) for look in self.looks]
         return versions[0] is not None and versions[0] == versions[1]
 
@@ -89,7 +84,7 @@ Rule = Callable[[Finding, Around], Verdict]
 
 
 def verdict(finding: Finding, around: Around) -> Verdict:
-    """Whether a finding is true; of what moved nothing may be confirmed."""
+    """Return whether a finding is true. No confirmed finding may be about a ledger that moved."""
     ledger = finding["ledger_id"]
     if finding["confidence"] == "confirmed" and ledger in around.moved and finding["id"] not in MAY_MOVE:
         return Verdict.FALSE
@@ -101,7 +96,7 @@ def _never(_: Finding, __: Around) -> Verdict:
 
 
 def _missing(finding: Finding, around: Around) -> Verdict:
-    """Every entry that is said to be missing, on the bookie that is said to lack it."""
+    """Check every entry that the finding reports as missing, on the bookie that should have it."""
     ledger = finding["ledger_id"]
     claims = [(part["bookie_id"], entry) for part in finding["missing"] for entry in entries(part["groups"])]
     letters = [_letters(ledger, bookie, entry, around) for bookie, entry in claims]
@@ -115,7 +110,7 @@ def _missing(finding: Finding, around: Around) -> Verdict:
 
 def _letters(ledger: int, bookie: str, entry: int, around: Around) -> set[str]:
     said = [look.letter(ledger, bookie, entry) for look in around.looks]
-    # One answer is enough where the ledger stood still; else both must contradict.
+    # If the ledger did not change, one answer is enough. Otherwise both states must have answers.
     known = {letter for letter in said if letter is not None}
     return known if around.still(ledger) or None not in said else set()
 
@@ -125,7 +120,7 @@ def _over_replicated(finding: Finding, around: Around) -> Verdict:
 
 
 def _in_flight(finding: Finding, around: Around) -> Verdict:
-    """One finding is of all copies of a ledger: each of them is what it says."""
+    """Check each copy of the ledger that the finding covers."""
     copies = json.loads(finding["evidence"])["copies"]
     found = {_outside(finding["ledger_id"], copy["bookie_id"], around) for copy in copies}
     return next(each for each in (Verdict.FALSE, Verdict.OPEN, Verdict.TRUE) if each in found)
@@ -136,14 +131,14 @@ def _outside(ledger: int, bookie: str, around: Around) -> Verdict:
     if not known:
         return Verdict.OPEN
     if not around.still(ledger):
-        return Verdict.OPEN  # who left an ensemble may be back in it, all between two looks
+        return Verdict.OPEN  # a bookie may leave an ensemble and return between two looks
     member = any(bookie in members(look.store.ledgers[ledger]) for look in known)
     held = any(look.holds_any(ledger, bookie) for look in known)
     return Verdict.FALSE if member or not held else Verdict.TRUE
 
 
 def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:
-    """Of one ledger on a bookie, or of a bookie with counts."""
+    """Return a rule for extra entries of one ledger on a bookie, or of a whole bookie."""
 
     def rule(finding: Finding, around: Around) -> Verdict:
         ledger, bookie = finding["ledger_id"], finding["bookie_id"]
@@ -158,7 +153,10 @@ def _extra(where: Callable[[Look], set[tuple[int, str]]]) -> Rule:
 
 
 def _without_metadata(finding: Finding, around: Around) -> Verdict:
-    """Ids are never given twice: what has metadata afterwards has had it all the time."""
+    """Check that the ledger has no metadata after the audit.
+
+    Ledger ids are never reused. A ledger with metadata afterwards had them all the time.
+    """
     return Verdict.FALSE if finding["ledger_id"] in around.after.store.versions else Verdict.TRUE
 
 
@@ -185,7 +183,7 @@ def _marked(finding: Finding, around: Around) -> Verdict:
     ledger = finding["ledger_id"]
     marks = around.before.store.marks | around.after.store.marks
     there = ledger in marks if ledger is not None else bool(marks)
-    return Verdict.TRUE if there else Verdict.OPEN  # made and gone while the audit ran
+    return Verdict.TRUE if there else Verdict.OPEN  # a mark may appear and vanish during the audit
 
 
 def _out(finding: Finding, around: Around) -> Verdict:
@@ -195,7 +193,7 @@ def _out(finding: Finding, around: Around) -> Verdict:
 
 
 def _any_out(_: Finding, around: Around) -> Verdict:
-    """Whether a bookie was down: only then does a healthy cluster lack bookies, an auditor or workers."""
+    """Check that a bookie was down. Only then can a healthy cluster lack bookies, an auditor or workers."""
     known = {outage.bookie for outage in around.outages}
     known |= {bookie for look in around.looks for bookie in look.store.registered}
     return Verdict.TRUE if any(map(around.was_out, known)) else Verdict.FALSE

@@ -1,4 +1,7 @@
-"""The loop from end to end: load, audits in the midst of it, faults; short for tests, long for a command."""
+"""The whole loop: load, audits under load, then faults.
+
+The tests run a short form of it, and ``python -m proofs.living`` a long one.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,15 @@ if TYPE_CHECKING:
 WARM_UP_S = 10.0
 AUDITS_FOR_A_FAULT = 2
 KEPT_LEDGERS = 1_000
-"""A hundred ledgers that wait for garbage collection make the metadata suspect, by definition."""
+"""Closed ledgers that each writer keeps, so many that few are deleted.
+
+A hundred deleted ledgers that wait for garbage collection would make the metadata suspect by definition.
+"""
 
 
 @dataclass
 class Outcome:
-    """``missed``: the faults that no audit confirmed in time."""
+    """The result of one cluster. ``missed`` has the faults that no audit confirmed in time."""
 
     storage: str
     loop: Loop
@@ -44,7 +50,7 @@ class Outcome:
         return "\n".join(lines)
 
     def wrong(self) -> list[str]:
-        """Everything that must not be, in words."""
+        """Return a sentence for each violated expectation."""
         matrix = self.loop.matrix
         wrong = [
             f"false: {run}: {row['id']} {row['ledger_id']} {row['bookie_id']}: {row['message']}"
@@ -68,10 +74,19 @@ def play(
     faults: bool = True,
     **given: Any,
 ) -> Outcome:
-    """One cluster's life: so many audits under load, then the faults.
+    """Run one cluster: audits under load, then the faults.
 
-    Each writer keeps ``ledgers`` closed ledgers at most; the more, the fewer it deletes. ``given`` is what
-    else `living_cluster` takes.
+    Args:
+        spark: The session of the audits.
+        root: A new directory for the cluster.
+        storage: The ledger storage class of the bookies.
+        seed: The random seed of the load and the chaos.
+        ways: The ways to read indexes, used in turn.
+        audits: Number of audits under load.
+        ledgers: Largest number of closed ledgers that each writer keeps. With more of them it deletes fewer.
+        say: Prints a line of progress.
+        faults: Whether to make faults after the load.
+        given: Further arguments of `living_cluster`.
     """
     with living_cluster(root, storage, **given) as cluster:
         loop = Loop(cluster, spark, say)
@@ -90,7 +105,7 @@ def play(
 
 
 def _hunt(loop: Loop, name: str, faults: list[Fault]) -> list[Fault]:
-    """Audit until each fault is confirmed, twice at most; what is left."""
+    """Audit at most twice until each fault is confirmed; return the unconfirmed faults."""
     left = faults
     for number in range(AUDITS_FOR_A_FAULT):
         findings = loop.after_faults(DISK, f"9{number}-{name}")

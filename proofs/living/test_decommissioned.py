@@ -1,4 +1,4 @@
-"""A clean decommissioning where ensembles are larger than the write quorum: no bookie is accused."""
+"""After a clean decommissioning with ensembles larger than the write quorum, no audit blames a bookie."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEDGERS = range(1, 25)
-# Nothing is collected or compacted meanwhile.
+# These settings prevent garbage collection and compaction during the test.
 KEPT = {"gcWaitTime": 3_600_000, "minorCompactionInterval": -1, "majorCompactionInterval": -1}
 
 
 def decommission(cluster: LivingBookies, bookie: str) -> None:
-    """Stop a bookie, wait until AutoRecovery copied all of its ledgers, and delete its cookie."""
+    """Stop a bookie, wait until AutoRecovery has copied all of its ledgers, and delete its cookie."""
     cluster.stop(bookie)
 
     def is_free() -> bool:
@@ -45,7 +45,7 @@ def test_a_bookie_that_was_decommissioned_and_those_that_took_its_ledgers_are_no
         decommission(cluster, gone)
         run = audit(cluster, spark, DISK, "run")
     assert run.of("disk-content-mismatch") == []
-    # The workers copied whole segments: the new members have more than their stripes.
+    # The replication workers copied whole segments, so new members have more than their stripes.
     assert {row["bookie_id"] for row in run.of("surplus-entries")} <= {*others}
     assert run.of("surplus-entries")
     assert [row for row in run.findings if row["severity"] in ("error", "critical")] == []

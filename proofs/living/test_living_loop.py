@@ -1,6 +1,6 @@
-"""The loop in its short form: three kinds of clusters, a minute of load each, audits in the midst of it.
+"""The short form of the loop: three clusters, each with a minute of load and audits under it.
 
-The bookies are of the oldest and of the newest release; all between are `python -m proofs.versions`.
+The bookies have the oldest and the newest release. `python -m proofs.versions` runs those in between.
 """
 
 from __future__ import annotations

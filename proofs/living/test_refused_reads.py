@@ -1,4 +1,4 @@
-"""A bookie that lets no client in: what it lacks is as sure as without a witness."""
+"""If a bookie refuses clients, findings about its missing entries stay as certain as without a witness."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that judge findings: each can say true and false, and says neither where the cluster moved."""
+"""The rules for findings can return true and false, and return open if the cluster changed."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ LOST_ON_B = finding("below-ack-quorum", b=range(2, 4))
         (look(WHOLE, HALF), look(WHOLE, HALF), Verdict.TRUE),
         (look(WHOLE, NOTHING), look(WHOLE, NOT_SAID), Verdict.TRUE),
         (look(WHOLE, WHOLE), look(WHOLE, WHOLE), Verdict.FALSE),
-        # It stood still, and one answer is enough.
+        # The ledger did not change, so one answer is enough.
         (look(WHOLE, WHOLE), look(WHOLE, NOT_SAID), Verdict.FALSE),
         (look(WHOLE, NOT_SAID), look(WHOLE, WHOLE), Verdict.FALSE),
         (look(WHOLE, WHOLE), look(WHOLE, NOT_SAID, version=2), Verdict.OPEN),
@@ -92,7 +92,7 @@ def test_an_over_replicated_ledger_lies_on_a_bookie_that_is_no_member() -> None:
     assert verdict(finding("over-replicated-ledger", B), copied) is Verdict.FALSE
     back = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE, version=3))
     assert verdict(finding("over-replicated-ledger", B), back) is Verdict.OPEN
-    known = around(look(WHOLE, WHOLE, "0000000"), look(WHOLE, WHOLE))  # its collector deletes it then
+    known = around(look(WHOLE, WHOLE, "0000000"), look(WHOLE, WHOLE))  # garbage collection deletes it later
     assert verdict(finding("over-replicated-ledger", C), known) is Verdict.TRUE
     nothing = around(look(WHOLE, WHOLE), look(WHOLE, WHOLE))
     assert verdict(finding("over-replicated-ledger", C), nothing) is Verdict.FALSE

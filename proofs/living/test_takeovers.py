@@ -1,4 +1,4 @@
-"""Brokers that fail over: what their fenced writers leave behind the ends of ledgers accuses nobody."""
+"""After brokers fail over, entries of fenced writers behind the ends of ledgers lead to no error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SEVERE = {"error", "critical"}
 
 
 def has_next_entry(seen: Look, ledger: int) -> bool:
-    """Whether the entry right behind the end of a ledger is on as many bookies as acknowledge."""
+    """Return whether an ack quorum of bookies has the entry right behind the end of a ledger."""
     plain = seen.store.ledgers[ledger]
     assert plain.last is not None
     entry = plain.last + 1
@@ -51,11 +51,11 @@ def test_entries_behind_the_end_of_a_ledger_that_was_taken_over_are_a_note_witho
         ]
         seen = look(cluster)
         run = audit(cluster, spark, DISK, "run")
-    # Nothing that a writer was told is safe lies behind an end.
+    # No acknowledged entry is behind the end of its ledger.
     assert all(ledger["acknowledged"] <= ledger["last"] for ledger in taken)
     behind = {ledger["ledger"]: ledger for ledger in taken if has_next_entry(seen, ledger["ledger"])}
     assert behind
-    # The writer closed each of these, at the last entry that it was told of.
+    # Each of these ledgers was closed at its last acknowledged entry.
     assert all(ledger["acknowledged"] == ledger["last"] for ledger in behind.values())
     found = {row["ledger_id"]: (row["severity"], row["confidence"]) for row in run.of("entries-past-end")}
     assert found == dict.fromkeys(behind, ("note", "suspect"))

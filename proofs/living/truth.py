@@ -1,4 +1,4 @@
-"""What is true of a living cluster at one moment, found by reading every entry from every bookie."""
+"""The true state of a live cluster at one moment, found by reading every entry from every bookie."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ from tests.corpora.plain_readers import PlainIndex
 
 BEYOND_THE_END = 3
 OPEN_LEDGERS_TO = 70
-"""Entries that are read beyond the last of a closed ledger, and after the last segment of an open one."""
+"""Number of entries to read of the last segment of an open ledger.
+
+`BEYOND_THE_END` is the number of entries to read behind the last entry of a closed ledger.
+"""
 
 SERVED, NO_LEDGER, UNKNOWN = "1", "-", "?"
 
 
 @dataclass(frozen=True)
 class Look:
-    """One reading of everything. ``served``: ledger -> bookie -> letters, as `LivingHarness` says them."""
+    """One reading of the whole cluster.
+
+    ``served`` maps each ledger and bookie to a letter per entry, as `LivingHarness` returns them.
+    """
 
     began: float
     ended: float
@@ -28,18 +34,18 @@ class Look:
     served: dict[int, dict[str, str]]
 
     def letter(self, ledger: int, bookie: str, entry: int) -> str | None:
-        """What the bookie said of the entry; None where it was not asked or did not say."""
+        """Return the bookie's answer for an entry. None if it was not asked or did not answer."""
         letters = self.served.get(ledger, {}).get(bookie, "")
         said = letters[entry] if entry < len(letters) else UNKNOWN
         return None if said == UNKNOWN else said
 
     def holds_any(self, ledger: int, bookie: str) -> bool:
-        """Whether the bookie has anything of the ledger, or may: who has no entry of it may know it still."""
+        """Return whether the bookie has the ledger or may have it, even without entries."""
         return self.served.get(ledger, {}).get(bookie, UNKNOWN).strip(NO_LEDGER) != ""
 
     @cached_property
     def world(self) -> World:
-        """The same for the brute force."""
+        """The same state in the form that the tests' plain computation takes."""
         indexes = {
             (ledger, bookie): PlainIndex(
                 frozenset(entry for entry, letter in enumerate(letters) if letter == SERVED),
@@ -53,7 +59,7 @@ class Look:
 
     @cached_property
     def classes(self) -> dict[int, str]:
-        """The class of each closed ledger of which every member said everything."""
+        """The replication class of each closed ledger for which every member answered for every entry."""
         return {
             ledger: judge(self.world, ledger).name
             for ledger in self.store.closed()
@@ -70,7 +76,7 @@ class Look:
         return set(surplus(self.world))
 
     def acknowledged_past_end(self, ledger: int) -> bool:
-        """Whether an entry beyond the end of a closed ledger is on as many of its bookies as acknowledge."""
+        """Return whether an entry behind the end of a closed ledger is on an ack quorum of its bookies."""
         plain = self.store.ledgers[ledger]
         assert plain.last is not None
         ensemble = plain.segments[-1][1]
@@ -82,7 +88,7 @@ class Look:
 
 
 def look(cluster: LivingBookies) -> Look:
-    """Read the store, then all entries of the ledgers in it."""
+    """Read the metadata store, then all entries of its ledgers."""
     began = time.time()
     store = cluster.store.snapshot()
     wanted = {

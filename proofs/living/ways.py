@@ -1,4 +1,4 @@
-"""The ways to the bookies' indexes that audits of a living cluster take in turn."""
+"""The ways in which audits of a live cluster read the bookies' indexes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from tests.clusters.living import LivingBookies
 
 @dataclass(frozen=True)
 class Way:
-    """``sources`` makes the ``--bookies`` values, given a new directory that it may make."""
+    """A way to read the indexes.
+
+    ``sources`` returns the ``--bookies`` values. It may create the directory that it gets.
+    """
 
     name: str
     sources: Callable[[LivingBookies, Path], list[str]]
@@ -27,7 +30,7 @@ def _directories(cluster: LivingBookies, _: Path) -> list[str]:
 
 
 def _copied(cluster: LivingBookies, out: Path) -> list[str]:
-    """As ``cp -a`` copies directories that are written to: files come and go meanwhile."""
+    """Copy the directories of running bookies like ``cp -a``, and ignore files that vanish meanwhile."""
 
     def copy(source: str, target: str) -> None:
         try:
@@ -35,7 +38,7 @@ def _copied(cluster: LivingBookies, out: Path) -> list[str]:
         except FileNotFoundError:
             Path(target).unlink(missing_ok=True)
 
-    # A directory may go while it is copied, as garbage collection lets them go.
+    # Garbage collection may delete a directory while it is copied.
     with suppress(shutil.Error):
         shutil.copytree(cluster.directory, out, copy_function=copy)
     return [str(out)]

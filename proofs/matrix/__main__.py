@@ -1,8 +1,9 @@
 """python -m proofs.matrix [--cells N] [--only TEXT] [--seed N] [--out DIR] [--again]
 
-Every corpus and kind of damage, form of source, option and command, pair by pair, each cell held to rules.
-Ends with 1 where a cell breaks a rule, and says which command makes that cell again. What stands in DIR is
-not run again.
+Audit clusters with every pair of corpus, damage, source, option and command that can meet.
+
+A pair is tested in a cell, and rules check the results of each cell. The program ends with 1 if a cell
+breaks a rule, and prints the command that repeats that cell. Cells with a result in DIR are not run again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.servers import shared_spark
 
 
 def main() -> int:
-    """Run the matrix; returns 1 where a rule is broken."""
+    """Run the matrix; return 1 if a cell breaks a rule."""
     options = parse()
     signals: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: signals.append(number))
@@ -36,7 +37,7 @@ def main() -> int:
         try:
             for cell in [each for each in cells if each.name not in done]:
                 if signals:
-                    break  # its servers end too
+                    break  # leaves the loop, so that the servers end too
                 result = run_cell(bench, cell)
                 record.add(result)
                 results.append(result)
@@ -49,7 +50,7 @@ def main() -> int:
 
 
 def parse() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -62,7 +63,7 @@ def parse() -> argparse.Namespace:
 
 
 def tell(result: Result, where: str) -> None:
-    """Say what came of a cell: a line, and for a failure how to make it again."""
+    """Print the result of a cell in one line. After a failure, print how to repeat it."""
     ends = "ok" if not result.failures else f"FAILED: {', '.join(result.failures)}"
     print(f"{where} {result.seconds} s, exit code {result.exit_code}: {result.cell}: {ends}", flush=True)
     for rule, sentences in result.failures.items():

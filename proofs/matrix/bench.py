@@ -1,4 +1,4 @@
-"""Audits of cells, none of them twice: commands are called in this process, all with one Spark session."""
+"""Audits of cells, each made once. Commands run in this process and share one Spark session."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CELL_LIMIT_S = 300
-"""No command of a cell takes so long."""
+"""Longest time of a command in seconds."""
 
 OWNED = ("pulsar-a",)
 """Corpora with an application that refers to their ledgers."""
@@ -54,12 +54,12 @@ Row = dict[str, Any]
 
 
 class Hang(Exception):  # noqa: N818
-    """A command that did not end."""
+    """A command did not end within its time limit."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one command did."""
+    """The arguments, exit code and output of one command."""
 
     arguments: tuple[str, ...]
     exit_code: int
@@ -67,7 +67,7 @@ class Outcome:
     stderr: str
 
     def writes(self, form: str) -> bool:
-        """Whether standard output is a report in this form."""
+        """Return whether standard output is a report in this format."""
         return self.arguments[-2:] == ("--format", form)
 
     @property
@@ -77,7 +77,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Audit:
-    """One audit of a cell; ``run`` is None where it ended without one."""
+    """The audit of one cell. ``run`` is None if it ended without a report."""
 
     cell: Cell
     place: Place
@@ -94,7 +94,7 @@ class Audit:
 
 @dataclass
 class Bench:
-    """Where cells are audited, below ``root``."""
+    """The audits of all cells, with their files below ``root``."""
 
     spark: SparkSession
     root: Path
@@ -119,21 +119,21 @@ class Bench:
         self.places.close()
 
     def audit(self, cell: Cell) -> Audit:
-        """The audit of a cell, made once; companions of cells are cells."""
+        """Return the audit of a cell. The first call makes it, later calls reuse it."""
         if cell not in self.audits:
             self.audits[cell] = self._audit(cell)
             self.made += 1
         return self.audits[cell]
 
     def command(self, *arguments: str, in_spark: bool = True) -> Outcome:
-        """Call the command line in this process."""
+        """Run ``bkaudit`` in this process."""
         session = (lambda: self.spark) if in_spark else None
         with time_limit(CELL_LIMIT_S, self.spark):
             result = CliRunner().invoke(main, list(arguments), obj=session, env={"COLUMNS": "80"})
         return Outcome(tuple(arguments), result.exit_code, result.stdout, result.stderr)
 
     def sources(self, cell: Cell) -> tuple[Place, str, list[str], Damage]:
-        """Where the data of a cell lies: place, metadata URI and ``--bookies``, and what is spoiled."""
+        """Prepare a cell's data; return its place, metadata URI, ``--bookies`` values and damage."""
         place = self.places.damaged(cell.corpus, cell.metadata, cell.damage)
         uri = self._live(place) if cell.metadata == "live" else place.uri(cell.metadata)
         damage = place.damage
@@ -153,7 +153,7 @@ class Bench:
         return place, uri, sources, damage
 
     def arguments(self, cell: Cell, place: Place) -> list[str]:
-        """The options of a cell as flags."""
+        """Return a cell's options as command-line arguments."""
         flags: list[str] = []
         for name, value in cell.options:
             flag = f"--{name.replace('_', '-')}"
@@ -188,7 +188,7 @@ class Bench:
 
     def _audit(self, cell: Cell) -> Audit:
         if cell.option("since") != OPTIONS["since"][0]:
-            self.audit(cell.plain())  # before this one's store is started
+            self.audit(cell.plain())  # before the store of this audit starts
         place, uri, sources, damage = self.sources(cell)
         out = self.root / "runs" / f"{crc32(cell.name.encode()):08x}" / "run"
         shutil.rmtree(out.parent, ignore_errors=True)
@@ -201,7 +201,7 @@ class Bench:
         return Audit(cell, place, outcome, out, open_run(out), rows, damage)
 
     def _live(self, place: Place) -> str:
-        # The leases of an etcd run out, and bookies' registrations with them.
+        # The leases of an etcd expire and delete the registrations, so each audit gets a new server.
         if self._served is None or self._served[0] != place or place.on_etcd:
             self._open.close()
             uri = self._open.enter_context(served(place, self.root / "server"))
@@ -237,7 +237,7 @@ class Bench:
 
 
 def inventory(place: Place) -> Path:
-    """An inventory file of the directories of a place."""
+    """Write an inventory file of a place's bookie directories; return its path."""
     lines = []
     for id, directory in place.ids().items():
         lines.append(f'[bookies."{id}"]')
@@ -252,7 +252,10 @@ def inventory(place: Place) -> Path:
 
 
 def racks(place: Place, form: str) -> Path:
-    """A mapping of the bookies of a place to two racks; in JSON as Pulsar has it, with traps."""
+    """Write a mapping of a place's bookies to two racks; return its path.
+
+    The JSON form is Pulsar's, with an omitted bookie and racks of different depths.
+    """
     ids = [*place.ids()]
     if form == "columns":
         file, text = "racks", "".join(f"{id} /r{number % 2}\n" for number, id in enumerate(ids))
@@ -268,14 +271,14 @@ def racks(place: Place, form: str) -> Path:
 
 @contextmanager
 def time_limit(seconds: int, spark: SparkSession) -> Iterator[None]:
-    """End what takes longer; what Spark does for it ends too."""
+    """Raise `Hang` in a block that takes longer than ``seconds``, and cancel its Spark jobs."""
 
     def ring(number: int, frame: FrameType | None) -> None:
         spark.sparkContext.cancelAllJobs()
         raise Hang(f"no end within {seconds} s")
 
     before: Callable[[int, FrameType | None], Any] | int | None = signal.signal(signal.SIGALRM, ring)
-    signal.alarm(seconds)
+    signal.alarm(seconds)  # commands run in the main thread, so the signal can end them
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
-"""One cell of the matrix: which data, how it is spoiled, how it is read, with which options.
+"""One cell of the matrix: its data and damage, the way to read it, and the options.
 
-A cell has a name, from which it is made again: ``flat-v1/dump/directories/cut:index/samples=1,threads=4``.
+A cell can be created from its name: ``flat-v1/dump/directories/cut:index/samples=1,threads=4``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from allpairspy import AllPairs
 
 NONE = "none"
-"""No damage, or no source of bookies."""
+"""The value for no damage or no source of bookies."""
 
 CORPORA: Mapping[str, frozenset[str]] = {
     "interleaved-hier": frozenset({"index"}),
@@ -28,8 +28,10 @@ CORPORA: Mapping[str, frozenset[str]] = {
     "one-row": frozenset({"index"}),
     "all-missing": frozenset(),
 }
-"""Whose data there is, and which files its bookies have. The bookies of two are running; three are the
-smallest clusters (`proofs.matrix.smallest`)."""
+"""The corpora, and the kinds of files that their bookies have.
+
+Two of them have running bookies. Three are the smallest clusters (`proofs.matrix.smallest`).
+"""
 
 METADATA = ("dump", "packed", "snapshot", "live")
 SOURCES: Mapping[str, tuple[str, ...]] = {
@@ -43,11 +45,11 @@ SOURCES: Mapping[str, tuple[str, ...]] = {
     "collection-and-rpc": ("collection", "rpc"),
     "directories-and-collection": ("directories", "collection"),
 }
-"""Forms of bookies' sources, and the single ones that each is made of."""
+"""Forms of bookie sources, and the single sources of which each consists."""
 
 KINDS = ("empty", "cut", "byte", "foreign", "missing", "swapped", "older", "unreadable", "huge", "mixed")
 TARGETS = ("store", "record", "cookie", "mark", "index", "journal", "log", "collection", "run")
-"""What is spoiled: the metadata's file, a ledger's record, files of a bookie, a collection's, the run's."""
+"""Targets of damage: the metadata file, a ledger's record, files of a bookie, of a collection, of the run."""
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "fail_on": ("error", "note", "new"),
@@ -77,9 +79,10 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "threads": ("1", "4"),
     "parts_per_core": ("4", "1"),
 }
-"""Options of an audit: the first value is the default. ``entry_logs``: deep, too, and of every entry.
+"""Options of an audit and their values, the default first.
 
-``racks`` in JSON lack a bookie, and their depths differ.
+``entry_logs`` also stands for ``--deep`` (deep) and for digests of every entry (all). The JSON file of
+``racks`` omits a bookie, and its racks have different depths.
 """
 
 APART: Mapping[str, str] = {
@@ -92,7 +95,7 @@ APART: Mapping[str, str] = {
     "skip_checks": "likewise", "check_settings": "likewise",
     "master": "one Spark session has all cells", "driver_memory": "likewise",
 }  # fmt: skip
-"""Options that no cell has, and why not."""
+"""Options that no cell has, and the reason."""
 
 SILENT = frozenset(
     (
@@ -114,12 +117,12 @@ READING: Mapping[str, str] = {
 """Options that let an audit read more, and the value with which it reads least."""
 
 COMMANDS = ("doctor", "scan", "collect", "dump", "compare", "ledger")
-"""What is asked of the sources besides the audit."""
+"""Commands that a cell can run on its sources besides the audit."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """``options`` are those that are not the default, sorted."""
+    """One cell. ``options`` has the options that differ from the default, sorted by name."""
 
     corpus: str
     metadata: str
@@ -130,7 +133,7 @@ class Cell:
 
     @classmethod
     def parse(cls, name: str) -> Cell:
-        """The cell of a name.
+        """Return the cell with a name.
 
         >>> Cell.parse("etcd/dump/none/none//scan").name
         'etcd/dump/none/none//scan'
@@ -146,46 +149,50 @@ class Cell:
 
     @property
     def kind(self) -> str:
-        """Of damage."""
+        """The kind of damage, such as ``cut``."""
         return self.damage.partition(":")[0]
 
     @property
     def target(self) -> str:
-        """Of damage; empty for none."""
+        """The target of the damage. Empty without damage."""
         return self.damage.partition(":")[2]
 
     def option(self, name: str) -> str:
         return dict(self.options).get(name, OPTIONS[name][0])
 
     def having(self, **options: str) -> Cell:
-        """The same with some options otherwise."""
+        """Return the same cell with other values of some options."""
         given = {**dict(self.options), **options}
         pairs = sorted((name, value) for name, value in given.items() if value != OPTIONS[name][0])
         return replace(self, options=tuple(pairs))
 
     def loud(self) -> Cell:
-        """The same with defaults for what changes no finding: cells that are compared share its audits."""
+        """Return the same cell with defaults for all options that change no finding.
+
+        Cells that are compared can then share its audit.
+        """
         return replace(self.having(**{name: OPTIONS[name][0] for name in SILENT}), command=COMMANDS[0])
 
     def plain(self) -> Cell:
-        """Nothing is spoiled."""
+        """Return the same cell without damage."""
         return replace(self.loud(), damage=NONE).having(since="no")
 
     def reads_less(self) -> Cell:
-        """The same sources, and no option that lets it read more."""
+        """Return the same cell without the options that let an audit read more."""
         return self.loud().having(**READING)
 
     def single(self) -> list[Cell]:
-        """One for each of two ways to the same bookies.
+        """Return one cell for each part of a combined source, if its second part is ``rpc``.
 
-        Two copies of a bookie's directories are none: nobody can tell which is the bookie's, so it is unread.
+        Two copies of a bookie's directories cannot be compared so. An audit cannot tell which copy is the
+        bookie's, so it reads neither.
         """
         parts = SOURCES[self.bookies]
         return [replace(self.loud(), bookies=part) for part in parts] if parts[1:] == ("rpc",) else []
 
 
 def makes_sense(row: Sequence[str]) -> bool:
-    """Whether the first values of a row, in the order of `DIMENSIONS`, can stand beside each other."""
+    """Return whether the first values of a row, in the order of `DIMENSIONS`, can be combined."""
     corpus, metadata, bookies, kind, target = (*row[:5], *[None] * 5)[:5]
     if bookies is not None and "rpc" in SOURCES[bookies] and metadata != "live":
         return False
@@ -213,11 +220,11 @@ DIMENSIONS = (
 
 
 def pairwise(seed: int, corpora: Sequence[str] = DIMENSIONS[0]) -> list[Cell]:
-    """Cells in which every two values that can meet do; the order follows from the seed."""
+    """Return cells that contain every pair of values that can be combined, in an order given by the seed."""
     values = [list(each) for each in (corpora, *DIMENSIONS[1:])]
     random = Random(seed)
     rows = [list(row) for row in AllPairs(values, filter_func=makes_sense)]
-    # It gives up pairs of which its own choice of other values makes no sense.
+    # AllPairs omits a pair if the other values that it chose for the row make no sense.
     seen = {pair for row in rows for pair in _pairs_of(row)}
     for one, other in combinations(range(len(values)), 2):
         for pair in product(((one, value) for value in values[one]), ((other, v) for v in values[other])):
@@ -233,10 +240,10 @@ def pairwise(seed: int, corpora: Sequence[str] = DIMENSIONS[0]) -> list[Cell]:
 
 
 TRIES = 100
-"""So often other values are drawn for two that have not met; then they cannot."""
+"""Number of random rows to draw for a pair of values. If none makes sense, the pair cannot be combined."""
 
 _Place = tuple[int, str]
-"""A dimension and its value."""
+"""The number of a dimension and a value."""
 
 
 def _pairs_of(row: Sequence[str]) -> Iterator[tuple[_Place, _Place]]:

@@ -1,4 +1,4 @@
-"""Every command on the run that came of a cell, and one on its sources."""
+"""All commands on the run of a cell, and one command on its sources."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ APART = {
     "encode": "its input is a list of entry ids: properties in tests/codecs/availability",
     "watch": "it is audits in rounds: tests/watch",
 }
-"""Commands that no cell has, and why not."""
+"""Commands that no cell has, and the reason."""
 
 WIDTH = 80
 SHOWN = 3
-"""So many ledgers, bookies and topics are explained."""
+"""Number of ledgers, bookies and topics that ``explain`` gets."""
 
 
 def forms_of(bench: Bench, audit: Audit) -> tuple[list[Outcome], dict[str, Facts]]:
-    """The report in every form, and what each says."""
+    """Write the report in every format; return the outcomes and the facts in each format."""
     assert audit.run is not None
     outcomes, facts = [], {}
     for form, parse in PARSERS.items():
@@ -50,7 +50,7 @@ def forms_of(bench: Bench, audit: Audit) -> tuple[list[Outcome], dict[str, Facts
 
 
 def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
-    """The commands that read a finished run, but for its forms."""
+    """Run the commands that read a finished run, except for the report formats."""
     run, cell = str(audit.path), audit.cell
     yield bench.command("explain", "run", run)
     yield bench.command("report", run, "--all", "--show-suppressed")
@@ -87,7 +87,7 @@ def on_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
 
 
 def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome]:
-    """What failures would cost, and whether bookies may go."""
+    """Run ``simulate`` and ``decommission`` on a run."""
     for asked in ([], ["--lose", "bookie", bookies[0]], ["--lose", "rack", "r1"], ["--any", "2", "bookie"]):
         for form in ("text", "json"):
             yield bench.command("simulate", run, *asked, "--format", form)
@@ -97,7 +97,7 @@ def failures(bench: Bench, run: str, bookies: Sequence[str]) -> Iterator[Outcome
 
 
 def repairs(bench: Bench, run: str) -> Iterator[Outcome]:
-    """A plan of repair: made, shown, and asked again of the run that it is of."""
+    """Make a repair plan of a run, show it, and check it against the same run."""
     file = Path(run).parent / "plan.toml"
     file.unlink(missing_ok=True)
     yield bench.command("plan", "make", run, "--out", str(file), "--format", "markdown")
@@ -108,7 +108,7 @@ def repairs(bench: Bench, run: str) -> Iterator[Outcome]:
 
 
 def topics(audit: Audit) -> list[str]:
-    """Topics that findings speak of."""
+    """Return the topics that findings name."""
     found = []
     for row in audit.findings:
         owner = json.loads(row["evidence"]).get("owner") or json.loads(row["evidence"]).get("topic")
@@ -118,7 +118,7 @@ def topics(audit: Audit) -> list[str]:
 
 
 def on_sources(bench: Bench, audit: Audit) -> Outcome:
-    """The command of the cell on the sources of its audit."""
+    """Run the cell's command on the sources of its audit."""
     cell = audit.cell
     _, uri, sources, _ = bench.sources(cell)
     given = [argument for source in sources for argument in ("--bookies", source)]
@@ -136,7 +136,7 @@ def on_sources(bench: Bench, audit: Audit) -> Outcome:
 
 
 def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
-    """The commands on a copy of the run of which a file was spoiled."""
+    """Run the commands on a copy of the run with one damaged file."""
     copy = audit.path.parent / "damaged" / "run"
     shutil.rmtree(copy.parent, ignore_errors=True)
     shutil.copytree(audit.path, copy)
@@ -164,7 +164,7 @@ def on_damaged_run(bench: Bench, audit: Audit) -> Iterator[Outcome]:
 
 
 def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
-    """What people see at a terminal of `WIDTH` columns, by what it is."""
+    """Return the texts that a terminal of `WIDTH` columns shows, by name."""
     found = {
         "screen": first_screen.render(run.report, "RUN", WIDTH),
         "text": text.render(run.report, "RUN", WIDTH, run.standings()),
@@ -176,14 +176,14 @@ def printed(run: Run, outcomes: list[Outcome]) -> dict[str, str]:
         )
         if shown and outcome.writes("text"):
             found[" ".join(outcome.arguments[:1] + outcome.arguments[2:])] = outcome.stdout
-        # A ledger's picture and paths, and tables of bytes, are as wide as they are.
+        # The picture and the paths of a ledger are not wrapped.
         if outcome.arguments[0] == "explain" and outcome.arguments[1] != "ledger":
             found[" ".join(outcome.arguments[:3])] = outcome.stdout
     return found
 
 
 def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:
-    """The checks that saw nothing at all, and those that JUnit passes."""
+    """Return the checks that had no data at all, and those that JUnit reports as passed."""
     blind = {*blind_spots.saw_nothing(run.report)}
     passed = set()
     for case in ET.fromstring(junit).iter("testcase"):
@@ -193,6 +193,6 @@ def blindness(run: Run, junit: str) -> tuple[set[str], set[str]]:
 
 
 def leftovers(path: Path) -> None:
-    """Take a finished cell's files away; its audits stay for cells that are compared with it."""
+    """Delete a finished cell's files. Its audits stay, because other cells are compared with them."""
     for name in ("damaged", "scan", "collected"):
         shutil.rmtree(path / name, ignore_errors=True)

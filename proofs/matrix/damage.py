@@ -12,21 +12,22 @@ from random import Random
 from typing import Any
 
 HUGE = 1 << 28
-"""So many bytes are a huge file: sparse, so that no disk has them."""
+"""Bytes that damage appends to make a huge file. The file is sparse, so it needs no disk space."""
 
 HUGE_VALUE = 900_000
-"""So many bytes are a huge value: ZooKeeper takes up to 1 MB."""
+"""Bytes of a huge value. ZooKeeper accepts up to 1 MB."""
 
 YEAR_S = 365 * 86_400
 FOREIGN = b"\x7fELF\x02\x01\x01\0" + bytes(range(256)) * 8
-"""Bytes of another program."""
+"""Bytes of another program's file."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """What was spoiled, as far as findings can name it; ``whole``: everything may be in doubt.
+    """The damaged parts, as far as findings can name them. If ``whole`` is true, everything may be uncertain.
 
-    ``names`` are bookies that only a spoiled record names: format 1 is text, and half of an id is one too.
+    ``names`` has bookies that only a damaged record names. Such names exist because metadata of format 1 are
+    text, and a part of a bookie id is text too.
     """
 
     bookies: frozenset[str] = frozenset()
@@ -49,7 +50,10 @@ SOUND = Damage()
 
 
 def damaged_bytes(kind: str, data: bytes, other: bytes, random: Random) -> bytes:
-    """A value after damage of a kind that leaves one; ``other`` is a value of the same kind of thing."""
+    """Damage a value with a kind of damage that leaves a value; return the damaged one.
+
+    The kind ``swapped`` returns ``other``, another value of the same type.
+    """
     if kind == "byte":
         at = random.randrange(len(data)) if data else 0
         return data[:at] + bytes([data[at] ^ 1 << random.randrange(8)]) + data[at + 1 :] if data else data
@@ -65,9 +69,10 @@ def damaged_bytes(kind: str, data: bytes, other: bytes, random: Random) -> bytes
 
 
 def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
-    """Spoil a file; ``other``, which may be the same, is what it is exchanged with.
+    """Damage a file.
 
-    An unreadable one is a link to itself, which nobody can open, whatever their rights.
+    The kind ``swapped`` exchanges it with ``other``, which may be the same file. The kind ``unreadable``
+    makes a link to itself, which even root cannot open.
     """
     stat = path.stat()
     if kind == "missing":
@@ -94,7 +99,7 @@ def damage_file(kind: str, path: Path, other: Path, random: Random) -> None:
 
 
 def damage_dump(kind: str, dump: Path, paths: Sequence[str], random: Random) -> list[str]:
-    """Spoil the line of one ledger in a dump; returns whose lines changed."""
+    """Damage the line of one ledger in a dump; return the paths whose lines changed."""
     lines = dump.read_bytes().splitlines(keepends=True)
     at = {_record(line).get("path"): number for number, line in enumerate(lines)}
     path, other = random.sample([path for path in paths if path in at], 2)
@@ -120,7 +125,7 @@ def damage_dump(kind: str, dump: Path, paths: Sequence[str], random: Random) -> 
 
 
 def damage_znode(kind: str, client: Any, paths: Sequence[str], random: Random) -> list[str]:
-    """Spoil a ledger's znode in a running ZooKeeper; returns which changed."""
+    """Damage the znode of one ledger in a running ZooKeeper; return the paths that changed."""
     path, other = random.sample(list(paths), 2)
     data, _ = client.get(path)
     if kind == "missing":
@@ -140,7 +145,7 @@ def damage_znode(kind: str, client: Any, paths: Sequence[str], random: Random) -
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    """The record of a line; nothing where an earlier damage has cut it."""
+    """Parse a line of a dump. Returns an empty record if earlier damage has cut the line."""
     try:
         record: dict[str, Any] = json.loads(line)
     except ValueError:

@@ -1,4 +1,7 @@
-"""What each form of a report says of one run, in values to compare; what a form leaves out is None."""
+"""The facts that each report format states about one run, as values to compare.
+
+A value is None if a format does not state it.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from auditor.reports.text import UNBROKEN
 
 Counts = Mapping[tuple[str, ...], int]
 Shares = Mapping[str, tuple[int, int]]
-"""How many of how many: ledgers and replicas decided, bookies read."""
+"""Pairs of (part, total) by name: checked ledgers, checked replicas and read bookies."""
 
 SEVERITIES = ("critical", "error", "warning", "note")
 VERDICTS = frozenset(Verdict)
@@ -36,8 +39,12 @@ _SHARES_OF_TEXT = {
 
 @dataclass(frozen=True)
 class Facts:
-    """``findings``: fingerprints, all of them; ``samples``: of some. ``full`` counts are by severity, id and
-    confidence, ``by_check`` by severity and id, ``by_id`` by id. ``unsure``: by id, what is not confirmed."""
+    """The facts of one report.
+
+    ``findings`` has the fingerprints of all findings, ``samples`` those of some. ``full`` counts findings by
+    severity, id and confidence, ``by_check`` by severity and id, ``by_id`` by id. ``unsure`` counts
+    unconfirmed ones by id.
+    """
 
     verdict: str | None = None
     complete: bool | None = None
@@ -60,7 +67,7 @@ def counted(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
 
 
 def tallied(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
-    """The same of rows that are counts themselves."""
+    """Sum the column ``count`` of rows by the named columns."""
     found: Counter[tuple[str, ...]] = Counter()
     for row in rows:
         found[tuple(str(row[name]) for name in names)] += row["count"]
@@ -68,7 +75,7 @@ def tallied(rows: Iterable[Mapping[str, Any]], *names: str) -> Counts:
 
 
 def of_rows(rows: list[dict[str, Any]]) -> Facts:
-    """A form that lists every finding."""
+    """Return the facts of a format that lists every finding."""
     return Facts(
         findings=frozenset(row["fingerprint"] for row in rows),
         full=counted(rows, "severity", "id", "confidence"),
@@ -211,14 +218,17 @@ def of_html(text: str) -> Facts:
 
 
 def of_text(text: str) -> Facts:
-    """The first screen, in lines that nobody folds; counts, where it has all of them."""
+    """Return the facts on the first screen, whose lines must not be wrapped.
+
+    Counts are None if the screen omits some checks.
+    """
     lines = text.rstrip("\n").splitlines()
     last = verdict_line(lines)
     by_id: Counter[tuple[str, ...]] = Counter()
     unsure: list[tuple[str, int]] = []
     cut = False
     for line in lines:
-        if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # by urgency, not by severity
+        if not re.match(r"[a-z][a-z ]*  +[\d,]+   ", line):  # not a line of an urgency
             continue
         cut |= bool(re.search(r"[\d,]+ (more )?checks?(;|$)", line))
         for id, count, more in re.findall(r"([a-z]+(?:-[a-z]+)+) ([\d,]+)(?: \(([^)]*)\))?", line):
@@ -243,12 +253,12 @@ def of_text(text: str) -> Facts:
 
 
 def verdict_line(lines: Sequence[str]) -> str:
-    """The line of the first screen that has the verdict: what to do follows it."""
+    """Return the line of the first screen with the verdict. Instructions may follow it."""
     return next(line for line in reversed(lines) if _verdict(line.partition(":")[0]) in VERDICTS)
 
 
 def _verdict(word: str) -> str:
-    """Return a verdict as reports for programs spell it."""
+    """Return a verdict in the spelling of JSON reports."""
     return word.lower().replace(" ", "-")
 
 
@@ -300,7 +310,7 @@ def _summed(pairs: Iterable[tuple[str, int]]) -> Counts:
 
 
 def _added(pairs: Iterable[tuple[tuple[str, ...], int]]) -> Counts:
-    """Counts by key: findings of one check and severity stand in a row for each urgency."""
+    """Sum counts by key. A check and severity can have several rows, one for each urgency."""
     found: Counter[tuple[str, ...]] = Counter()
     for key, count in pairs:
         found[key] += count

@@ -1,4 +1,4 @@
-"""Cells one after the other: audits, commands, and what each rule says of them."""
+"""Runs cells one after the other: audits, commands, and the rules that check them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from proofs.matrix.commands import blindness, forms_of, leftovers, on_damaged_ru
 from proofs.matrix.facts import verdict_line
 
 ALWAYS_READ = ("store", "record", "cookie", "collection")
-"""Targets that every audit reads whole."""
+"""Targets of damage that every audit reads completely."""
 
 REPRODUCE = "python -m proofs.matrix --only '{}'"
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a cell: for each rule that it breaks, how."""
+    """The result of a cell. ``failures`` has the broken rules with a sentence for each violation."""
 
     cell: str
     seconds: float
@@ -39,7 +39,7 @@ class Result:
 
 
 def run_cell(bench: Bench, cell: Cell) -> Result:
-    """Audit a cell and those it is compared with, run every command, and hold all of it to the rules."""
+    """Audit a cell and the cells to compare it with, run every command, and check all rules."""
     began, made = time.monotonic(), bench.made
     failures: dict[str, list[str]] = {}
     code, command = -1, ""
@@ -54,7 +54,7 @@ def run_cell(bench: Bench, cell: Cell) -> Result:
 
 
 def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
-    """The rules that a cell breaks, each with a sentence."""
+    """Yield the rules that a cell breaks, each with a sentence."""
     cell = audit.cell
     outcomes = [audit.outcome, on_sources(bench, audit)]
     yield from _named("ends", rules.ends(audit.outcome, cell.target in ("store", "record")))
@@ -82,7 +82,7 @@ def broken(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
 
 
 def companions(cell: Cell) -> list[Cell]:
-    """The cells that a cell is compared with."""
+    """Return the cells to compare a cell with."""
     found = [*cell.single()]
     if cell.reads_less().options != cell.loud().options:
         found.append(cell.reads_less())
@@ -92,7 +92,7 @@ def companions(cell: Cell) -> list[Cell]:
 
 
 def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
-    """What follows from other audits of the same data."""
+    """Yield the broken rules that compare the audit with other audits of the same data."""
     cell = audit.cell
     plain = bench.audits.get(cell.plain())
     if plain is not None and cell.target in ALWAYS_READ:
@@ -114,7 +114,7 @@ def _compared(bench: Bench, audit: Audit) -> Iterator[tuple[str, str]]:
 
 
 def said(audit: Audit) -> object:
-    """All that a run says of what it saw, without what names the run."""
+    """Return everything that a run reports, without the names of the run."""
     if audit.run is None:
         return audit.outcome.exit_code
     report = audit.run.report
@@ -125,7 +125,7 @@ def said(audit: Audit) -> object:
 
 
 def ensembles(*runs: Path) -> Mapping[int, set[str]]:
-    """The bookies that each ledger's ensembles name, in any of some runs."""
+    """Return the bookies of each ledger's ensembles, from all given runs."""
     found: dict[int, set[str]] = {}
     for run in runs:
         for row in pq.read_table(run / "tables" / "ledgers", columns=["ledger_id", "segments"]).to_pylist():
@@ -141,7 +141,7 @@ def _named(rule: str, sentences: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 @dataclass
 class Record:
-    """The results of a matrix in a file, one a line: what is there is not run again."""
+    """A file with one result per line. Cells with a result are not run again."""
 
     file: Path
 
@@ -157,7 +157,7 @@ class Record:
 
 
 def summary(results: Iterable[Result]) -> list[str]:
-    """Cells, audits, seconds, and failures by rule."""
+    """Return lines with the numbers of cells, audits, seconds, and failures by rule."""
     found = list(results)
     by_rule: dict[str, int] = {}
     for result in found:
@@ -170,7 +170,11 @@ def summary(results: Iterable[Result]) -> list[str]:
 
 
 def wanted(cells: Iterable[Cell], only: str | None, count: int | None) -> list[Cell]:
-    """The cells to run: one by its whole name, those in whose names a text is, or the first so many."""
+    """Return the cells to run.
+
+    If ``only`` is a complete name, it is that cell, otherwise the cells whose names contain it. ``count``
+    limits their number.
+    """
     if only is not None and only.count("/") == NAME_PARTS - 1:
         return [Cell.parse(only)]
     chosen = [cell for cell in cells if only is None or only in cell.name]

@@ -1,4 +1,4 @@
-"""Where the data of a cell lies: a corpus laid out once, and a copy of it for each damage."""
+"""The data of cells on disk: each corpus is laid out once, and copied for each damage."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.servers.etcd import Etcd
 from tests.servers.zookeeper import writer
 
 RUNNING = {"running-interleaved": 0, "running-dbledger": 2}
-"""Corpora whose bookies run, and the number of their kind in `tests.live.scenario.KINDS`."""
+"""Corpora with running bookies, and the index of their kind in `tests.live.scenario.KINDS`."""
 
 ETCD_SCOPE = "/bk/cluster1"
 FILES: Mapping[str, tuple[str, ...]] = {
@@ -39,14 +39,14 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "journal": ("current/*.txn",),
     "log": ("current/*.log",),
 }
-"""The files of a bookie that a target stands for, below each of its directories."""
+"""Patterns of the files that each target stands for, below each directory of a bookie."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Data that lies ready to be read: files, and what of them is spoiled.
+    """A corpus on disk, and its damage.
 
-    ``scan_time`` is the newest time of the store, None where the store is of today.
+    ``scan_time`` is the newest time in the metadata store. None if the store was written just now.
     """
 
     corpus: str
@@ -67,7 +67,7 @@ class Place:
         return self.corpus == "etcd"
 
     def uri(self, form: str) -> str:
-        """Where saved metadata is read."""
+        """Return the URI of the saved metadata."""
         if form in ("dump", "packed"):
             file = self.dump if form == "dump" else self.root / "metadata.jsonl.zst"
             return f"dump://{file}" + (f"?root={ETCD_SCOPE}" if self.on_etcd else "")
@@ -76,17 +76,17 @@ class Place:
         return f"zk-snapshot://{self.root / 'zookeeper' / 'version-2'}"
 
     def ids(self) -> dict[str, Path]:
-        """The directories of the bookies by their ids."""
+        """Return the bookies' directories by bookie id."""
         return {path.name.replace("_", ":"): path for path in sorted(self.bookies.iterdir())}
 
     def ledger_paths(self) -> list[str]:
-        """The paths of the ledgers in the dump."""
+        """Return the paths of the ledgers in the dump."""
         lines = self.dump.read_text().splitlines()
         return [path for line in lines if _ids_of([path := _path_of(line)])]
 
 
 class Places:
-    """All places below a directory; bookies of running corpora run until `close`."""
+    """All places below a directory. Bookies of running corpora run until `close`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -97,13 +97,13 @@ class Places:
         self._running.close()
 
     def sound(self, corpus: str) -> Place:
-        """A corpus as it is."""
+        """Return a corpus without damage."""
         if (corpus,) not in self._made:
             self._made[corpus,] = self._lay_out(corpus, self._root / corpus / "sound")
         return self._made[corpus,]
 
     def damaged(self, corpus: str, metadata: str, damage: str) -> Place:
-        """A corpus with damage to its files; what a later step spoils is not spoiled yet."""
+        """Return a corpus with damaged files. Damage to a collection or a run happens later."""
         sound = self.sound(corpus)
         target = damage.partition(":")[2]
         key = (corpus, metadata if target in ("store", "record") else "", damage)
@@ -154,13 +154,13 @@ class Places:
 
 
 def _scan_time(place: Place) -> int:
-    """The newest time of saved metadata."""
+    """Return the newest time in the saved metadata, in ms since 1970."""
     with closing(open_store(place.uri("snapshot"))) as store:
         return store.cluster().scan_time
 
 
 def _dump(place: Place, endings: Iterable[str]) -> None:
-    """Have the program save a running store in files."""
+    """Save the place's metadata with ``bkaudit dump``, once for each file ending."""
     with served(place, place.root / "dumping") as uri:
         for ending in endings:
             outcome = CliRunner().invoke(main, ["dump", uri, str(place.root / f"metadata.{ending}")])
@@ -170,7 +170,7 @@ def _dump(place: Place, endings: Iterable[str]) -> None:
 
 @contextmanager
 def served(place: Place, directory: Path) -> Iterator[str]:
-    """The URI of a running store with the place's metadata, on a copy of its files; no session ends there."""
+    """Run a store on a copy of the place's metadata; yield its URI. No session ends while it runs."""
     shutil.rmtree(directory, ignore_errors=True)
     if place.on_etcd:
         member = Etcd(directory, snapshot=place.root / "etcd-snapshot.db")
@@ -185,14 +185,14 @@ def served(place: Place, directory: Path) -> Iterator[str]:
 
 
 def copy_place(place: Place, root: Path) -> Place:
-    """The same files with their times, to be spoiled."""
+    """Copy a place with its file times, so that the copy can be damaged."""
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(place.root, root, ignore=shutil.ignore_patterns("running"))
     return replace(place, root=root)
 
 
 def spoil(place: Place, metadata: str, damage: str) -> Place:
-    """Do the damage of this name to a place that nobody else reads."""
+    """Do the named damage to a place that nobody else reads."""
     kind, _, target = damage.partition(":")
     random = Random(crc32(f"{place.corpus} {damage}".encode()))
     kinds = random.sample([each for each in KINDS if each != "mixed"], 3) if kind == "mixed" else [kind]
@@ -210,7 +210,7 @@ def _spoil_once(place: Place, metadata: str, kind: str, target: str, random: Ran
     bookies = place.ids()
     having = [each for each in bookies.items() if _files(each[1], target)]
     if not having:
-        return SOUND  # an earlier damage of several took the last one away
+        return SOUND  # an earlier damage deleted the last such file
     id, directory = random.choice(having)
     file = random.choice(_files(directory, target))
     other = file
@@ -268,12 +268,12 @@ def _below(client: Any, path: str) -> Iterator[str]:
 
 
 def _ids_of(paths: Iterable[str]) -> dict[int, bytes]:
-    """The ledgers that paths are of."""
+    """Return the ledger ids of the given paths, as keys. Other paths are ignored."""
     return ledger_znodes({path: {"data": b""} for path in paths})
 
 
 def _path_of(line: str) -> str:
-    """The path in a line of a dump; nothing where the line was spoiled."""
+    """Return the path in a line of a dump. Empty if the line was damaged."""
     try:
         path: str = json.loads(line).get("path", "")
     except ValueError:

@@ -1,4 +1,4 @@
-"""What must hold of every cell. Each rule gives a sentence for each thing that breaks it."""
+"""Rules for every cell. A rule yields a sentence for each violation."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ BUG = re.compile(
     r"Traceback \(most recent call last\)|\bPy4J|\[Errno|\bat org\.apache\.|"
     r"(?<![\w.$])[A-Z]\w*(?:Error|Exception)\b(?!\$| \(-?\d+\))"
 )
-"""A traceback, or the name of a class where a sentence belongs; the server's errors are named in full."""
+"""A traceback or the name of an exception class. Full names of the server's own errors are allowed."""
 
 NULL = re.compile(
     r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b|" + WORDLESS
 )
-"""What a null becomes in a sentence."""
+"""Texts that a null becomes in a sentence."""
 
 PICTURE = re.compile(r"\? unknown|^\S+ +[^\w ]+$")
-"""Lines of a ledger's picture."""
+"""Lines of the picture of a ledger."""
 
 COMMAND = re.compile(r"\b(?:bkaudit|bookkeeper|zkCli|etcdctl|pulsar|pulsar-admin|curl|systemctl)\b")
-"""Lines that stay whole, to be copied."""
+"""Lines with commands, which are not wrapped so that a user can copy them."""
 
 IN_DOUBT = re.compile(r"\b(in doubt|not sure|unconfirmed)\b", re.IGNORECASE)
 COPY_CLASSES = frozenset(("entry-lost", "below-ack-quorum", "below-write-quorum"))
 OF_COVERAGE = frozenset(
     ("bookie-unread", "replication-undecided", "on-unregistered-bookie", "bookie-without-location")
 )
-"""What a run that sees more need not say."""
+"""Check ids about unread data. A run that reads more need not report them."""
 
 COMPACTED = "compacted"
-"""Owners of this kind are named by the last entry of a cursor's ledger, which all its bookies must show."""
+"""A kind of owner that the last entry of a cursor's ledger names. All bookies of the ledger must show it."""
 
 NOTICED = frozenset(("empty", "cut", "foreign", "unreadable"))
-"""Kinds of damage that no reader can take for sound."""
+"""Kinds of damage that every reader must notice."""
 
 
 def no_bug(outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """Every command ends with a code that it promises, and in sentences."""
+    """Check that every command ends with a documented exit code and prints no exception class."""
     for outcome in outcomes:
         if outcome.exit_code not in CODES:
             last = outcome.stderr.strip().splitlines()[-3:]
@@ -62,13 +62,13 @@ def no_bug(outcomes: Iterable[Outcome]) -> Iterator[str]:
 
 
 def ends(outcome: Outcome, damaged: bool) -> Iterator[str]:
-    """An audit of sound metadata has a result; only damaged metadata may leave it without one."""
+    """Check that an audit has a result. It may end without one only if the metadata are damaged."""
     if outcome.exit_code not in ((0, 1, 3, 4, 5) if damaged else (0, 1, 3)):
         yield f"ends with {outcome.exit_code}: {_short(outcome.stderr.strip()[-240:])}"
 
 
 def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[str]:
-    """No message and no line has a null in it; JSON and CSV have theirs, and so has the script of a page."""
+    """Check that no message and no line contains a null. JSON, CSV and an HTML page's script may."""
     for row in findings:
         if found := NULL.search(row["message"]):
             yield f"{row['id']} has {found[0].strip()!r} in its message: {_short(row['message'])}"
@@ -77,7 +77,7 @@ def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[s
             continue
         for line in (outcome.stdout + "\n" + outcome.stderr).splitlines():
             if outcome.writes("json") and line.strip(" ,") == "null":
-                continue  # in a list
+                continue  # null in a JSON list
             if line.lstrip()[:1] in ("{", "}", '"', "[", "]") or PICTURE.search(line):
                 continue
             if found := NULL.search(line):
@@ -86,7 +86,7 @@ def no_nulls(findings: Iterable[Row], outcomes: Iterable[Outcome]) -> Iterator[s
 
 
 def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
-    """What is confirmed is in no doubt."""
+    """Check that no confirmed finding states a doubt."""
     for row in findings:
         if row["confidence"] != "confirmed":
             continue
@@ -97,7 +97,10 @@ def no_sure_doubt(findings: Iterable[Row]) -> Iterator[str]:
 
 
 def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[str]:
-    """What a run confirms that reads less, one that reads more confirms or suspects."""
+    """Check that reading more loses no certainty.
+
+    A run that reads more must confirm or suspect everything that a run that reads less confirms.
+    """
     there = {row["fingerprint"]: row for row in more}
     about = {_about(row) for row in more if row["id"] in COPY_CLASSES}
     for row in less:
@@ -107,7 +110,7 @@ def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[
             continue
         found = there.get(row["fingerprint"])
         if found is None and row["id"] == "mark-stuck" and _is_stale(row["ledger_id"], more):
-            continue  # who reads its copies sees that it is healthy
+            continue  # an audit that reads its copies reports it as healthy
         if found is None:
             yield f"{what} loses {row['id']}: {_short(row['message'])}"
         elif found["confidence"] == "unknown":
@@ -115,8 +118,11 @@ def never_less(less: Sequence[Row], more: Sequence[Row], what: str) -> Iterator[
 
 
 def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
-    """No bookie may go while a part of the metadata is unread; what is sure of a failure is possible too; a
-    plan is still true by the run that it is of."""
+    """Check the answers of ``decommission``, ``simulate`` and ``plan check``.
+
+    No bookie may be decommissioned while a part of the metadata is unread. The certain effect of a failure
+    must be within its possible effect. A plan must be valid for the run it was made of.
+    """
     for outcome in outcomes:
         if outcome.arguments[0] == "decommission" and outcome.exit_code == 0 and gaps:
             yield f"metadata has gaps, and the answer is that they may go: {outcome.command}"
@@ -129,7 +135,11 @@ def never_good_unseen(outcomes: Iterable[Outcome], gaps: bool) -> Iterator[str]:
 
 
 def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """All pairs of outcomes in JSON: entries lost, below ack quorum or worse, below write quorum or worse."""
+    """Yield all pairs of certain and possible effects in JSON.
+
+    An effect counts lost entries, entries below ack quorum or worse, entries below write quorum or worse,
+    and unrecoverable ledgers.
+    """
     if isinstance(value, dict) and "possible" in value:
         found = []
         for outcome in (value["sure"], value["possible"]):
@@ -142,13 +152,13 @@ def _bounds(value: Any) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
 
 
 def _is_stale(ledger: int, findings: Iterable[Row]) -> bool:
-    """Whether a ledger is named among those that are marked and healthy."""
+    """Return whether a finding lists the ledger as marked but healthy."""
     samples = (json.loads(row["evidence"])["sample"] for row in findings if row["id"] == "mark-stale")
     return any(str(ledger) in sample for sample in samples)
 
 
 def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator[str]:
-    """Every form says the same."""
+    """Check that all report formats state the same facts."""
     widened = {name: _widened(facts) for name, facts in forms.items()}
     for field in fields(Facts):
         if field.name == "samples":
@@ -157,7 +167,7 @@ def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator
         said = {name: value for name, value in said.items() if value is not None}
         for name, value in said.items():
             first, wanted = next(iter(said.items()))
-            if field.name == "shares":  # a look at the metadata alone has no replicas on its first screen
+            if field.name == "shares":  # without bookies the first screen has no replicas
                 both = value.keys() & wanted.keys()
                 value, wanted = ({key: each[key] for key in both} for each in (value, wanted))
             if _plain(value) != _plain(wanted):
@@ -171,7 +181,7 @@ def forms_agree(forms: Mapping[str, Facts], findings: Sequence[Row]) -> Iterator
 
 
 def blind_is_not_passed(blind: Iterable[str], passed: Iterable[str]) -> Iterator[str]:
-    """A check that saw nothing at all has not passed."""
+    """Check that no check without data counts as passed."""
     if both := {*blind} & {*passed}:
         yield f"blind altogether and passed: {', '.join(sorted(both))}"
 
@@ -179,7 +189,14 @@ def blind_is_not_passed(blind: Iterable[str], passed: Iterable[str]) -> Iterator
 def accuses(
     damage: Damage, plain: Sequence[Row], damaged: Sequence[Row], ledger_members: Mapping[int, Iterable[str]]
 ) -> Iterator[str]:
-    """Damage adds no finding about what is sound, and takes none away from it."""
+    """Check that damage neither adds nor removes findings about undamaged parts.
+
+    Args:
+        damage: The damaged parts.
+        plain: The findings without damage.
+        damaged: The findings with damage.
+        ledger_members: The bookies of each ledger's ensembles.
+    """
     before = {row["fingerprint"]: row for row in plain}
     after = {row["fingerprint"]: row for row in damaged}
     for row in damaged:
@@ -206,17 +223,21 @@ def accuses(
 
 
 def notices(kind: str, plain: object, damaged: object) -> Iterator[str]:
-    """Damage that no reader can take for sound changes something that the run says."""
+    """Check that obvious damage changes something in the report."""
     if kind in NOTICED and plain == damaged:
         yield "says nothing of the damage"
 
 
 def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -> Iterator[str]:
-    """No line but a command is wider than a terminal; the first screen has what is bad, and the verdict."""
+    """Check that only commands are wider than the terminal, and that the first screen is complete.
+
+    The first screen must have all critical findings, the verdict, and errors unless it states that it cut
+    some.
+    """
     for name, text in printed.items():
         for line in text.splitlines():
             words = line.split()
-            # In a pipe a table has whole names: a path may make its column, and the head of it, as wide.
+            # In a pipe a table does not cut names, so a path can make its column too wide.
             folded = columns_of(" ".join(word for word in words if not word.startswith("/")))
             has_table = name.startswith("simulate ")
             columns = folded if has_table else columns_of(line)
@@ -226,9 +247,9 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
     screen = " ".join(printed.get("screen", "").split())
     if screen:
         for (severity, id), count in counts.items():
-            # A check that has findings of several urgencies stands in each of their lines.
+            # A check with findings of several urgencies is in the line of each urgency.
             shown = re.findall(rf"(?<![\w-]){id} ([\d,]+)", screen)
-            # An error that can wait may be one of those that are counted alone.
+            # The screen may only count the checks whose errors are not urgent.
             cut = severity != "critical" and re.search(r"\d more checks?\b|, of [\d,]+ checks?\b", screen)
             if (
                 severity in ("critical", "error")
@@ -241,7 +262,7 @@ def fits(width: int, printed: Mapping[str, str], counts: Counts, verdict: str) -
 
 
 def _worse(row: Row, earlier: Row | None) -> bool:
-    """Whether a finding is new, or says more than it did."""
+    """Return whether a finding is new, or more certain than before."""
     if earlier is None:
         return row["id"] not in OF_COVERAGE
     rank = {"confirmed": 0, "suspect": 1, "unknown": 2}
@@ -249,7 +270,7 @@ def _worse(row: Row, earlier: Row | None) -> bool:
 
 
 def _concerns(row: Row, damage: Damage, members: Mapping[int, Iterable[str]]) -> bool:
-    """Whether a finding can come from the damage."""
+    """Return whether the damage can be the cause of a finding."""
     if damage.whole and row["confidence"] != "confirmed":
         return True
     if row["bookie_id"] is not None and row["bookie_id"] in damage.names:
@@ -278,7 +299,7 @@ def _about(row: Row) -> tuple[Any, ...]:
 
 
 def _widened(facts: Facts) -> Facts:
-    """With the coarser counts that follow from finer ones."""
+    """Add the coarser counts that follow from finer ones."""
     full, by_check, by_id, unsure = facts.full, facts.by_check, facts.by_id, facts.unsure
     if full is not None:
         by_check = by_check if by_check is not None else summed(full, lambda key: key[:2])
@@ -290,7 +311,7 @@ def _widened(facts: Facts) -> Facts:
 
 
 def summed(counts: Counts, key: Any) -> Counts:
-    """Coarser counts: those whose keys become the same are added up."""
+    """Sum counts under coarser keys. ``key`` maps a key to its coarser key."""
     found: dict[tuple[str, ...], int] = {}
     for name, count in counts.items():
         found[key(name)] = found.get(key(name), 0) + count
@@ -315,5 +336,5 @@ def _short(text: str) -> str:
 
 
 def is_spoilt(cell: Cell) -> bool:
-    """Whether the damage is of what an audit reads."""
+    """Return whether an audit reads the damaged part."""
     return cell.damage != NONE and cell.target != "run"

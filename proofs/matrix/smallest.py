@@ -1,4 +1,4 @@
-"""The smallest clusters: nothing written, one row in each table, every entry gone."""
+"""The smallest clusters: without ledgers, with one row in each table, and with every entry missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ A, B, C = (f"bk{letter}.example:3181" for letter in "abc")
 
 
 def nothing_written() -> Cluster:
-    """Bookies that are registered, and no ledger."""
+    """Return a cluster with registered bookies and no ledger."""
     cluster = Cluster()
     cluster.bookie(A)
     cluster.bookie(B)
@@ -22,7 +22,7 @@ def nothing_written() -> Cluster:
 
 
 def one_row() -> Cluster:
-    """One ledger that lacks a copy, one mark, one lock, one orphan, and one copy too many."""
+    """Return a cluster with one missing copy, one mark, one lock, one orphan and one extra copy."""
     cluster = nothing_written()
     cluster.bookie(C)
     cluster.ledger(1, {0: [A, B]}, (2, 2), 9, without={B: [4]}, extra={C: [4]})
@@ -33,7 +33,7 @@ def one_row() -> Cluster:
 
 
 def all_missing() -> Cluster:
-    """Ledgers of which no bookie has anything."""
+    """Return a cluster with ledgers of which no bookie has an entry."""
     cluster = nothing_written()
     for ledger in (1, 2, 3):
         cluster.ledger(ledger, {0: [A, B]}, (2, 2), 9, without={A: range(10), B: range(10)})
@@ -48,10 +48,10 @@ SMALLEST: Mapping[str, Callable[[], Cluster]] = {
 
 
 def lay_out_smallest(name: str, root: Path) -> None:
-    """Write the bookies' directories, and the znodes into files of a ZooKeeper."""
+    """Write a smallest cluster: the bookies' directories, and the znodes as files of a ZooKeeper."""
     cluster = SMALLEST[name]()
     cluster.write_indexes(root / "bookies")
-    # A session that ends takes its ephemeral znodes along, so that registrations stay as they are here.
+    # Registrations are persistent znodes: the end of the session would delete ephemeral ones.
     znodes = {path: base64.b64decode(str(row["data"])) for path, row in cluster.znodes.items()}
     with EmbeddedZooKeeper(root / "zookeeper") as server, writer(server.hosts) as client:
         write(client, znodes)

@@ -1,4 +1,4 @@
-"""The cells of the matrix: every pair of values that can meet, by name, the same for the same seed."""
+"""The cells of the matrix contain every possible pair of values, and depend only on the seed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_every_pair_that_can_meet_does(cells: list[Cell]) -> None:
         values = [cell.metadata, cell.bookies, cell.kind, cell.target, cell.command]
         seen |= {*combinations(zip(names, [*values, *map(cell.option, OPTIONS)], strict=True), 2)}
     for kind, target in product(KINDS, TARGETS):
-        if target != "journal":  # which neither corpus has
+        if target != "journal":  # neither corpus has a journal
             assert (("kind", kind), ("target", target)) in seen
     for kind, metadata in product(KINDS, METADATA):
         assert (("metadata", metadata), ("kind", kind)) in seen

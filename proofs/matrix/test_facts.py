@@ -1,4 +1,4 @@
-"""Each form of one run is read back to the same facts."""
+"""All report formats of one run are parsed back to the same facts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from proofs.matrix.rules import forms_agree
 from tests.made_runs import change_row, made_run, numbered
 from tests.reports.samples import BELOW, LOST, ORPHAN, report, tally
 
-FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # the page draws ledgers with missing copies
+FIRST = replace(LOST, id="gc-would-delete-live", missing=())  # else the page draws its copies
 OTHER = replace(BELOW, id="quorum-invalid", missing=())
 SAYS = {
     "text": {"verdict", "complete", "by_id", "unsure", "shares", "gaps"},
@@ -29,7 +29,7 @@ SAYS = {
     "parquet": {"findings", "full"},
     "notebook": {"verdict", "complete", "findings", "full", "shares"},
 }
-"""What is read of each form: a parser that finds nothing would agree with everything."""
+"""The facts that each parser must find. A parser that finds nothing would agree with everything."""
 
 
 def facts_of_all(path: Path, findings: list[Finding]) -> dict[str, Facts]:

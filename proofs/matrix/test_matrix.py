@@ -1,4 +1,4 @@
-"""A part of the matrix that covers much with few audits: the whole of it is ``python -m proofs.matrix``."""
+"""A part of the matrix that covers much with few audits. ``python -m proofs.matrix`` runs all of it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,11 @@
-"""The trial of obedience: ``python -m proofs.obedient --minutes 60 --seed 7``.
+"""Carry out every printed instruction: ``python -m proofs.obedient --minutes 60 --seed 7``.
 
-Each round starts a small cluster of real bookies, damages it by one to three faults, audits it, and carries
-out every instruction that is printed, until nothing more is printed. A round prints one line. Ends with 1 if
-an entry was lost, a ledger that somebody needs was to be deleted, or an active writer was fenced.
+Each round starts a small cluster of real bookies and damages it with one to three faults. It audits the
+cluster and carries out every instruction that the program prints, until it prints no new one. A round prints
+one line.
+
+The command ends with 1 if an entry was lost, an instruction would delete a ledger in use, or an active
+writer was fenced.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from proofs.obedient.trial import RoundResult, play_round
 
 
 def main() -> int:
-    """Play rounds until the time is over, and print what came of them."""
+    """Run rounds until the time is over and print the results; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.obedient", description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--seed", type=int, default=7, help="of the first round; each later one has the next")
@@ -62,7 +65,7 @@ def main() -> int:
 
 
 def summary(results: list[RoundResult], broken: int) -> str:
-    """The sums of all rounds: instructions by group and kind, entries judged, and what went wrong."""
+    """Return the sums of all rounds: instructions by group and kind, judged entries, and failures."""
     counts: Counter[str] = sum((result.counts for result in results), Counter())
     lines = [f"{name}\t{count}" for name, count in sorted(counts.items())]
     wrong = sum(bool(result.wrong) for result in results)

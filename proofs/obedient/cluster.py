@@ -1,7 +1,8 @@
-"""A cluster of real bookies with ledgers of every shape, and what is true of each ledger.
+"""A cluster of real bookies with ledgers of many shapes, and the true state of each ledger.
 
-Topics of a Pulsar own the ledgers. Some ledgers are open under an active writer, some were deleted by their
-application, some lost their topic, and one may belong to a second Pulsar whose store nobody reads.
+Topics of a Pulsar own the ledgers. Some ledgers are open and have an active writer. Some were deleted by
+their application, and some belong to a deleted topic. One may belong to a second Pulsar whose store no audit
+reads.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tests.servers.bookies.driver import HOST
 
 STORAGES = ("DbLedgerStorage", "SortedLedgerStorage")
 ENTRY_BYTES = 12
-"""The size of each payload."""
+"""Size of each payload in bytes."""
 TOPICS = ("public/default/persistent/one", "public/default/persistent/two", "tenant/live/persistent/three")
 DELETED_TOPIC = "public/default/persistent/deleted"
 SECOND_CLUSTER_TOPIC = "east/default/persistent/live"
@@ -32,20 +33,20 @@ COMPACTION: dict[str, str | int] = {
     "minorCompactionInterval": 90_000,
     "majorCompactionInterval": 180_000,
 }
-"""Compaction is on, and runs only where an instruction asks for it."""
+"""Settings that enable compaction, at intervals so long that it runs only if an instruction triggers it."""
 
 
 @dataclass
 class TrialLedger:
-    """What is true of one ledger.
+    """The true state of one ledger.
 
     Args:
-        id: Its id.
-        ensemble: The bookies that its first segment names.
-        entries: How many entries its writer got acknowledged.
-        topic: The topic that its metadata claims to be of.
+        id: The ledger id.
+        ensemble: The bookies of its first segment.
+        entries: Number of entries that were acknowledged to its writer.
+        topic: The topic that its metadata claims as owner.
         is_open: Whether a writer has it open.
-        is_unowned: Whether nobody needs it any more although its metadata is there.
+        is_unowned: Whether its metadata exist although nobody needs the ledger any more.
         is_deleted: Whether its application deleted it.
     """
 
@@ -60,7 +61,7 @@ class TrialLedger:
 
 @dataclass
 class TrialCluster:
-    """The bookies, their store, what is true of their ledgers, and what was done to them."""
+    """The bookies, their metadata store, the true state of their ledgers, and the events so far."""
 
     bookies: OperatedBookies
     store: Store
@@ -69,24 +70,24 @@ class TrialCluster:
     has_workers: bool
     ledgers: dict[int, TrialLedger] = field(default_factory=dict)
     lost_writers: dict[int, str] = field(default_factory=dict)
-    """Writers that cannot write any more, by ledger, and their error."""
+    """Errors of writers that cannot write any more, by ledger id."""
     lost_topics: tuple[str, ...] = ()
-    """Topics whose lists are gone although somebody needs their ledgers."""
+    """Topics whose ledger lists were deleted although their ledgers are in use."""
 
     def next_id(self) -> int:
         return max(self.ledgers, default=0) + 1
 
     def closed(self) -> list[TrialLedger]:
-        """Ledgers that are closed and in use."""
+        """Return the ledgers that are closed and in use."""
         return [ledger for ledger in self.ledgers.values() if not (ledger.is_open or _is_given_up(ledger))]
 
     def restart(self, bookie: str) -> None:
-        """Start a bookie again; its entry logs from before can then be collected."""
+        """Restart a bookie, so that garbage collection can delete its earlier entry logs."""
         self.bookies.stop(bookie)
         self.bookies.start(bookie)
 
     def write_on(self) -> None:
-        """Let every active writer add an entry; the error of one that cannot is kept."""
+        """Add an entry with every active writer. If a writer fails, keep its error."""
         for ledger in self.ledgers.values():
             if ledger.is_open and ledger.id not in self.lost_writers:
                 try:
@@ -97,7 +98,7 @@ class TrialCluster:
                     ledger.entries += 1
 
     def needed(self, disks: Disks) -> Disks:
-        """Of what lies on disks the entries that were acknowledged and that somebody needs."""
+        """Return the entries on disks that were acknowledged and belong to ledgers in use."""
         return {
             entry: places
             for entry, places in disks.items()
@@ -107,14 +108,14 @@ class TrialCluster:
         }
 
     def save_metadata(self) -> None:
-        """Write the record of each ledger into a file, as ``ledgermetadata -dumptofile`` does."""
+        """Write each ledger's metadata to a file, as BookKeeper's ``ledgermetadata -dumptofile`` does."""
         for ledger in self.ledgers.values():
             if not ledger.is_deleted:
                 data, _ = self.store.client.get(self.store.path(ledger.id))
                 (self.root / f"{ledger.id}.metadata").write_bytes(data)
 
     def write_owners(self) -> None:
-        """Write the list of each topic, as a broker does."""
+        """Write the ledger list of each topic, as a broker does."""
         for topic in (name for name in TOPICS if name not in self.lost_topics):
             info = PulsarManagedLedgerInfo()
             for ledger in self.ledgers.values():
@@ -133,7 +134,7 @@ def _is_given_up(ledger: TrialLedger) -> bool:
 
 @contextmanager
 def trial_cluster(root: Path, seed: int) -> Iterator[TrialCluster]:
-    """A new cluster of four to six bookies; most of its ledgers are in logs that can be collected."""
+    """Run a new cluster of four to six bookies. Garbage collection can delete most of their entry logs."""
     random = Random(seed)
     count = random.choice((4, 5, 5, 6))
     has_workers = random.random() < 0.7
@@ -142,7 +143,7 @@ def trial_cluster(root: Path, seed: int) -> Iterator[TrialCluster]:
         **COMPACTION,
         "autoRecoveryDaemonEnabled": str(has_workers).lower(),
         "lostBookieRecoveryDelay": random.choice((0, 3_600)),
-        # The gap is closed under test: an idle writer would be fenced by the server itself.
+        # After a shorter period (ms), BookKeeper itself would fence an idle writer of a lost bookie.
         "openLedgerRereplicationGracePeriod": 600_000,
     }
     storages = [random.choice(STORAGES) for _ in range(count)]
@@ -190,7 +191,7 @@ def _write_ledgers(cluster: TrialCluster) -> None:
 
 
 def write_ledger(cluster: TrialCluster, topic: str, *, is_open: bool = False) -> TrialLedger:
-    """Write a ledger of a random shape that claims to be of a topic."""
+    """Write a ledger of a random shape whose metadata claim a topic as owner; return its state."""
     random, bookies = cluster.random, cluster.bookies
     size = 2 if is_open else random.choice((1, 2, 2, 3, 3, 4))
     write_quorum = random.randint(min(2, size), min(3, size))

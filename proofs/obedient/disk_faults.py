@@ -1,6 +1,6 @@
-"""Faults of disks: lost, exchanged or copied directories, damaged indexes and entry logs.
+"""Faults of disks: lost, exchanged or copied directories, and damaged indexes and entry logs.
 
-Each takes the cluster, and returns in words what it did.
+Each function makes one fault and returns its description.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from proofs.obedient.targets import (
 
 
 def empty_disks(cluster: TrialCluster) -> str:
-    """All directories of a bookie are new and empty: it does not start again."""
+    """Replace all directories of a bookie by empty ones. The bookie does not start again."""
     bookie = choose_running(cluster)
     cluster.bookies.stop(bookie)
     for directory in _directories(cluster, bookie):
@@ -32,7 +32,7 @@ def empty_disks(cluster: TrialCluster) -> str:
 
 
 def empty_disks_but_version(cluster: TrialCluster) -> str:
-    """A bookie lost all data and kept its VERSION: it starts."""
+    """Delete all files of a bookie except ``VERSION``. The bookie starts again."""
     bookie = choose_running(cluster)
     cluster.bookies.stop(bookie)
     for directory in _directories(cluster, bookie):
@@ -60,7 +60,7 @@ def exchange_disks(cluster: TrialCluster) -> str:
 
 
 def copy_directory(cluster: TrialCluster) -> str:
-    """A copy of a bookie's directories lies beside them."""
+    """Copy a bookie's directories to a place beside them."""
     bookie = choose_running(cluster)
     source = cluster.bookies.place(bookie)
     shutil.copytree(source, source.with_name(f"{source.name}_copy"), ignore_dangling_symlinks=True)
@@ -68,11 +68,11 @@ def copy_directory(cluster: TrialCluster) -> str:
 
 
 def lose_index_entries(cluster: TrialCluster) -> str:
-    """The index of a bookie forgets entries of some ledgers; entry logs keep the bytes."""
+    """Remove entries of some ledgers from a bookie's index. Its entry logs keep them."""
     bookie = choose_running(cluster)
     ledgers = choose_ledgers_on(cluster, bookie)
     cluster.bookies.flush()
-    held = cluster.bookies.held()[bookie]  # it fails once an entry log is damaged
+    held = cluster.bookies.held()[bookie]  # must come before any damage: it reads all entry logs
     cluster.bookies.stop(bookie)
     for ledger in ledgers:
         entries = sorted(held.get(ledger.id, ()))
@@ -89,7 +89,7 @@ def lose_index_entries(cluster: TrialCluster) -> str:
 
 
 def damage_index_files(cluster: TrialCluster) -> str:
-    """Index files are cut, empty or of a wrong magic; a RocksDB table is cut."""
+    """Cut or empty index files or overwrite their magic; with RocksDB, cut a table file."""
     bookie = choose_running(cluster)
     ledgers = choose_ledgers_on(cluster, bookie)
     cluster.bookies.flush()
@@ -100,7 +100,7 @@ def damage_index_files(cluster: TrialCluster) -> str:
                 data = path.read_bytes()
                 path.write_bytes(cluster.random.choice((b"", b"none" + data[4:], data[:600])))
     else:
-        # A database that is opened has a table of what its log had.
+        # Opening a RocksDB database writes the content of its log into a table file.
         cluster.restart(bookie)
         cluster.bookies.stop(bookie)
         name = cluster.random.choice(("locations", "ledgers"))
@@ -111,7 +111,7 @@ def damage_index_files(cluster: TrialCluster) -> str:
 
 
 def damage_entry_log(cluster: TrialCluster) -> str:
-    """Bytes within an entry log are overwritten, its header is, or the file is cut or gone."""
+    """Overwrite bytes of an entry log or its header, or cut or delete the log."""
     bookie = choose_running(cluster)
     cluster.bookies.flush()
     cluster.bookies.stop(bookie)

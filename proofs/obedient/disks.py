@@ -1,7 +1,7 @@
-"""Entries that lie as bytes on the disks of a cluster, by a plain search of every log and journal file.
+"""The entries whose bytes are on a cluster's disks, found by a plain search of all log and journal files.
 
-No index and no framing is used: an entry is where its header stands right before its payload. Of a journal
-only records behind the last mark count, as a start of the bookie replays no others.
+The search uses neither indexes nor framing. It counts an entry if its header stands right before its
+payload. In a journal only records behind the last mark count, because a starting bookie replays no others.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 _PAYLOAD = re.compile(rb"(entry|other)-(\d{6})")
 _HEADER = struct.Struct(">qqqq4x")
-"""Ledger, entry, last add confirmed and length, then the CRC32C of `DigestManager`."""
+"""Ledger id, entry id, last add confirmed and length, then the CRC32C (BookKeeper's `DigestManager`)."""
 _MARK = struct.Struct(">qq")
-"""The id of a journal file and a position in it: the file ``lastMark``."""
+"""Content of the file ``lastMark``: the id of a journal file, and a position in it."""
 
 
 class EntryBytes(NamedTuple):
-    """One payload of one entry."""
+    """One payload of an entry. Copies of an entry can have different payloads."""
 
     ledger: int
     entry: int
@@ -29,17 +29,18 @@ class EntryBytes(NamedTuple):
 
 
 Disks = Mapping[EntryBytes, frozenset[Path]]
-"""Where each entry lies: the directories that are a bookie's place."""
+"""The bookie directories that contain each entry."""
 
 
 def entries_on_disks(places: Path) -> Disks:
-    """The entries in all directories below one directory, by place.
+    """Find the entries in all bookie directories.
 
     Args:
-        places: A directory with one sub-directory for each bookie, whether that runs or not.
+        places: A directory with one sub-directory for each bookie, running or not.
 
     Returns:
-        For every entry the places that have its bytes in an entry log, or in a journal behind the last mark.
+        For every entry the bookie directories with its bytes in an entry log, or in a journal behind the
+        last mark.
     """
     found: dict[EntryBytes, set[Path]] = defaultdict(set)
     for place in sorted(path for path in places.iterdir() if path.is_dir()):
@@ -70,7 +71,10 @@ def _entries_in(data: bytes) -> Iterator[EntryBytes]:
 
 
 def _last_mark(place: Path) -> tuple[int, int]:
-    """The greatest last mark of a bookie's directories, as a start takes it; (0, 0) if there is none."""
+    """Return the greatest last mark of a bookie's directories, as a start uses it.
+
+    Returns (0, 0) if there is none.
+    """
     marks = [
         _MARK.unpack(path.read_bytes()[: _MARK.size]) for path in place.glob("ledgers*/current/lastMark")
     ]

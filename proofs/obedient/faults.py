@@ -1,6 +1,6 @@
-"""Faults of a running cluster, as hosts, disks and operators make them; a round has one to three.
+"""Faults of a running cluster, such as hosts, disks and operators cause. A round has one to three.
 
-A fault takes the cluster, and returns in words what it did.
+Each function makes one fault and returns its description.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def stop_two_bookies(cluster: TrialCluster) -> str:
 
 
 def keep_last_copy_outside(cluster: TrialCluster) -> str:
-    """The metadata of a ledger names bookies without its entries; another bookie has them."""
+    """Write a ledger to a bookie that its metadata do not name. The named bookies have no entries."""
     [outside, *members] = choose_several_running(cluster, 3)
     ledger = _recorded(cluster, members, 10)
     cluster.bookies.add(ledger.id, outside, range(10))
@@ -41,7 +41,7 @@ def keep_last_copy_outside(cluster: TrialCluster) -> str:
 
 
 def lack_copies(cluster: TrialCluster) -> str:
-    """Members of a ledger lack some of its entries."""
+    """Write a ledger of which ensemble members lack some entries."""
     members = choose_several_running(cluster, 2)
     ledger = _recorded(cluster, members, 10)
     lacking = {members[0]: set(cluster.random.sample(range(10), 3))}
@@ -54,7 +54,7 @@ def lack_copies(cluster: TrialCluster) -> str:
 
 
 def differ_in_payload(cluster: TrialCluster) -> str:
-    """The copies of a ledger have different payloads, each with a right digest."""
+    """Write a ledger whose copies have different payloads, each with a correct digest."""
     members = choose_several_running(cluster, 3)
     ledger = _recorded(cluster, members, 10)
     cluster.bookies.add(ledger.id, members[0], range(10))
@@ -66,7 +66,7 @@ def differ_in_payload(cluster: TrialCluster) -> str:
 
 
 def continue_past_end(cluster: TrialCluster) -> str:
-    """Members have acknowledged entries behind the last entry of a closed ledger."""
+    """Write entries behind the end of a closed ledger, with acknowledgements of all members."""
     members = choose_several_running(cluster, 2)
     ledger = _recorded(cluster, members, 10)
     ledger.entries = 13
@@ -83,7 +83,7 @@ def set_read_only(cluster: TrialCluster) -> str:
 
 
 def set_limbo(cluster: TrialCluster) -> str:
-    """A bookie on DbLedgerStorage serves nothing of a ledger that it has."""
+    """Put a ledger into limbo on a bookie with DbLedgerStorage: the bookie has it but does not serve it."""
     running = [name for name in running_bookies(cluster) if not has_index_files(cluster, name)]
     for bookie in cluster.random.sample(running, len(running)):
         for ledger in choose_ledgers_on(cluster, bookie)[:1]:
@@ -123,16 +123,16 @@ FIRST = (
     "owners-lost", "last-copy-outside", "copies-lacking", "payloads-differ", "entries-past-end",
     "index-entries-lost", "id-renamed",
 )  # fmt: skip
-"""Faults that need several running bookies, whole logs or all metadata come before the others."""
+"""Faults to make before others, because they need several running bookies, undamaged logs or all metadata."""
 
 
 def order_of(name: str) -> tuple[bool, str]:
-    """Where a fault stands among those of one round."""
+    """Return the sort key of a fault among those of a round."""
     return name not in FIRST, name
 
 
 def _recorded(cluster: TrialCluster, members: list[str], entries: int) -> TrialLedger:
-    """A closed ledger of a topic whose entries are added bookie by bookie."""
+    """Write the metadata of a closed ledger of a topic. The caller adds its entries bookie by bookie."""
     ledger = TrialLedger(cluster.next_id(), members, entries, TOPICS[2])
     cluster.ledgers[ledger.id] = ledger
     quorum = len(members)
@@ -144,7 +144,7 @@ def _recorded(cluster: TrialCluster, members: list[str], entries: int) -> TrialL
 
 
 def _settle(cluster: TrialCluster, *bookies: str) -> None:
-    """Write owners again, flush, and start bookies again so that their logs can be collected."""
+    """Write the owners again, flush, and restart bookies so that their logs can be collected."""
     cluster.write_owners()
     cluster.bookies.flush()
     for bookie in bookies:

@@ -1,8 +1,8 @@
-"""An operator who does whatever a run prints, as it is printed, on the bookies that it was printed about.
+"""An operator who carries out everything that a run prints, literally, on the bookies it names.
 
-The groups of one run are obeyed in a random order: the ordered list of actions, the plan, the steps that free
+The groups of instructions of a run come in random order: the list of actions, the plan, the steps that free
 space, the answer of ``decommission``, and the commands on pages of findings. After each instruction the
-writers write on, and a bookie that was started collects garbage, as it does within ten minutes.
+writers add entries. A started bookie collects garbage, as it would within ten minutes.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ from proofs.obedient.cluster import TrialCluster
 
 LOOK, SAVE, HAND, DO, _ = CommandRole
 MARKS_S = 25
-"""So long is waited for replication workers."""
+"""Seconds to wait for replication workers."""
 COMMAND_S = 75
-"""So long a command may take: decommissionbookie sleeps 30 s before it looks."""
+"""Longest time of a command in seconds. decommissionbookie sleeps 30 s before its first check."""
 PAGE_COMMANDS = 8
-"""Commands on pages of findings that are typed for one run."""
+"""Number of commands on pages of findings to run for one audit."""
 _WORDS = re.compile(r"\b[A-Z]{2,}\b")
-"""A word of a command that is still to be filled in."""
+"""A placeholder in a command that the user must replace."""
 
 
 @dataclass
 class Obeyed:
-    """What was done of all that was printed.
+    """The results of all instructions.
 
     Args:
-        counts: Instructions that were carried out, by group and kind.
-        failed: Instructions that could not be carried out, and their error.
-        wrong: What must never be told, in words.
+        counts: Numbers of carried out instructions, by group and kind.
+        failed: Instructions that could not be carried out, with their errors.
+        wrong: Descriptions of instructions that must never be printed.
         told: Every instruction in order.
     """
 
@@ -62,7 +62,7 @@ class Obeyed:
 
 
 class Operator:
-    """Carries out what a run prints."""
+    """Carries out the instructions that a run prints."""
 
     def __init__(self, cluster: TrialCluster) -> None:
         self._cluster = cluster
@@ -71,7 +71,7 @@ class Operator:
         self._typed: set[str] = set()
 
     def obey(self, run: RunReader) -> list[str]:
-        """Carry out everything that a run prints; all its instructions in words, in order."""
+        """Carry out all instructions of a run; return their texts in order."""
         groups: list[Callable[[RunReader], None]] = [
             self._obey_plan, self._obey_actions, self._free_space, self._decommission, self._obey_pages,
         ]  # fmt: skip
@@ -82,7 +82,7 @@ class Operator:
         return self.obeyed.told[before:]
 
     def _do(self, name: str, text: str, deed: Callable[[], object]) -> bool:
-        """Carry out one instruction and write it down; whether it could be carried out."""
+        """Carry out one instruction and record it; return whether it succeeded."""
         self.obeyed.told.append(f"{name}: {text}")
         try:
             deed()
@@ -139,7 +139,7 @@ class Operator:
     def _stop(self, action: Action) -> None:
         text = action["text"]
         if text.startswith("copy the entries"):
-            return  # the plan has the steps that copy them
+            return  # the plan has the steps for this
         for bookie in self._own(action["bookies"]):
             self._do("action stop", f"{bookie}: {text}", partial(self._bookies.stop, bookie))
             if text.startswith("restart "):
@@ -150,7 +150,7 @@ class Operator:
         self._collect(bookie)
 
     def _collect(self, bookie: str) -> None:
-        """Let the collector of a bookie run, if the bookie runs."""
+        """Run garbage collection on a bookie if the bookie runs."""
         if bookie in self._cluster.store.registered():
             self._bookies.collect(bookie)
 
@@ -162,7 +162,7 @@ class Operator:
                 self._do("space collect", what, partial(self._collect, bookie))
 
     def _decommission(self, run: RunReader) -> None:
-        """Take out the first bookie that may go, in a random order, and wipe its disks."""
+        """Decommission the first bookie, in a random order, for which the run allows it; delete its disks."""
         names = sorted(row["bookie_id"] for row in run.table("bookies", ["bookie_id"]).to_pylist())
         self._cluster.random.shuffle(names)
         for name in names:
@@ -175,7 +175,7 @@ class Operator:
                 return
 
     def _own(self, bookies: Sequence[str]) -> list[str]:
-        """Of these bookies those that exist: some ids stand in metadata alone."""
+        """Return those bookies that exist. Some ids are only in metadata."""
         return [bookie for bookie in bookies if bookie in self._bookies.ids]
 
     def _take_out(self, bookie: str) -> None:
@@ -186,7 +186,7 @@ class Operator:
         shutil.rmtree(self._bookies.place(bookie), ignore_errors=True)
 
     def _obey_pages(self, run: RunReader) -> None:
-        """Type commands that pages of findings show filled in, as ``bkaudit explain`` prints them."""
+        """Run the completed commands on pages of findings, as ``bkaudit explain`` prints them."""
         commands = [command for command in dict.fromkeys(_commands_of(run)) if command[0] not in self._typed]
         self._cluster.random.shuffle(commands)
         for text, kind, bookie in commands[:PAGE_COMMANDS]:
@@ -202,7 +202,7 @@ class Operator:
                 self._cluster.ledgers[int(words[-1])].is_deleted = True
 
     def _type(self, kind: ActionKind, words: list[str], bookie: str | None) -> None:
-        """Type a command; an index is rebuilt while its bookie is stopped."""
+        """Run a command. Its bookie is stopped during the command that rebuilds an index."""
         if kind is ActionKind.REBUILD_INDEX and bookie is not None:
             self._bookies.stop(bookie)
         self._bookies.shell(words, bookie, limit_s=COMMAND_S)
@@ -210,7 +210,7 @@ class Operator:
             self._start(bookie)
 
     def _await_workers(self) -> None:
-        """Wait until no ledger is marked, for some time."""
+        """Wait until no ledger is marked as under-replicated, for at most `MARKS_S` seconds."""
         end = time.monotonic() + MARKS_S
         while self._cluster.store.snapshot().marks and time.monotonic() < end:
             self._cluster.write_on()
@@ -218,7 +218,7 @@ class Operator:
 
 
 def _commands_of(run: RunReader) -> Iterable[tuple[str, ActionKind, str | None]]:
-    """Commands that change something, filled in completely: their text, kind, and bookie."""
+    """Yield the completed commands of findings that change something: text, kind, and bookie or None."""
     storages = {
         row["bookie_id"]: row["storage"] for row in run.table("bookies", ["bookie_id", "storage"]).to_pylist()
     }

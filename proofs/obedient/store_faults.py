@@ -1,6 +1,6 @@
 """Faults of the metadata store: cookies, metadata, owners, marks and settings.
 
-Each takes the cluster, and returns in words what it did.
+Each function makes one fault and returns its description.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tests.clusters.store import edit_metadata
 SWITCHED_OFF = "/ledgers/underreplication/disable"
 OTHER_INSTANCE = b"11111111-2222-3333-4444-555555555555"
 GONE_BOOKIE = "127.0.0.1:3181"
-"""The id of a bookie that nobody runs."""
+"""The id of a bookie that does not exist."""
 
 
 def delete_cookie(cluster: TrialCluster) -> str:
@@ -23,7 +23,7 @@ def delete_cookie(cluster: TrialCluster) -> str:
 
 
 def leave_cookie(cluster: TrialCluster) -> str:
-    """The cookie of a bookie that is long gone is left."""
+    """Create the cookie of a bookie that does not exist any more."""
     own = choose_any(cluster)
     path = cluster.store.cookie(GONE_BOOKIE)
     if not cluster.store.client.exists(path) and cluster.store.client.exists(cluster.store.cookie(own)):
@@ -33,7 +33,7 @@ def leave_cookie(cluster: TrialCluster) -> str:
 
 
 def rename_in_metadata(cluster: TrialCluster) -> str:
-    """Ledgers name a bookie by another id."""
+    """Replace a bookie's id by another id in the metadata of ledgers."""
     bookie = choose_running(cluster)
     ledgers = [ledger for ledger in cluster.closed() if bookie in ledger.ensemble]
     chosen = ledgers if cluster.random.random() < 0.5 else ledgers[:2]
@@ -52,7 +52,7 @@ def rename_in_metadata(cluster: TrialCluster) -> str:
 
 
 def lose_metadata(cluster: TrialCluster) -> str:
-    """One or two ledgers lost their metadata; topics name them."""
+    """Delete the metadata of one or two ledgers that a topic lists."""
     return _lose_metadata(cluster, _owned(cluster)[:2])
 
 
@@ -62,7 +62,7 @@ def lose_most_metadata(cluster: TrialCluster) -> str:
 
 
 def lose_owners(cluster: TrialCluster) -> str:
-    """Topics are gone from the owner store although their ledgers are in use."""
+    """Delete topics from the owner store although their ledgers are in use."""
     cluster.lost_topics = TOPICS[:2]
     for topic in cluster.lost_topics:
         cluster.store.client.delete(f"/managed-ledgers/{topic}")
@@ -81,7 +81,7 @@ def change_instance(cluster: TrialCluster) -> str:
 
 
 def mark_without_need(cluster: TrialCluster) -> str:
-    """A ledger is marked as under-replicated for a bookie that has its copy, and another one is locked."""
+    """Mark a ledger as under-replicated for a bookie that has its copy."""
     marked = cluster.random.choice(cluster.closed())
     digits = f"{marked.id:016x}"
     parts = "/".join(digits[at : at + 4] for at in range(0, 16, 4))
@@ -93,9 +93,9 @@ def mark_without_need(cluster: TrialCluster) -> str:
 
 
 def _owned(cluster: TrialCluster) -> list[TrialLedger]:
-    """Closed ledgers that a topic names, in a random order.
+    """Return the closed ledgers that a topic lists, in a random order.
 
-    What neither metadata nor an owner names is a ledger that was deleted: nothing tells the two apart.
+    A ledger that neither metadata nor an owner names cannot be told from a deleted ledger.
     """
     topics = {*TOPICS} - {*cluster.lost_topics}
     ledgers = [ledger for ledger in cluster.closed() if ledger.topic in topics]

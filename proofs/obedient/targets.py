@@ -1,4 +1,4 @@
-"""What faults are made on: bookies and ledgers of a trial, chosen at random."""
+"""Random choice of the bookies and ledgers for faults."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def running_bookies(cluster: TrialCluster) -> list[str]:
 
 
 def choose_running(cluster: TrialCluster) -> str:
-    """A bookie that runs."""
+    """Return a random running bookie."""
     return choose_several_running(cluster, 1)[0]
 
 
 def choose_several_running(cluster: TrialCluster, count: int) -> list[str]:
-    """Different bookies that run.
+    """Return ``count`` different running bookies.
 
     Raises:
-        TooFewBookiesError: fewer run.
+        TooFewBookiesError: Fewer bookies run.
     """
     running = running_bookies(cluster)
     if len(running) < count:
@@ -40,7 +40,7 @@ def has_index_files(cluster: TrialCluster, bookie: str) -> bool:
 
 
 def choose_ledgers_on(cluster: TrialCluster, bookie: str) -> list[TrialLedger]:
-    """One to three closed ledgers that name a bookie."""
+    """Return up to three random closed ledgers whose ensemble contains a bookie."""
     ledgers = [ledger for ledger in cluster.closed() if bookie in ledger.ensemble]
     return cluster.random.sample(ledgers, min(len(ledgers), cluster.random.randint(1, 3)))
 
@@ -54,7 +54,7 @@ def has_metadata(cluster: TrialCluster, ledger: TrialLedger) -> bool:
 
 
 def start_if_possible(cluster: TrialCluster, bookie: str) -> None:
-    """Start a bookie where it can be; it stays down where it cannot."""
+    """Start a bookie. If it does not start, it stays down."""
     try:
         cluster.bookies.start(bookie)
     except RuntimeError:

@@ -1,4 +1,4 @@
-"""The trial of obedience in its short form, and its judge, which must see a loss."""
+"""The trial in its short form, and tests that its search for lost entries notices a loss."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One round: a cluster, its faults, two audits, and then all that is printed is done until nothing is left.
+"""One round: audit a cluster with faults, and carry out its instructions until none is new.
 
-Judged are the entries that were acknowledged and lay on any disk before: none of them may be gone. No ledger
-that somebody needs may be deleted on advice, and no active writer may be fenced.
+Every acknowledged entry that was on a disk before must still be on a disk afterwards. No instruction may
+delete a ledger in use, and no active writer may be fenced.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MAX_AUDITS = 3
-"""So many runs of one cluster are obeyed at most."""
+"""Largest number of audits of one cluster whose instructions are carried out."""
 FENCED = "LedgerFenced"
 
 
 @dataclass
 class RoundResult:
-    """What came of a round.
+    """The result of a round.
 
     Args:
-        seed: The seed that makes it again.
-        faults: What was done to the cluster, in words.
-        counts: Instructions that were carried out, by group and kind.
+        seed: The random seed, which repeats the round.
+        faults: Descriptions of the faults.
+        counts: Numbers of carried out instructions, by group and kind.
         failed: Instructions that could not be carried out.
-        wrong: Everything that must not be, in words.
-        judged: Entries that were acknowledged and lay on a disk before.
-        runs: Audits whose instructions were obeyed.
+        wrong: Descriptions of violated expectations.
+        judged: Number of acknowledged entries that were on a disk before.
+        runs: Number of audits whose instructions were carried out.
     """
 
     seed: int
@@ -55,7 +55,7 @@ class RoundResult:
     runs: int = 0
 
     def text(self) -> str:
-        """The round in one line."""
+        """Return the result in one line."""
         kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
         end = "; ".join(self.wrong) or "nothing lost"
         failed = f", {len(self.failed)} failed" if self.failed else ""
@@ -72,21 +72,21 @@ def play_round(
     names: Sequence[str] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> RoundResult:
-    """Make a cluster, damage it, and obey its audits.
+    """Make a cluster, damage it, and carry out the instructions of its audits.
 
     Args:
         spark: The session of all audits.
-        root: A new directory, which keeps what cluster and audits leave behind.
-        seed: What is random about the round.
-        names: The faults, of `FAULTS`; None: one to three of them.
-        say: Takes each instruction and failure as a line.
+        root: A new directory for the files of the cluster and the audits. It stays.
+        seed: The random seed.
+        names: The faults to make, from `FAULTS`. None chooses one to three at random.
+        say: Gets a line for each instruction and failure.
     """
     with trial_cluster(root, seed) as cluster, pytest.MonkeyPatch.context() as patch:
-        # Hours and days that no round can wait for: of a rollover, and after a list lost a ledger.
+        # A round cannot wait the hours of a ledger rollover, or the days after a list lost a ledger.
         patch.setattr(ownership, "ROLLOVER_MS", 0)
         patch.setattr(owner_scan, "ROLLOVER_MS", 0)
         names = names or cluster.random.sample(sorted(FAULTS), cluster.random.choice((1, 2, 2, 3)))
-        # Nothing but a deep look sees payloads.
+        # Only a deep audit compares payloads.
         is_deep = "payloads-differ" in names or cluster.random.random() < 0.4
         auditing = _Audits(spark, cluster, is_deep)
         if "owners-lost" in names or cluster.random.random() < 0.3:
@@ -107,7 +107,7 @@ def play_round(
             for instruction in told:
                 say(f"  {result.runs}: {instruction}")
             if {*told} <= told_before:
-                break  # the same again: it is done, or waits for somebody else
+                break  # no new instruction: the rest is done or waits for others
             told_before = {*told}
         for failed in operator.obeyed.failed:
             say(f"  failed: {failed}")
@@ -128,7 +128,7 @@ def _make_faults(cluster: TrialCluster, names: Sequence[str]) -> list[str]:
 
 
 def find_losses(cluster: TrialCluster, before: Disks) -> list[str]:
-    """Entries that are on no disk any more, by ledger."""
+    """Return a description of each ledger with entries that are on no disk any more."""
     after = entries_on_disks(cluster.bookies.directory)
     lost: dict[int, list[int]] = {}
     for entry in cluster.needed(before):
@@ -146,7 +146,7 @@ def _fenced(cluster: TrialCluster) -> list[str]:
 
 
 class _Audits:
-    """Audits of one cluster, each into a new run beside the others."""
+    """Audits of one cluster. Their runs are in one directory."""
 
     def __init__(self, spark: SparkSession, cluster: TrialCluster, is_deep: bool) -> None:
         self._spark = spark
@@ -155,7 +155,7 @@ class _Audits:
         self._count = 0
 
     def run(self) -> RunReader:
-        """Audit the cluster; the finished run."""
+        """Audit the cluster; return the finished run."""
         self._count += 1
         store, bookies = self._cluster.store, self._cluster.bookies
         hosts = store.uri.removeprefix("zk+hierarchical://").removesuffix("/ledgers")

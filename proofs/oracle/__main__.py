@@ -1,9 +1,9 @@
-"""An oracle for others: ``python -m proofs.oracle`` plants faults in clusters of real bookies and audits
-them.
+"""Check every check of the catalogue: ``python -m proofs.oracle``.
 
-Every check of the catalogue has at least one fault, made by a server, a client, or an operator's hand.
-The table says for each what was planted, what of it was found, and what was said besides. Ends with 1 where
-anything was false or overlooked.
+The program plants faults in clusters of real bookies and audits them. Every check has at least one fault,
+which a server, a client or an operator makes. The table shows for each check what was planted, what the
+audit found of it, and what else it reported. The program ends with 1 if a finding is false or a fault was
+overlooked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from proofs.oracle.scenes import SCENES
 
 
 def main() -> int:
-    """Play the scenes, and print the table."""
+    """Run the scenes and print the table; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.oracle", description=__doc__)
     parser.add_argument("--scene", action="append", choices=sorted(SCENES))
     parser.add_argument("--keep", type=Path, help="a new directory for what the clusters leave behind")

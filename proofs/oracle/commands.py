@@ -1,4 +1,4 @@
-"""What an operator types: ZooKeeper's ``zkCli.sh``, by the class behind it."""
+"""Commands of an operator: ZooKeeper's ``zkCli.sh``, by its Java class."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT_S = 60.0
 
 
 def zkcli(store: Store, *words: str) -> None:
-    """Run a command of ZooKeeper's own client."""
+    """Run one command of ``zkCli.sh``."""
     hosts = store.uri.split("/")[2]
     _run("org.apache.zookeeper.ZooKeeperMain", "-server", hosts, *words)
 

@@ -1,4 +1,4 @@
-"""Faults of who a bookie is: cookies, disks, registrations. Each bookie is named after what befalls it."""
+"""Faults of bookie identity: cookies, disks and registrations. Each bookie has the name of its fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from tests.servers.bookies.driver import Bookies
 STORAGE = "InterleavedLedgerStorage"
 LAST = 9
 STRIPED = range(100, 120), range(200, 206)
-"""Ledgers of the two whose disks are exchanged, and of the one that is renamed: as many as leave no doubt."""
+"""Ledgers of the bookies with exchanged disks, and of the renamed bookie.
+
+There are enough of them for the audit to confirm the fault.
+"""
 
 NAMES = (
     *(
@@ -46,7 +49,7 @@ IDS = (*map(id_of, NAMES), DRIFTED)
 
 
 def plant(cluster: Bookies, store: Store, plants: Plants) -> None:
-    """Make all of them."""
+    """Make all faults of this module."""
     healthy = id_of("healthy")
     for number, name in enumerate(NAMES[:-1]):
         if not name.startswith(("new", "clone", "exchanged")):
@@ -94,15 +97,15 @@ def _disks(cluster: Bookies, plants: Plants) -> None:
     for directory in ("ledgers0", "ledgers1"):
         one, other = (cluster.place(id_of(name)) / directory / "current" for name in exchanged)
         _exchange(one, other)
-        _exchange(one / "VERSION", other / "VERSION")  # each has the cookie of its place again
+        _exchange(one / "VERSION", other / "VERSION")  # each keeps the cookie of its own bookie
     plants.follows("below-write-quorum", ledgers=STRIPED[0])
     plants.follows("surplus-entries", bookies=map(id_of, exchanged))
-    # Its journal lacks what the other's lastMark names.
+    # A bookie's journal lacks the position in the other bookie's lastMark.
     plants.follows("start-refused", bookies=map(id_of, exchanged))
     for name in swapped:
         plants.plant("disk-id-mismatch", "directories of two bookies exchanged by mv", None, id_of(name))
         plants.plant("start-refused", "directories of two bookies exchanged by mv", None, id_of(name))
-    # The second has an older lastMark now: it replays its own journal, and lacks nothing.
+    # The second bookie now has an older lastMark. It replays its own journal, so no entry is missing.
     deed = "directories of two bookies exchanged by mv, but for VERSION"
     plants.plant("disk-content-mismatch", deed, None, id_of(exchanged[0]))
 

@@ -1,4 +1,4 @@
-"""Faults of ledgers: copies, metadata, and the queue of what is to be replicated, on index files."""
+"""Faults of ledgers with index files: copies, metadata, and the under-replication marks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ BOOKIES = 6
 LAST = 11
 RESERVED, NOBODY, WRONG = "10.255.255.8:0", "10.255.255.7:3181", "no bookie"
 GONE = 9_000
-"""A ledger that never was; those that follow it neither."""
+"""The first of the ledger ids that no ledger ever had."""
 
 EMPTY_DIRECTORIES = 100
 
 
 def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
-    """Make all of them; returns what is to be done while the audit reads."""
+    """Make all faults of this module; return a function to call while the audit reads."""
     a, b, c, d, e, f = cluster.ids
     ids = iter(range(1, GONE))
 
@@ -119,7 +119,7 @@ def plant(cluster: Bookies, store: Store, plants: Plants) -> Callable[[], None]:
     for check, ledger in broken.items():
         edit_metadata(store, ledger, EDITS[check])
         plants.plant(check, "set in the store: edited metadata", ledger)
-    plants.follows("surplus-entries", bookies=(d, e))  # what lies before the first segment
+    plants.follows("surplus-entries", bookies=(d, e))  # entries before the first segment
     edit_metadata(store, recovering, _recovering)
     plants.plant("recovery-stuck", "set in the store: IN_RECOVERY, three days ago", recovering)
 

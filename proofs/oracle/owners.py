@@ -1,4 +1,4 @@
-"""Faults of who refers to ledgers: what a real Pulsar wrote, and was spoiled then (`tests/data/pulsar-a`)."""
+"""Faults of ledger owners, in data of a real Pulsar that were damaged afterwards (`tests/data/pulsar-a`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from proofs.oracle.plants import Plants
 DATA = Path(__file__).parents[2] / "tests" / "data" / "pulsar-a"
 FAULTS = json.loads(gzip.decompress((DATA / "oracle.json.gz").read_bytes()))["faults"]
 IN_A_CURSORS_LEDGER = 58
-"""The one ledger that only a bookie's disk names: none is given."""
+"""The ledger id that only an entry on a bookie names. The audit gets no bookies."""
 
 COPIED, ITS_LEDGERS = "/managed-ledgers/fleet/telemetry/persistent/season-2025", (94, 96)
 GENERATOR = "/ledgers/idgen"
@@ -24,7 +24,7 @@ ABORTED_UID, ABORTED = "0c5b1f3a-8d1e-4b7e-9a51-3f6f0e1a2b3c", 4711
 
 
 def plant(hosts: str, plants: Plants) -> None:
-    """What the corpus has, and a topic's list under a second name."""
+    """Register the faults of the corpus, and copy a topic's list to a second name."""
     for fault in FAULTS:
         if fault["expect"] != "none" and fault["ledger"] != IN_A_CURSORS_LEDGER:
             plants.plant(fault["expect"], f"Pulsar's metadata: {fault['kind']}", fault["ledger"])
@@ -38,7 +38,7 @@ def plant(hosts: str, plants: Plants) -> None:
     client.stop()
     client.close()
     plants.plant("owners-suspect", "a store of owners that nobody declared complete")
-    # Its bookies are not there, and had names that stand for one machine's addresses.
+    # The audit has no bookies, and the corpus has artificial bookie ids on one machine's addresses.
     plants.follows("bookie-unread")
     plants.follows("endpoint-drift", bookies=(f"bookie-{number}.example:3181" for number in range(3)))
     for ledger in ITS_LEDGERS:
@@ -46,7 +46,10 @@ def plant(hosts: str, plants: Plants) -> None:
 
 
 def list_objects(owners: Sequence[dict[str, Any]], bucket: Path, plants: Plants) -> dict[str, Any]:
-    """The inventory of a bucket: of one offloaded ledger the index is gone, and one copy is nobody's."""
+    """Write the inventory of an offload bucket; return the options of the audit that reads it.
+
+    The index of one offloaded ledger is missing, and no owner refers to one of the copies.
+    """
     copies = {
         row["offload_uid"]: row["ledger_id"] for row in owners if row["offload"] in ("complete", "deleted")
     }

@@ -1,4 +1,4 @@
-"""Faults of where bookies stand: Pulsar's /bookies as an operator sets it, and two files of settings."""
+"""Faults of bookie locations: Pulsar's ``/bookies`` as an operator sets it, and two configuration files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def write(cluster: Bookies) -> None:
 
 
 def set_racks(cluster: Bookies, store: Store, plants: Plants) -> dict[str, Any]:
-    """Two racks, one bookie forgotten; the options of an audit."""
+    """Set two racks and omit one bookie; return the options of an audit."""
     a, b, c, d, _ = cluster.ids
     zkcli(store, "create", "/bookies", _mapping({a: "/r1", b: "/r1", c: "/r2", d: "/r2"}))
     deed = "zkCli.sh create /bookies with both in one rack"
@@ -36,7 +36,7 @@ def set_racks(cluster: Bookies, store: Store, plants: Plants) -> dict[str, Any]:
 
 
 def mix_racks(cluster: Bookies, store: Store, plants: Plants, root: Path) -> dict[str, Any]:
-    """Racks of all kinds, and servers that do not agree on the policy."""
+    """Set racks of different forms, and servers with different policies; return the options of an audit."""
     a, b, c, d, e = cluster.ids
     racks = {a: "/r1", b: "/r1", c: "/r2", d: "/r2//", e: "/east/r2"}
     zkcli(store, "set", "/bookies", _mapping(racks, other={c: "/r2"}))
@@ -53,7 +53,7 @@ def mix_racks(cluster: Bookies, store: Store, plants: Plants, root: Path) -> dic
 
 
 def restore_old_copy(cluster: Bookies, plants: Plants) -> None:
-    """The directories of a bookie are a copy from before its ledgers were created."""
+    """Make a bookie's directories look like a copy from before its ledgers were created."""
     bookie = cluster.ids[1]
     place = cluster.place(bookie)
     for index in place.rglob("*.idx"):

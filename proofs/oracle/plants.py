@@ -1,4 +1,4 @@
-"""What is planted in a cluster, and how the findings of an audit are held to it, per check."""
+"""The planted faults of a cluster, and the score of an audit's findings for each check."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Finding = dict[str, Any]
 
 
 class About(NamedTuple):
-    """What a finding is about. A ledger that is None is a finding on no ledger; so is a bookie."""
+    """The subject of a finding. ``ledger`` or ``bookie`` is None if the finding names none."""
 
     check: str
     ledger: int | None
@@ -22,23 +22,30 @@ class About(NamedTuple):
 
 @dataclass
 class Plants:
-    """The faults of a cluster, each with the deed that made it.
+    """The planted faults of a cluster.
 
-    ``followed`` is what is true besides and was not the aim, such as a ledger that a bookie's fault makes
-    undecided. What is in neither is false.
+    ``deeds`` maps each expected finding to the action that causes it. ``followed`` has findings that are
+    true as well, such as a ledger that a bookie's fault makes undecided. Every other finding is false.
     """
 
     deeds: dict[About, str] = field(default_factory=dict)
     followed: set[About] = field(default_factory=set)
 
     def plant(self, check: str, deed: str, ledger: int | None = None, bookie: str | None = None) -> None:
-        """A fault: what was done, by whom, and which finding it must give."""
+        """Register a fault.
+
+        Args:
+            check: The check id that must report it.
+            deed: The action that caused it.
+            ledger: The ledger of the finding. None if it names none.
+            bookie: The bookie of the finding. None if it names none.
+        """
         self.deeds[About(check, ledger, bookie)] = deed
 
     def follows(
         self, *checks: str, ledgers: Iterable[int | None] = (None,), bookies: Iterable[str | None] = (None,)
     ) -> None:
-        """What follows from the faults, of each of these ledgers and bookies."""
+        """Register findings that are true as a consequence of the faults, for each ledger and bookie."""
         bookies = tuple(bookies)
         self.followed |= {
             About(check, ledger, bookie) for check in checks for ledger in ledgers for bookie in bookies
@@ -47,7 +54,10 @@ class Plants:
 
 @dataclass
 class Score:
-    """What came of one check. ``true`` counts findings that followed; ``false`` those that are not."""
+    """The results of one check.
+
+    ``true`` counts findings that follow from faults. ``false`` counts confirmed findings without a cause.
+    """
 
     deeds: list[str] = field(default_factory=list)
     planted: int = 0
@@ -57,7 +67,7 @@ class Score:
     false_suspects: int = 0
 
     def row(self, check: str) -> tuple[str, ...]:
-        """Cells of the table; precision and recall count a finding whatever its confidence."""
+        """Return the cells of the table. Precision and recall count findings of every confidence."""
         said, found = self.found, sum(self.found.values())
         right = found + self.true
         wrong = self.false + self.false_suspects
@@ -78,7 +88,10 @@ HEAD = (
 
 
 def score(plants: Plants, findings: Sequence[Finding], scores: dict[str, Score]) -> list[str]:
-    """Hold the findings of a cluster to what was planted in it; what is false or was overlooked, in words."""
+    """Compare findings with the planted faults, and add them to the scores of their checks.
+
+    Returns a description of each false finding and each overlooked fault.
+    """
     wrong = []
     left = dict(plants.deeds)
     for about, deed in plants.deeds.items():

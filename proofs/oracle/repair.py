@@ -1,4 +1,4 @@
-"""Faults of a cluster that nobody repairs: bookies without AutoRecovery, and settings that stop repair."""
+"""Faults that stop repair: bookies without AutoRecovery, and settings that disable it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MONTH_S = 30 * 86_400
 
 
 def stop_repair(cluster: Bookies, store: Store, plants: Plants) -> None:
-    """Stop a bookie and let nobody repair it: the first of two audits, three days later."""
+    """Stop a bookie that nobody repairs. The first audit runs with a time three days later."""
     first, second, third = cluster.ids
     cluster.write(1, [first, second, third], 3, 2, LAST + 1)
     cluster.write(2, [third], 1, 1, LAST + 1)
@@ -26,7 +26,7 @@ def stop_repair(cluster: Bookies, store: Store, plants: Plants) -> None:
     replication = f"{ROOT}/underreplication"
     create = store.client.create
     create(f"{replication}/lostBookieRecoveryDelay", str(2 * MONTH_S).encode(), makepath=True)
-    # A CheckAllLedgersFormat: field 1, the time in ms as a varint.
+    # The value is a CheckAllLedgersFormat: field 1 is the time in ms as a varint.
     checked = round((time.time() - MONTH_S) * 1000)
     create(f"{replication}/checkallledgersctime", b"\x08" + _varint(checked), makepath=True)
     plants.plant("ledger-unavailable", "a ledger's only bookie stopped", 2)
@@ -39,7 +39,7 @@ def stop_repair(cluster: Bookies, store: Store, plants: Plants) -> None:
 
 
 def switch_off(cluster: Bookies, store: Store, plants: Plants) -> None:
-    """Switch replication off and every bookie to read-only: the second audit."""
+    """Disable re-replication and register every bookie as read-only, for the second audit."""
     third = cluster.ids[-1]
     store.client.create(f"{ROOT}/underreplication/disable", b"", makepath=True)
     store.client.ensure_path(f"{ROOT}/available/readonly")
@@ -60,7 +60,7 @@ def _follows(plants: Plants, stopped: str) -> None:
 
 
 def _varint(number: int) -> bytes:
-    """A number as protobuf writes it: seven bits a byte, the lowest first."""
+    """Encode a number as a protobuf varint: seven bits per byte, the lowest first."""
     parts = []
     while number > 0x7F:
         parts.append(number & 0x7F | 0x80)

@@ -1,4 +1,7 @@
-"""The clusters of the oracle by name: each is spoiled and audited, and gives what was planted and found."""
+"""The clusters of the oracle by name.
+
+Each scene damages and audits a cluster. It yields the planted faults and the findings.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ def _in(seconds: float) -> int:
 
 
 def _without_autorecovery() -> Plants:
-    """Plants in bookies that run without AutoRecovery, as those of these scenes do."""
+    """Return plants with the findings that all bookies without AutoRecovery cause."""
     plants = Plants()
     plants.follows("no-auditor", "no-replication-workers")
     return plants
 
 
 def _ledgers(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """What stays is three days old."""
+    """Plant faults of ledgers and audit with a time three days later."""
     plants = _without_autorecovery()
     with idle_cluster(root, ledgers.STORAGE, ledgers.BOOKIES) as (cluster, store):
         meanwhile = At("ledgers_again", ledgers.plant(cluster, store, plants))
@@ -72,7 +75,7 @@ def _identity(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 
 
 def _storage(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """Two audits, hours apart: what is stuck takes both."""
+    """Plant faults of storage and audit twice, hours apart: checks for stuck data need two audits."""
     plants = _without_autorecovery()
     with _many(root, storage.STORAGE, storage.IDS, settings=storage.SETTINGS) as (cluster, store):
         storage.plant(cluster, plants)
@@ -84,7 +87,7 @@ def _storage(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 
 
 def _placement(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """Three audits: with other racks and settings, and with an old copy of a bookie's directories."""
+    """Audit three times: with two sets of racks and settings, and with an old copy of a bookie."""
     with idle_cluster(root, placement.STORAGE, placement.BOOKIES) as (cluster, store):
         placement.write(cluster)
         sources = [str(cluster.directory)]
@@ -101,7 +104,10 @@ def _placement(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 
 
 def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """The corpus served by a ZooKeeper; a first audit says what was offloaded, as a bucket needs it."""
+    """Audit the corpus from a ZooKeeper twice.
+
+    The first audit reads which ledgers were offloaded. The inventory of the bucket is made from them.
+    """
     plants = Plants()
     shutil.copytree(owners.DATA / "zookeeper", root / "server")
     with EmbeddedZooKeeper(root / "server") as server:
@@ -117,7 +123,10 @@ def _owners(spark: SparkSession, root: Path) -> Iterator[Outcome]:
 
 
 def _repair(spark: SparkSession, root: Path) -> Iterator[Outcome]:
-    """Two audits three days later: without AutoRecovery, and with replication and writes switched off."""
+    """Audit a cluster without AutoRecovery twice, with a time three days later.
+
+    Before the second audit, re-replication and writes are disabled too.
+    """
     with idle_cluster(root, repair.STORAGE, repair.BOOKIES, auditor=False) as (cluster, store):
         for name, deed in (("first", repair.stop_repair), ("second", repair.switch_off)):
             plants = Plants()

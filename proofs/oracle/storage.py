@@ -1,7 +1,7 @@
-"""Faults of what bookies hold on DbLedgerStorage: limbo, entry logs, what collection would delete or should.
+"""Faults of DbLedgerStorage: limbo, entry logs, and wrong or missing garbage collection.
 
-Each bookie is named after what befalls it. None collects garbage, and the audit is given hours later, so what
-waits for collection or compaction has waited for long.
+Each bookie has the name of its fault. None collects garbage. The audit's time is hours later, so that data
+that wait for garbage collection or compaction have waited for long.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CONF = "minorCompactionThreshold=0.2\nmajorCompactionThreshold=0.8\nminorCompact
 CONF += "majorCompactionInterval=3600\ngcWaitTime=600000\n"
 LATER_S = 6 * 3_600
 LONG, SHORT = 150, 10
-"""Entries: more than a log takes, and few."""
+"""Numbers of entries: more than fit in one entry log, and few."""
 
 DELETED = 120
 MAP_HEADER = struct.Struct(">iqqi")
@@ -34,7 +34,7 @@ LEDGER_OF_NOBODY = 77_777
 
 
 def plant(cluster: ManyBookies, plants: Plants) -> None:
-    """Make all of them."""
+    """Make all faults of this module."""
     healthy, other = id_of("healthy"), id_of("healthy2")
     ledgers = {name: 2 * number for number, name in enumerate(NAMES, 1)}
     for name in ("limbo", "exchanged", "unindexed", "lostlog", "wrongmap", "flipped"):
@@ -45,7 +45,7 @@ def plant(cluster: ManyBookies, plants: Plants) -> None:
     waiting = id_of("waiting")
     for ledger in range(1_000, 1_000 + DELETED):
         cluster.write(ledger, [id_of("emptied")], 1, 1, 2)
-    for first, kept in ((2_000, 2), (2_010, 40)):  # a log is full of what goes, or also of what stays
+    for first, kept in ((2_000, 2), (2_010, 40)):  # of one log nearly all is deleted, of the other more stays
         cluster.write(first, [waiting], 1, 1, LONG - kept)
         cluster.write(first + 2, [waiting], 1, 1, kept + LONG)
     cluster.flush()
@@ -64,7 +64,7 @@ def plant(cluster: ManyBookies, plants: Plants) -> None:
 
 
 def _written_twice(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> None:
-    """A client that writes something else as the same entry, and one with another password."""
+    """Write an entry with another payload to one bookie, and a ledger with another password to another."""
     healthy, other = id_of("healthy"), id_of("healthy2")
     for name in ("differing", "rekeyed"):
         ledger, bookie = ledgers[name], id_of(name)
@@ -78,7 +78,7 @@ def _written_twice(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]
 
 
 def _doomed(cluster: ManyBookies, plants: Plants, ledger: int) -> None:
-    """The last copy of an entry lies on a bookie that the ledger does not name."""
+    """Write the last copy of an entry to a bookie that the ledger's metadata do not name."""
     members = [id_of("doomed"), id_of("healthy")]
     cluster.record(ledger, members, 2, 2, SHORT - 1)
     for bookie in members:
@@ -93,7 +93,7 @@ def _doomed(cluster: ManyBookies, plants: Plants, ledger: int) -> None:
 def _on_running_bookies(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> None:
     bookie = id_of("limbo")
     cluster.set_limbo(bookie, ledgers["limbo"])
-    cluster.add(LEDGER_OF_NOBODY, bookie, [0])  # without an entry to flush 4.17.2 flushes nothing
+    cluster.add(LEDGER_OF_NOBODY, bookie, [0])  # 4.17.2 flushes only if there is an entry to flush
     cluster.add(LEDGER_OF_NOBODY + 1, bookie, [0])
     cluster.flush()
     plants.plant("ledgers-in-limbo", "setLimboState of a running bookie", None, bookie)
@@ -112,7 +112,7 @@ def _on_disks(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> 
     deed = "a key deleted from RocksDB"
     plants.plant("ledger-not-indexed", deed, ledgers["unindexed"], id_of("unindexed"))
     plants.follows("replication-undecided", ledgers=(ledgers["unindexed"],))
-    # Its collector takes the ledger for gone, and its logs with it.
+    # The bookie's garbage collector treats the ledger as deleted, and deletes its logs.
     plants.follows("gc-would-delete-live", "entry-log-reclaimable", bookies=(id_of("unindexed"),))
     _first_log(cluster, "lostlog").unlink()
     plants.plant("entry-log-missing", "rm of an entry log", None, id_of("lostlog"))
@@ -128,14 +128,15 @@ def _on_disks(cluster: ManyBookies, plants: Plants, ledgers: dict[str, int]) -> 
 
 
 def _first_log(cluster: ManyBookies, name: str) -> Path:
-    """The oldest log of the directory of even ledgers; it is closed."""
+    """Return the oldest entry log of the directory with even ledger ids. It is closed."""
     logs = (cluster.place(id_of(name)) / "ledgers0" / "current").glob("*.log")
     return min(logs, key=lambda log: int(log.stem, 16))
 
 
 def _change_map(log: Path) -> None:
-    """The map says another ledger than the log has."""
+    """Replace a ledger id in the ledgers map of an entry log."""
     data = log.read_bytes()
+    # The header of an entry log has the map's offset and its number of ledgers behind magic and version.
     at, ledgers = struct.unpack_from(">qi", data, 8)
     assert at, "the log has a map"
     assert ledgers
@@ -151,7 +152,7 @@ def _overwrite(file: Path, at: int, data: bytes) -> None:
 
 
 def options(root: Path) -> dict[str, Any]:
-    """Of an audit that reads entry logs."""
+    """Return the options of an audit that reads entry logs."""
     conf = root / "bk_server.conf"
     conf.write_text(CONF)
     return {"entry_logs": True, "deep": True, "bookie_conf": str(conf)}

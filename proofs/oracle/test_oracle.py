@@ -1,4 +1,4 @@
-"""The oracle has a fault for every check, its published table has them all, and its scores are right."""
+"""The oracle has a fault for every check, its published table has all checks, and its scores are correct."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 
 def planted() -> set[str]:
-    """The checks for which the scenes plant a fault, by their source."""
+    """Return the checks for which the scenes plant a fault, from their source code."""
     calls = [
         node
         for file in HERE.glob("*.py")

@@ -1,8 +1,9 @@
-"""A real Pulsar, spoiled and audited: ``python -m proofs.pulsar --seed 7``.
+"""Damage and audit a real Pulsar: ``python -m proofs.pulsar --seed 7``.
 
-Starts the standalone broker with ZooKeeper and three bookies (jars from Maven Central, once), writes topics
-that the seed decides, plants faults beside the idle broker, halts all of it and audits the files. What the
-broker said of its topics, and what was spoiled, must be found, and nothing else: else it ends with 1.
+The program starts the standalone broker with ZooKeeper and three bookies, with jars that it fetches from
+Maven Central once. It writes topics that the seed determines, plants faults beside the idle broker, stops
+everything and audits the files. The audit must report the broker's topics and the planted faults, and
+nothing else. Otherwise the program ends with 1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from proofs.pulsar.scenario import play
 
 
 def main() -> int:
-    """Play one scenario, and say what came of it."""
+    """Run one scenario and print its result; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.pulsar", description=__doc__)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--topics", type=int, default=5, help="topics of each of three namespaces, from 3 on")

@@ -1,12 +1,12 @@
-"""A real Pulsar in one Java process, with topics that a seed decides; halted as by a loss of power.
+"""A real Pulsar in one Java process, with topics that a seed determines. It stops like after a power failure.
 
     with Pulsar(root, seed=7, topics=3) as pulsar:
-        pulsar.view                     # the broker's own: topic -> its ledgers, cursors and schemas
-        pulsar.infos                    # what the broker reads in their znodes
+        pulsar.view                     # the broker's view: topic -> its ledgers, cursors and schemas
+        pulsar.infos                    # the broker's reading of their znodes
         pulsar.entries                  # the last entries of cursors' ledgers: ledger -> bytes in hex
-        pulsar.expected                 # what an audit finds of it unspoiled: offloads on their way
+        pulsar.expected                 # findings of an audit without damage: unfinished offloads
         plant(pulsar.zookeeper, ...)    # beside the idle broker
-    pulsar.metadata_uri, pulsar.bookies     # what it leaves behind
+    pulsar.metadata_uri, pulsar.bookies     # the files after the end
 
 `java/PulsarRun.java` starts ZooKeeper, three bookies and a broker, which listen on this machine alone.
 """
@@ -32,7 +32,7 @@ BOOKIES = 3
 PORTS_LOOKED_AT = 5_000
 START_LIMIT_S = 400.0
 STOP_LIMIT_S = 60.0
-# Netty and the broker's caches reach into the Java runtime.
+# Netty and the broker's caches access internal packages of the Java runtime.
 OPENS = (
     "java.base/java.lang",
     "java.base/java.nio",
@@ -68,16 +68,17 @@ allowLoopback=true
 diskUsageThreshold=0.99
 diskUsageWarnThreshold=0.99
 """
-"""Ledgers of ten messages that are kept for ever; what is larger than the threshold is compressed.
+"""Configuration of the broker: ledgers of ten messages that are retained for ever.
 
-Pulsar 3.0 does not start where no network card says its speed.
+Lists larger than the threshold are compressed. Pulsar 3.0 only starts if a network card reports its speed,
+so the speed is set.
 """
 RELEASE = "4.2.4"
 OFFLOADER = "name: nothing\ndescription: copies nothing\noffloaderFactoryClass: Offloader$Factory\n"
 
 
 class Pulsar:
-    """The cluster for the length of a ``with`` block; what it wrote stays below ``root``."""
+    """The cluster. It runs for the length of a ``with`` block, and its files stay below ``root``."""
 
     def __init__(
         self,
@@ -103,17 +104,17 @@ class Pulsar:
 
     @property
     def zookeeper(self) -> str:
-        """Where its ZooKeeper listens."""
+        """The address of its ZooKeeper."""
         return f"127.0.0.1:{self._ports[2]}"
 
     @property
     def metadata_uri(self) -> str:
-        """The ZooKeeper's own files."""
+        """The metadata URI of its ZooKeeper's files."""
         return f"zk-snapshot://{self.root}/zookeeper/version-2"
 
     @property
     def bookies(self) -> Path:
-        """The bookies' directories, as ``--bookies`` takes them; once it has ended."""
+        """The directory for ``--bookies``. It exists after the cluster has ended."""
         return self.root / "bookies"
 
     def __enter__(self) -> Self:
@@ -147,7 +148,7 @@ class Pulsar:
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
-                # Policies of a namespace name ./offloaders, whatever the broker's own directory is.
+                # Namespace policies name ./offloaders, even if the broker's setting is another directory.
                 cwd=self.root,
                 env={**os.environ, "PULSAR_STANDALONE_USE_ZOOKEEPER": "1"},
             )
@@ -176,7 +177,7 @@ class Pulsar:
             (self.root / f"bk{number}").rename(place / f"bk{number}")
 
     def _pom(self) -> Path:
-        """What the jars of this release follow from."""
+        """Return the Maven file that lists the jars of this release."""
         pom = HERE / "pom.xml"
         if self.release == RELEASE:
             return pom
@@ -185,7 +186,7 @@ class Pulsar:
         return other
 
     def _pack_offloader(self) -> None:
-        """`java/Offloader.java` as a broker looks for it; its class is that of the program."""
+        """Pack `java/Offloader.java` as brokers expect it. Its class is on the process's own class path."""
         place = self.root / "offloaders"
         place.mkdir()
         with zipfile.ZipFile(place / "nothing.nar", "w") as nar:
@@ -202,6 +203,6 @@ class Pulsar:
 
 
 def _row_of_ports(count: int) -> int:
-    """The first of so many free ports in a row: the starter takes one, and counts from it."""
+    """Return the first of ``count`` consecutive free ports. Pulsar's starter gets only the first."""
     free = set(free_ports(PORTS_LOOKED_AT))
     return next(port for port in sorted(free) if free.issuperset(range(port, port + count)))

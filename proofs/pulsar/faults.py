@@ -1,6 +1,6 @@
-"""Faults that a seed plants in the metadata of a running Pulsar, and what an audit should say of each.
+"""Faults that a seed plants in the metadata of a running Pulsar, and the findings that an audit must report.
 
-Every kind takes topics of its own, so that none hides another.
+Each kind of fault has its own topics, so that none hides another.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SCHEMAS = "/schemas"
 
 
 class Expected(NamedTuple):
-    """A finding that an audit must have: its check, and the ledger that it is about."""
+    """A finding that an audit must report: its check id and its ledger."""
 
     id: str
     ledger_id: int
 
 
 def plant(zookeeper: str, view: Mapping[str, Any], seed: int) -> set[Expected]:
-    """Spoil one topic in each way; returns what must be found, all of it and nothing else.
+    """Damage one topic in each way; return exactly the findings that an audit must report.
 
-    ``view`` is the broker's: topic (``tenant/namespace/name``) -> ledgers, cursors, schemas.
+    ``view`` is the broker's view: topic (``tenant/namespace/name``) -> ledgers, cursors, schemas.
     """
     own = sorted(topic for topic in view if "/__" not in topic and not topic.startswith("kinds/"))
     topics = random.Random(seed).sample(own, len(own))
@@ -47,7 +47,7 @@ def plant(zookeeper: str, view: Mapping[str, Any], seed: int) -> set[Expected]:
 
 
 def path_of_list(topic: str) -> str:
-    """Where a topic's list of ledgers is; its cursors are below.
+    """Return the path of a topic's ledger list. The topic's cursors are below it.
 
     >>> path_of_list("shop/orders/topic-1")
     '/managed-ledgers/shop/orders/persistent/topic-1'
@@ -57,14 +57,14 @@ def path_of_list(topic: str) -> str:
 
 
 def _delete_topic(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    """Its list and its cursors' go; its schemas keep their own list."""
+    """Delete the ledger list of a topic and its cursors. The separate list of its schemas stays."""
     client.delete(path_of_list(topic), recursive=True)
     leaked = [*(each["ledger"] for each in said["ledgers"]), *_cursors(said)]
     return {Expected("ledger-unowned", id) for id in leaked}
 
 
 def _unlist(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    """One ledger in the middle is taken out of the list."""
+    """Remove one ledger from the middle of the list."""
     gone = said["ledgers"][1]["ledger"]
     info = _read_list(client, topic)
     kept = [each for each in info.ledgerInfo if each.ledgerId != gone]
@@ -75,7 +75,7 @@ def _unlist(client: KazooClient, topic: str, said: Any) -> set[Expected]:
 
 
 def _alter_length(client: KazooClient, topic: str, said: Any) -> set[Expected]:
-    """The list says another number of entries than BookKeeper."""
+    """Change a ledger's number of entries in the list, so that it differs from BookKeeper's."""
     info = _read_list(client, topic)
     info.ledgerInfo[0].entries += 3
     client.set(path_of_list(topic), info.SerializeToString())
@@ -105,7 +105,7 @@ def _remove_metadata(client: KazooClient, ledger_id: int) -> set[Expected]:
 
 
 def _cursors(said: Any) -> list[int]:
-    """The ledgers of subscriptions that have one."""
+    """Return the ledgers of all subscriptions that have one."""
     return sorted(id for id in said["cursors"].values() if id >= 0)
 
 
@@ -115,4 +115,4 @@ def _read_list(client: KazooClient, topic: str) -> PulsarManagedLedgerInfo:
 
 
 WAYS = (_delete_topic, _unlist, _remove_data, _remove_schema, _forget_schemas, _remove_cursor, _alter_length)
-"""Each spoils a topic of its own."""
+"""The ways to damage a topic. Each gets its own topic."""

@@ -1,4 +1,4 @@
-"""One play of a real Pulsar: write, spoil, halt, audit, and compare with what was spoiled."""
+"""One scenario with a real Pulsar: write, damage, stop, audit, and compare with the damage."""
 
 from __future__ import annotations
 
@@ -31,10 +31,15 @@ def play(
     spoil: bool = True,
     values: Path | None = None,
 ) -> list[str]:
-    """What an audit of a Pulsar says wrongly, a line each; nothing where all of it is right.
+    """Run one scenario; return a line for each wrong result of the audit.
 
-    ``run`` is where the audit goes, ``values`` a directory in which the values that Pulsar wrote are kept.
-    One that is not spoiled must be healthy.
+    Args:
+        spark: The session of the audit.
+        cluster: The Pulsar to start.
+        run: The run directory of the audit.
+        say: Prints a line of progress.
+        spoil: Whether to plant faults. Without faults the verdict must be healthy.
+        values: A directory for the values that Pulsar wrote. None keeps none.
     """
     say(f"seed {cluster.seed}: starting Pulsar {cluster.release}, compression {cluster.compression}")
     with cluster as pulsar:
@@ -60,7 +65,10 @@ def play(
 
 
 def wrong_findings(findings: list[dict[str, Any]], expected: set[Expected]) -> list[str]:
-    """Faults that were not found, and findings of owners, or bad ones, that no fault explains."""
+    """Return the faults that were not found, and the findings without a fault.
+
+    Only findings about owners count, and those with the severity warning or worse.
+    """
     of_owners = {each.id for each in expected}
     seen = {
         Expected(row["id"], row["ledger_id"])
@@ -76,7 +84,7 @@ def wrong_findings(findings: list[dict[str, Any]], expected: set[Expected]) -> l
 
 
 def wrong_owners(owners: list[dict[str, Any]], view: Mapping[str, Any], expected: set[Expected]) -> list[str]:
-    """Topics that no fault is about, and whose owners are not what the broker says."""
+    """Return the topics whose owners differ from the broker's view, except topics with a fault."""
     read: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for row in owners:
         topic = "/".join(str(row[name]) for name in ("tenant", "namespace", "topic"))

@@ -1,4 +1,4 @@
-"""The comparison of an audit with what was spoiled: each kind of mistake is told."""
+"""The comparison of an audit with the planted faults reports each kind of mistake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The values of one topic or log of each kind, as a broker wrote them, for the tests of their readers."""
+"""A broker's values for one topic or log of each kind. The tests of their readers use them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LOGS = "/pulsar/functions"
 
 
 def keep_values(pulsar: Pulsar, directory: Path) -> Path:
-    """Write what a running Pulsar has; one file for each release and compression.
+    """Write the values of a running Pulsar to a file for its release and compression; return the file.
 
-    ``znodes`` has values by path, ``logs`` those of DistributedLog, and ``entries`` last entries by the
-    cursor's ledger, all in hex; ``infos`` is what the broker reads in the znodes of a topic, ``topics`` what
-    it holds of it in memory.
+    ``znodes`` has values by path, ``logs`` those of DistributedLog, and ``entries`` the last entries by
+    cursor ledger, all in hex. ``infos`` has the broker's reading of a topic's znodes, ``topics`` its state
+    in memory.
     """
     client = KazooClient(pulsar.zookeeper)
     client.start()
@@ -50,7 +50,7 @@ def keep_values(pulsar: Pulsar, directory: Path) -> Path:
 
 
 def _values(client: KazooClient, path: str) -> Iterator[tuple[str, str]]:
-    """Those that name ledgers, at and below a path."""
+    """Yield the paths and values of znodes that name ledgers, at and below a path."""
     value, _ = client.get(path)
     if value and names_of(path[1:]).kind is not NodeKind.INNER:
         yield path, value.hex()

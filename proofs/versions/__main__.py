@@ -1,10 +1,11 @@
-"""Every release of BookKeeper that is audited, with each storage and store: ``python -m proofs.versions``.
+"""Audit every supported release of BookKeeper with each storage and store: ``python -m proofs.versions``.
 
-Each pair is a cluster of its own (`proofs.living`): real bookies of that release, on a ZooKeeper or an etcd,
-write ledgers of every digest under load, are killed, stopped and slowed, and are audited meanwhile, by disk,
-by what they say themselves, and by both, with witness reads. Each finding is held to what the bookies serve.
-Then 19 faults are made (17 on etcd), each of which must be confirmed. Prints a row a pair; ends with 1 where
-anything is false, overlooked or missed.
+Each pair is a cluster of its own (`proofs.living`) with real bookies of that release, on a ZooKeeper or
+an etcd. Clients write ledgers of every digest type, while bookies are killed, stopped and slowed. Audits
+read the bookies' disks, their answers, or both, with witness reads. Each finding is compared with the
+entries that the bookies serve. Then the program makes 19 faults (17 on etcd), and audits must confirm
+each of them. It prints a row per pair. It ends with 1 if a finding is false, or if a fault was overlooked
+or not confirmed.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ HEAD = ("BookKeeper", "storage", "store", "day", "ledgers written", "faults conf
 
 
 class Pair(NamedTuple):
-    """A release of BookKeeper, how its bookies store, and what they keep metadata in: ``etcd 3.7.3``."""
+    """A release of BookKeeper, a ledger storage, and a metadata store such as ``etcd 3.7.3``."""
 
     release: str
     storage: str
@@ -44,8 +45,8 @@ class Pair(NamedTuple):
         return " ".join(self)
 
 
-# Each storage of each release, and each ZooKeeper with each storage; each etcd with one, for of its driver
-# there is one release.
+# Each release has each storage, and each ZooKeeper each storage. Each etcd has only one storage, because
+# BookKeeper's etcd driver has only one release.
 PAIRS = [
     *(
         Pair(release, storage, f"ZooKeeper {ZOOKEEPERS[(number + shift) % len(ZOOKEEPERS)]}")
@@ -57,7 +58,7 @@ PAIRS = [
 
 
 def main() -> int:
-    """Try the pairs that are asked for."""
+    """Run the selected pairs; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m proofs.versions", description=__doc__)
     parser.add_argument("--only", action="append", help="pairs in whose names this is: 4.14.7, Sorted")
     parser.add_argument("--seed", type=int, default=7)
@@ -92,7 +93,7 @@ def main() -> int:
 
 @contextmanager
 def stored(pair: Pair) -> Iterator[dict[str, Any]]:
-    """What `living_cluster` takes for a pair's store, for the length of a ``with`` block."""
+    """Yield the arguments of `living_cluster` for a pair's store. They are valid inside the block."""
     kind, version = pair.store.split()
     if kind == "etcd":
         with on_path(version):
@@ -102,7 +103,7 @@ def stored(pair: Pair) -> Iterator[dict[str, Any]]:
 
 
 def row(pair: Pair, outcome: Outcome) -> tuple[str, ...]:
-    """What came of a pair, in the columns of HEAD."""
+    """Return the result of a pair, in the columns of HEAD."""
     faults = len(outcome.faults)
     return (
         *pair,
