@@ -2,9 +2,8 @@
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(0, 42)])
 
-Every instruction that a person or a script could follow passes the gate: plan steps, space steps, the answer
-of a decommissioning, and each command that is filled in. An instruction needs an `Allowed`, and only the
-functions of this module make one.
+Every instruction passes the gate: plan and space steps, the answer of a decommissioning, and each filled-in
+command. An instruction needs an `Allowed`, and only the functions of this module make one.
 """
 
 from __future__ import annotations
@@ -46,9 +45,8 @@ MAX_DATA_AGE_MS = 24 * 3_600_000
 CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
 
-CURES: Mapping[ActionKind, frozenset[str]] = {
-    ActionKind.REBUILD_INDEX: frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
-}
+_AFTER_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
+CURES: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _AFTER_REBUILD}
 """Reasons of holds that an action removes for the next action of the same procedure.
 
 After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
@@ -89,10 +87,9 @@ class HoldBook:
         as_of: the time of the oldest data that the run rests on, ms.
         has_earlier: whether an earlier run with holds was found.
         logs_read: whether the bookies' entry logs were read.
-        unheld: kinds of action that may lack holds, each with the checks whose holds may be missing
-            (`auditor.checks.configuration.kinds_without_holds`).
+        unheld: checks whose holds may be missing, by kind of action (`kinds_without_holds`).
         now: the current time, ms.
-        newest: the time of the newest data that the run rests on, ms; None: that of the oldest.
+        newest: the time of the newest data of the run, ms; None: that of the oldest.
     """
 
     def __init__(

@@ -8,7 +8,7 @@ from auditor.checks.check import Basis, Findings, Roster, Severity, roster_check
     Severity.ERROR, rests_on=Basis.METADATA, do_now="find the client that wrote {bookies} into ledgers"
 )
 def bookie_id_reserved(roster: Roster) -> Findings:
-    """Ledgers name an id that ends with :0, which stands for no bookie.
+    """Ledgers name an id that ends with :0, which means no bookie.
 
     What it finds:
         Ids with port 0 in ensembles. Placement policies use them as placeholders.
@@ -36,7 +36,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         if row["named"] and row["bookie_id"].endswith(":0"):
             yield bookie_finding(
                 row["bookie_id"],
-                f"{row['bookie_id']} stands for no bookie; "
+                f"{row['bookie_id']} means no bookie; "
                 f"{number_of(row['ledgers'], 'ledger names', 'ledgers name')} it, "
                 f"{number_of(row['depending'], 'ledger depends', 'ledgers depend')} on it",
                 {name: row[name] for name in ("ledgers", "depending", "registered")},

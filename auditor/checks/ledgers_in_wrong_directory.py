@@ -56,7 +56,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Index files of other storages may lie in any index directory.
+        Index files of other storages may be in any index directory.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")

@@ -82,7 +82,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        If an earlier run lies within the interval, a partial loss looks like deletions. Large retention
+        If there is an earlier run within the interval, a partial loss looks like deletions. Large retention
         runs, removed applications and stuck collectors look like a loss. So does an application that
         chose its own ids and deleted those ledgers (`store-older`). `store-older` ignores flat layouts
         and dumps without cversion.

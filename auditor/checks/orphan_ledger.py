@@ -20,7 +20,7 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     How sure:
         Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
         index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
-        the directory carries another bookie's cookie, or `metadata-suspect` stands. Suspect if the store
+        the directory carries another bookie's cookie, or `metadata-suspect` is found. Suspect if the store
         may have the ledger where it could not be read, or in a misplaced record (`doubt`).
 
     What to do:

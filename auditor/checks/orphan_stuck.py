@@ -28,7 +28,7 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed where the bookie's index is newer than the first of these runs. Suspect if that is not
-        known, if `metadata-suspect` stands, or if a directory carries another bookie's cookie.
+        known, if `metadata-suspect` is found, or if a directory carries another bookie's cookie.
 
     What to do:
         If `metadata-suspect` is reported too, settle it first: the stuck collector may be what keeps the

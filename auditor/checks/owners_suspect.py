@@ -35,7 +35,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     Why it matters:
         Several Pulsar clusters can share one BookKeeper cluster, and a store can be restored or wiped
-        (pulsar #17213, #5935, #8133). Whoever then deletes ledgers without an owner loses messages of a
+        (pulsar #17213, #5935, #8133). Deleting ledgers without an owner then loses messages of a
         live topic.
 
     How sure:

@@ -65,8 +65,8 @@ def start_refused(roster: Roster) -> Findings:
     Limits:
         The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
         sure, its directories. Only the cookie under its own id counts. If no copy has a journal file,
-        none is reported missing. If directories were not given, only refusals that hold whatever they
-        contain are reported. dataIntegrityChecking changes the rules.
+        none is reported missing. If directories were not given, only refusals that do not
+        depend on them are reported. dataIntegrityChecking changes the rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     listed = {row["bookie_id"] for row in roster.clear_bookies}

@@ -6,7 +6,7 @@ from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="surplus")
 def surplus_entries(tables: Tables) -> DataFrame:
-    """A bookie holds entries that lie past the end of the ledger or are striped to other bookies.
+    """A bookie holds entries that are past the end of the ledger or are striped to other bookies.
 
     What it finds:
         Entries of another bookie's stripe, and entries past the end of a closed ledger, except

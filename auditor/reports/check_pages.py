@@ -47,7 +47,7 @@ ledgers of a scope other than 0.
 _COMMANDS = """\
 # Commands that several checks name
 
-[All checks, and what the risks mean](../checks.md). `bookkeeper shell` stands before each command.
+[All checks, and what the risks mean](../checks.md). Type `bookkeeper shell` before each command.
 
 """
 _CHANGES_NOTHING = ("none", "load")
@@ -119,9 +119,7 @@ def documents() -> dict[str, str]:
             f"## [{group.capitalize()}](checks/{group}.md)",
             "\n".join(_entry(check) for check in checks),
         ]
-        head = (
-            f"# Checks: {group}\n\n[All checks and risks](../checks.md). [What the commands do](commands.md)."
-        )
+        head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
         pages[f"checks/{group}.md"] = "\n\n".join([head, *map(_markdown_page, checks)]) + "\n"
     pages["checks/commands.md"] = _COMMANDS + "".join(map(_shared_entry, SHARED.values()))
     return {"checks.md": "\n\n".join(listed) + "\n", **pages}
