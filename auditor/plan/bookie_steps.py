@@ -237,7 +237,7 @@ def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups
         allowed, about, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the auditor no longer counts it as lost, and its id can be used again",
         risk="writes; the bookie cannot start again without a new cookie",
-        undo=f"cookie_create with the output of cookie_get between its lines ---, as {blanks['FILE']}",
+        undo=f"the output of cookie_get between its lines ---, as {blanks['FILE']}, makes it again",
         needs=[f"{bookie} will not return"],
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[

@@ -3,8 +3,8 @@
     python -m auditor.reports.check_pages
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
-several checks share are explained in docs/checks/commands.md. A check's page repeats only the risk of those
-that write.
+several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
+risk.
 """
 
 import re
@@ -182,8 +182,8 @@ def _described(command: Command) -> str:
     shared = SHARED.get(command.text)
     does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
     words = f" {does}." if does else ""
-    in_short = shared is not None and command.level in _CHANGES_NOTHING
-    return f"- `{command.text}`{words} *Risk: {f'{command.level}.' if in_short else command.risk}*"
+    risk = command.risk if shared is None else f"{command.level}."
+    return f"- `{command.text}`{words} *Risk: {risk}*"
 
 
 def _default_and_bounds(name: str, constant: Constant) -> str:
