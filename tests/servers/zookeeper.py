@@ -120,7 +120,8 @@ class ZooKeeperProcess:
         """What it says of itself, by name; nothing where it serves nobody."""
         answer = b""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
+            # A busy machine answers late.
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
                 connection.sendall(b"srvr")
                 while more := connection.recv(4096):
                     answer += more
