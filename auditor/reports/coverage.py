@@ -241,11 +241,11 @@ def reuse_sentence(reuse: Reuse) -> str:
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})
-    '29,700 of 30,000 indexes and 0 of 10,000 ledgers, unchanged since monday'
+    '29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday'
     """
     indexes, ledgers = reuse["indexes"], reuse["ledgers"]
     return (
         f"{indexes['reused']:,} of {indexes['reused'] + indexes['read']:,} indexes and "
-        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers, "
-        f"unchanged since {reuse['run']}"
+        f"{ledgers['reused']:,} of {ledgers['reused'] + ledgers['read']:,} ledgers "
+        f"from {reuse['run']}"
     )

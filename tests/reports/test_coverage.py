@@ -22,7 +22,7 @@ REUSED: Reuse = {
     "ledgers": {"reused": 0, "read": 10_000},
     "notes": ["bk-c:3181 was read again: that run did not read it"],
 }
-SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers, unchanged since monday"
+SAID = "29,700 of 30,000 indexes and 0 of 10,000 ledgers from monday"
 
 
 def explained(of: Report) -> str:
