@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def project_files() -> dict[str, Path]:
-    """Return every shipped file by name; files outside conf/ have their folder in front."""
+    """Return every shipped text file by name; files outside conf/ have their folder in front."""
     files = {}
     for folder in FOLDERS:
         places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
@@ -20,7 +20,7 @@ def project_files() -> dict[str, Path]:
         if place is None:
             continue
         for file in sorted(place.rglob("*")):
-            if file.is_file() and "__pycache__" not in file.parts:
+            if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".png":
                 name = file.relative_to(place).as_posix()
                 files[name if folder == "conf" else f"{folder}/{name}"] = file
     return files
