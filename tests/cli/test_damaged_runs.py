@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.test_doors import bkaudit
@@ -162,9 +163,14 @@ def first_part(run: Path, below: str) -> Path:
 
 
 def flip(run: Path) -> None:
+    """Damage the last byte of the messages: checksums are of pages, and not of their headers."""
     part = first_part(run, "findings")
+    row_group = pq.read_metadata(part).row_group(0)
+    columns = [row_group.column(number) for number in range(row_group.num_columns)]
+    [messages] = [column for column in columns if column.path_in_schema == "message"]
+    start = messages.dictionary_page_offset or messages.data_page_offset
     data = bytearray(part.read_bytes())
-    data[len(data) // 4] ^= 0xFF
+    data[start + messages.total_compressed_size - 1] ^= 0xFF
     part.write_bytes(data)
 
 

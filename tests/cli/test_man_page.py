@@ -72,7 +72,7 @@ if which("groff"):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         assert done.stderr == ""
         text = re.sub(".\b", "", done.stdout)
-        assert "audit Apache BookKeeper clusters from their metadata and disks" in text
+        assert "audit Apache BookKeeper clusters from their metadata and disks" in " ".join(text.split())
         assert "dump:///FILE.jsonl?root=/ledgers" in text
         assert re.search(r"(?m)^ +bkaudit report runs/A --all \| grep -w 'ledger 42'$", text)
 
