@@ -350,8 +350,7 @@ def _write_here(target: Collection, table: CollectedTable, progress: Progress) -
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield each bookie that lacks a directory named in its VERSION, and each place that could not be listed.
-    """
+    """Yield each bookie that lacks a directory named in its VERSION, and each place that was not listed."""
     attribution = attribute(places, frozenset(), {}, None)
     ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():

@@ -270,8 +270,7 @@ class _OpenPair:
                 yield from _unread_rows(side.name, side.owners(uri), "owners")
 
     def _strays(self) -> Iterator[str]:
-        """Yield, for each store, the number of paths that were not compared because they belong to no ledger.
-        """
+        """Yield, for each store, the number of paths that belong to no ledger and so were not compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"

@@ -83,8 +83,7 @@ def unpack(work: Path, written_ms: int) -> SampleCluster:
 
 
 def extract(packed: Path, target: Path) -> None:
-    """Unpack an archive. Use Python's filter against unsafe members if this Python has it (3.11.4 and later).
-    """
+    """Unpack an archive, with Python's filter of unsafe members if this Python has one (3.11.4 and later)."""
     with tarfile.open(packed) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target)

@@ -163,8 +163,7 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
 
 
 def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
-    """Return the place of ``rel`` in another layout, if that layout has ledgers at or below it; else ``own``.
-    """
+    """Return the place of ``rel`` in another layout, if it is or leads to a ledger there; else ``own``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:

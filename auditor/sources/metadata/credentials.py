@@ -110,8 +110,7 @@ class Tls(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperCredentials(_Stays):
-    """Credentials for ZooKeeper: any combination of digest, SASL and TLS. A field is None if not configured.
-    """
+    """Credentials for ZooKeeper: any combination of digest, SASL and TLS. None: not configured."""
 
     digest: Login | None = None
     sasl: Sasl | None = None

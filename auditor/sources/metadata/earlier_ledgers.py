@@ -186,8 +186,7 @@ class ComparableStore(Protocol):
         """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers into parts like `MetadataStore.parts`, at the first keys of an earlier run's files.
-        """
+        """Cut the ledgers into parts like `MetadataStore.parts`, at first keys of an earlier run's files."""
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Return the current rows of a part from `parts_since`. Unchanged rows come from the earlier run."""

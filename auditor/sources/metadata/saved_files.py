@@ -76,8 +76,7 @@ def most_unpacked(packed: int) -> int:
 
 
 class _Steps(io.RawIOBase):
-    """A packed file, read in small steps: a decoder that finds damage loses its output of the current step.
-    """
+    """A packed file, read in small steps: a decoder that finds damage loses its output of that step."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()

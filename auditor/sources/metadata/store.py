@@ -161,8 +161,7 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
 
 
 class Tree(StrEnum):
-    """Trees that tasks read: ledgers, under-replication marks and locks, or a whole tree of an application.
-    """
+    """Trees that tasks read: ledgers, under-replication marks and locks, or an application's whole tree."""
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks

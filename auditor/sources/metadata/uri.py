@@ -173,8 +173,7 @@ def _refuse_user(uri: str, authority: str) -> None:
 
 
 def _metadata_store(uri: str) -> MetadataUri:
-    """Parse a ``metadata-store:`` URI, in this program's form or in that of bookies' and brokers' settings.
-    """
+    """Parse a ``metadata-store:`` URI, in this program's form or that of bookies' and brokers' settings."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")

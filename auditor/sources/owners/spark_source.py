@@ -1,5 +1,4 @@
-"""Spark data sources of owners: `OwnerSource` reads references to ledgers, `OwnerValueSource` stored values.
-"""
+"""Spark data sources of owners: `OwnerSource` reads references, `OwnerValueSource` reads stored values."""
 
 from __future__ import annotations
 

@@ -152,8 +152,7 @@ class LineStore(SavedStore[Whole]):
         return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
 
     def _cut(self, whole: Whole) -> str | None:
-        """Return the reason why a dump without a last line may be cut off; None if there is no sign of that.
-        """
+        """Return the reason why a dump without a last line may be cut off; None if there is no sign of it."""
         if whole.frame.ended or whole.frame.begun:
             return None
         below = len(self.root) + 1

@@ -348,7 +348,9 @@ class PinnedEtcd(ABC):
     def _gather(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
-        """Read single keys by their names below the root, and all keys of some ranges. Return keys and gaps.
+        """Read single keys by their names below the root, and all keys of some ranges.
+
+        Return the keys, and gaps: (path, reason).
         """
         single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         single_keys = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]

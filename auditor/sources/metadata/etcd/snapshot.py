@@ -336,7 +336,9 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 
 def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
-    """Decode the change at ``span``. ``main`` is the revision in the change's database key; None if unknown.
+    """Decode the change at ``span``.
+
+    ``main`` is the revision in the change's database key; None if unknown.
     """
     key_value = decode_key_value(bytes(data[span.at : span.end]))
     if main is not None and key_value.mod_revision != main:

@@ -51,8 +51,7 @@ CHUNK_LEAVES = 4096
 """Number of leaf pages to decode at a time: 16 MB of a file with pages of 4 KiB."""
 
 SHARES = 8
-"""Number of groups of changes that are sorted one after the other. Eight groups take a third of the memory.
-"""
+"""Number of groups of changes to sort one after the other. Eight groups take a third of the memory."""
 
 _UUID_LENGTH = 36
 _DASHES = np.array([8, 13, 18, 23])
@@ -104,7 +103,7 @@ class EtcdSnapshotIndex:
 
 @dataclass(slots=True)
 class _Pass:
-    """The state of the pass of `build_index`."""
+    """The state of `build_index`."""
 
     scope: bytes
     kind: KeyKind
@@ -205,10 +204,7 @@ def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_])
 def _below(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk.
-
-    ``begin`` and ``stop`` are the keys' offsets in ``data``.
-    """
+    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
     inside = np.zeros(len(begin), bool)
     if not len(scope):
         return begin >= 0
@@ -243,8 +239,8 @@ def _hashes(
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of them.
 
-    All keys count as numerous if ``whole``. The probability that two different keys have both values in
-    common is 2^-64 for the whole snapshot.
+    With ``whole``, all keys below the scope are numerous. The probability that any two keys have both
+    hash values in common is 2^-64.
     """
     octets = np.frombuffer(data, np.uint8)
     inside = stop - begin > len(scope) + 1
@@ -282,8 +278,7 @@ def _others(
 ) -> None:
     """Record the last change of each key that is not a ledger's. These keys are few, but some change often.
 
-    For example, every new ledger changes one of 128 counters. So only the last change of each key in this
-    chunk is decoded.
+    Every new ledger changes one of 128 counters. So only the last change of each key is decoded.
     """
     lengths = stop[rows] - begin[rows]
     for length in np.unique(lengths).tolist():
@@ -356,10 +351,7 @@ def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint6
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions up to which the store was compacted.
-
-    A compaction can remove the newest changes (deletions), so the store's revision is at least this one.
-    """
+    """Yield the revisions of compactions. The newest changes may all be gone, but none is before these."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
@@ -372,9 +364,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
     """Return the sorted roots of clusters in a snapshot. Unreadable pages are skipped.
 
-    Args:
-        data: The whole file.
-        markers: Names of keys that a cluster has below its root.
+    ``markers`` are names of keys that a cluster has below its root.
     """
     meta = read_meta(data)
     root = bucket(data, meta, KEY_BUCKET)
@@ -392,10 +382,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
 ) -> None:
-    """Record in ``is_there`` whether the last change of each marker key so far was a write.
-
-    The pages come in the order of time.
-    """
+    """Record in ``is_there`` whether the last change of each marker key was a write. Pages come by time."""
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted

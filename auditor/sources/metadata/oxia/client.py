@@ -6,8 +6,7 @@ shard. The leader of a shard answers questions about its records. If the leader 
 "not leader", the client requests the assignments again. If an answer breaks off, the client asks again
 from the last key received. The rest of the answer then shows a later moment.
 
-The gRPC service has two names. Servers up to 0.14 know the older one, and later servers the newer one.
-Some later releases know both.
+The gRPC service has an older name, up to 0.14, and a newer one. Some later releases know both names.
 """
 
 from __future__ import annotations
@@ -49,8 +48,7 @@ _SINGLE_KEY_CHANGES = {0, 1, 2}
 
 
 class ShardRange(NamedTuple):
-    """A shard of a namespace, and the range of key hashes that it holds. ``low`` and ``high`` are inclusive.
-    """
+    """A shard of a namespace, and its range of key hashes, from ``low`` to ``high`` inclusive."""
 
     number: int
     low: int
@@ -66,9 +64,9 @@ class Assignments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotifiedWrite:
-    """The paths that one write changed, and the offset of the write in the shard's log.
+    """The paths that one write changed, and the write's offset in the shard's log.
 
-    ``has_range`` is True if the write deleted a range of keys. ``paths`` cannot name those.
+    ``has_range``: the write deleted a range of keys, which ``paths`` lacks.
     """
 
     offset: int
@@ -135,10 +133,9 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards. It connects at the first one.
 
-    `begin` does not wait for the answer, so several can be in flight. The caller limits their number.
-    ``operations`` counts connections, calls by kind, records and keys received, and retries. ``service`` is
-    the service name that a server accepted. ``answered`` is True once an Oxia server has answered, even
-    with a refusal.
+    `begin` does not wait for the answer. The caller limits how many are in flight. ``operations`` counts
+    connections, calls by kind, records and keys received, and retries. ``service`` is the accepted service
+    name. ``answered`` is True once an Oxia server has answered, even with a refusal.
     """
 
     def __init__(
@@ -167,7 +164,7 @@ class OxiaClient:
     def shards(self) -> tuple[ShardRange, ...]:
         """Return the shards of the namespace, in the order of their hashes.
 
-        The first call requests them from a server. Later calls repeat the result, until a leader is lost.
+        They are requested at the first call, and again after a leader is lost.
 
         Raises:
             StoreError: no server answers, the namespace does not exist, or this client may not read it.
@@ -202,9 +199,7 @@ class OxiaClient:
             return next(stream).offset
 
     def changes(self, shard: ShardRange, after: int, until: int) -> Iterator[NotifiedWrite]:
-        """Yield the writes to a shard after offset ``after`` of its log, up to offset ``until``, in order.
-
-        Offset ``until`` is included.
+        """Yield the writes to a shard in its log's order, after offset ``after`` and up to offset ``until``.
 
         Raises:
             StoreError: the server no longer keeps some of these writes.
@@ -250,13 +245,12 @@ class OxiaClient:
     def leave(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
         """Prepare a retry after a failed call: wait, and find the shard's next leader.
 
-        If the error names another leader, that one is used. Otherwise the connection is closed, and the next
-        call requests the assignments again.
+        The next leader is named by the error, or by assignments that the next call requests again.
 
         Args:
             sent: the failed call.
             shard: the shard that the call asked.
-            failures: number of earlier failures of this question since it last received an item.
+            failures: number of failures of this question since it last received an item.
             error: the error of the call.
 
         Raises:
@@ -288,7 +282,7 @@ class OxiaClient:
     def _notifications(self, shard: ShardRange, after: int | None) -> Generator[NotifiedWrite, None, None]:
         """Yield the writes to a shard after offset ``after``, endlessly.
 
-        If ``after`` is None, the first item has no write. It only has the current offset of the log.
+        If ``after`` is None, the first item only has the current offset of the log.
         """
         failures = 0
         while True:

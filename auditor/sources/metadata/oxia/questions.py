@@ -82,8 +82,7 @@ class ShardQuestion(Protocol[Item]):
 
 @dataclass(frozen=True, slots=True)
 class ChildRecords:
-    """A question for the records directly below a path. ``start`` is the first key to return; None for all.
-    """
+    """A question for the records directly below a path. ``start`` is the first key; None for all."""
 
     path: str
     start: bytes | None = None
@@ -110,7 +109,7 @@ class ChildRecords:
 
 @dataclass(frozen=True, slots=True)
 class ChildKeys:
-    """A question for the keys directly below a path. ``start`` is the first key to return; None for all."""
+    """A question for the keys directly below a path. ``start`` is the first key; None for all."""
 
     path: str
     start: bytes | None = None

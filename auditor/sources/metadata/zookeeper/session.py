@@ -139,7 +139,7 @@ class Session:
         """Send a request and return the server's answers.
 
         kazoo's own thread calls the request's ``deserialize``, after all events that the server sent before
-        the answer and before any later event.
+        the answer, and before any later event.
 
         Raises:
             Exception: see `answers`.
