@@ -27,7 +27,7 @@ class GeneratorDifference(NamedTuple):
     """The result of comparing the generators.
 
     ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator is behind, else None. ``note`` is the
-    reason why they were not compared; None if they were.
+    reason why the generators were not compared; None if they were.
     """
 
     row: tuple[object, ...] | None = None

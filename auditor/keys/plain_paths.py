@@ -22,7 +22,9 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
 _LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
-"""Smallest id that this module leaves to `classify`: with all ten low digits, it could exceed a long."""
+"""Smallest id that this module leaves to `classify`: it, or an id with the same upper digits, could exceed
+a long.
+"""
 
 _KEY = b"ledgers/00000000-0000-0000-"
 _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
@@ -76,7 +78,8 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
 def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
     """Return the numbers in the last two groups of UUIDs.
 
-    The number is -1 if a group has characters other than digits, or if it exceeds a long.
+    A number is -1 if its groups have other characters than lower-case hexadecimal digits, or if it exceeds
+    a long.
     """
     letters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
     digits = _HEX_DIGITS[np.delete(letters, _HYPHEN, axis=1)]
@@ -88,6 +91,6 @@ def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the number in each row of up to ten decimal digits."""
+    """Return the number that the decimal digits in each row form. A row has at most ten digits."""
     number: NDArray[np.int64] = digits @ 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     return number

@@ -26,7 +26,7 @@ _PERSISTENT, _SEGMENT = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits none of the layouts above."""
+    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits no path form of the module."""
 
     INNER = "inner"
     TOPIC = "topic"

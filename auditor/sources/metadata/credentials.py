@@ -169,7 +169,9 @@ def credentials_file(path: str | None) -> str | None:
 
 
 def read_credentials(path: str | None) -> Credentials:
-    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names. Without either, return defaults.
+    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names if ``path`` is None.
+
+    If there is neither, return defaults.
 
     >>> Login("auditor", "a secret")
     Login(user='auditor')

@@ -31,9 +31,9 @@ from auditor.sources.metadata.ledger_rows import LEDGERS
 from auditor.sources.metadata.store import History, Part
 
 PIECE_ROWS = 5_000
-"""Largest number of rows in a piece. To find the changes, the server goes through all keys of a piece.
+"""Largest number of rows in a piece.
 
-The number is that of a page of keys, `auditor.sources.metadata.etcd.pages.LARGEST_PAGE`.
+To find changes, the server goes through all keys of a piece, as it does for a page of keys.
 """
 
 BATCH_ROWS = 4 * PIECE_ROWS
@@ -121,12 +121,12 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
 def pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
-    """Yield the rows of some files piece by piece. The ranges of the pieces cover ``start`` to ``end``.
+    """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.
 
     ``columns`` are some of `LEDGERS`, at least path, version and status.
 
     Raises:
-        RunError: a file is missing, cut, damaged or of another schema, or its rows are not in order.
+        RunError: a file is missing, cut off, damaged or of another schema, or its rows are not in order.
     """
     waiting: pa.RecordBatch | None = None
     least = start

@@ -163,7 +163,10 @@ LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field(
 """Columns for a comparison of two stores: the decoded metadata, and its stored bytes."""
 
 PATH_OF_LAYOUT = "a path of layout "
-"""Beginning of ``damage`` for a record at a path of a layout that is not the store's. Its name follows."""
+"""Beginning of ``damage`` for a record whose path fits another layout than the store's.
+
+The name of that layout follows.
+"""
 
 MAX_ENTRY = 1 << 50
 """Largest entry id to accept: a million entries per second for thirty years.

@@ -170,9 +170,9 @@ class LineStore(SavedStore[Whole]):
 
     @cached_property
     def _size(self) -> int:
-        """Size of the lines in bytes; one more if the file is damaged before its end.
+        """Size of the unpacked lines in bytes; one more if the file is damaged before its end.
 
-        A packed file is unpacked to its end for this, once, not for each tree that is read.
+        To find the size of a packed file, all of it is unpacked. This is done once, not for each tree.
         """
         with self._readable():
             return held_bytes(self._path)

@@ -136,7 +136,10 @@ _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anythin
 
 
 class DamagedLineError(ValueError):
-    """A line that is not a record. ``path`` is None if it cannot be read. Only the dump modules use this."""
+    """A line that is not a record. ``path`` is None if the line has no readable path.
+
+    Only dump modules use this.
+    """
 
     def __init__(self, path: str | None, reason: str) -> None:
         super().__init__(reason)

@@ -5,8 +5,8 @@ when it is complete. So an interrupted dump leaves no file. If the name ends wit
 is packed.
 
 The dump of an etcd has all keys at one revision. ZooKeeper and Oxia cannot read everything at one
-moment. A znode that is created or deleted during the dump may be in it or not. If a znode vanished
-and reappeared below another one, the dump records the other one as not read. Functions import the
+moment. A znode that is created or deleted during the dump may be in it or not. If an inner znode of
+ZooKeeper vanished and reappeared meanwhile, the dump records it as not read. Functions import the
 clients when they need them.
 """
 
@@ -130,7 +130,7 @@ def save(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Create a file that appears at ``path`` when the block ends, and not if the block raises.
+    """Create a file that appears at ``path`` when the ``with`` block ends, but not if the block raises.
 
     Raises:
         UsageError: ``path`` exists already, or its directory does not exist.

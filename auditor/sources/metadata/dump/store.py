@@ -219,7 +219,9 @@ def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
-    """Return the record of a znode whose children are counted. `znode_of_line` reads it.
+    """Return the record of a ZooKeeper znode. `znode_of_line` reads its line.
+
+    ``made`` and ``children`` of the znode must be known.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)

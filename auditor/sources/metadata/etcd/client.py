@@ -69,11 +69,11 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuestion:
-    """A Range request: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
+    """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
-    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. ``bare`` omits the
-    values, ``counted`` also the keys. ``since`` omits keys last changed before that revision; the server
-    then goes through all values of the range.
+    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. With ``bare``, the
+    answer has no values; with ``counted``, it has no keys either. With ``since``, it lacks keys that were
+    last changed before that revision; the server then goes through all values of the range.
     """
 
     start: bytes
@@ -164,9 +164,9 @@ class _Endpoint:
 class EtcdClient:
     """A client that sends questions to the first endpoint that answers. It connects at the first question.
 
-    ``begin`` sends and ``finish`` waits, so several questions can be in flight. The caller limits their
-    number. ``operations`` counts connections, token requests, ranges, counts, keys read and changes of
-    endpoint.
+    ``begin`` sends a question and ``finish`` waits for its answer, so several questions can be in flight.
+    The caller limits their number. ``operations`` counts connections, token requests, ranges, counts, keys
+    read and changes of endpoint.
     """
 
     def __init__(

@@ -58,7 +58,9 @@ class KeySpan(NamedTuple):
 
 
 def key_of(scope: str, number: int) -> bytes:
-    """Return the key of a ledger by its 128-bit number, scope first. Keys sort in the order of these numbers.
+    """Return the key of a ledger by its 128-bit number: the scope in the upper half, the id in the lower.
+
+    Keys sort in the order of these numbers.
 
     >>> key_of("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'

@@ -114,7 +114,7 @@ class EtcdPages:
         return self._in_flight > 1
 
     def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
-        """Ask for the keys of a range last changed at revision ``since`` or later.
+        """Ask for the keys of a range that changed at revision ``since`` or later.
 
         `changed` waits for the answer.
         """

@@ -83,7 +83,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class SincePart(Part):
-    """A part: keys from ``start``, and before ``end``, at one moment, and an earlier run's rows of them."""
+    """A part: the keys from ``start`` on and before ``end`` at one moment, and an earlier run's rows."""
 
     start: bytes
     end: bytes
@@ -269,11 +269,11 @@ class PinnedEtcd(ABC):
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin the newest revision, or the one in the options, and read the cluster's own keys there.
+        """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
-        ``nodes`` are keyed by ZooKeeper's names (`auditor.keys.etcd.node_name`). ``scan_time`` is this
-        machine's clock. If the revision is compacted meanwhile, a newer one is pinned. See
-        `MetadataStore.cluster`.
+        The revision is that of the options, or else the newest. If etcd compacts the newest revision during
+        the read, a newer one is pinned. ``nodes`` are keyed by ZooKeeper's names
+        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         lost = 0
         while True:

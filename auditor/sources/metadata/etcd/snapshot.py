@@ -107,7 +107,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring leaves, without leaves that have no ledger.
+        """Return parts of neighbouring leaf pages, without pages that have no ledger.
 
         See `MetadataStore.parts`.
         """

@@ -121,7 +121,7 @@ class _Pass:
     unsure_leaves: int = 0
 
     def lost(self, damage: DecodeError, leaves_before: int) -> None:
-        """Record damage. It may hide later changes of keys in the first ``leaves_before`` leaf pages."""
+        """Record damage, which may hide later changes of keys in the first ``leaves_before`` leaf pages."""
         self.damage.append(damage)
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 

@@ -5,7 +5,6 @@ GetNotifications. The servers of the URI report the shards of the namespace and 
 shard. The leader of a shard answers questions about its records. If the leader is lost, or answers
 "not leader", the client requests the assignments again. If an answer breaks off, the client asks again
 from the last key received. The rest of the answer then shows a later moment.
-
 The gRPC service has an older name, up to 0.14, and a newer one. Some later releases know both names.
 """
 
@@ -133,9 +132,9 @@ class ShardAnswer(Generic[Item]):
 class OxiaClient:
     """A client that sends questions to the leaders of a namespace's shards. It connects at the first one.
 
-    `begin` does not wait for the answer. The caller limits how many are in flight. ``operations`` counts
-    connections, calls by kind, records and keys received, and retries. ``service`` is the accepted service
-    name. ``answered`` is True once an Oxia server has answered, even with a refusal.
+    `begin` does not wait, so several questions can be in flight; the caller limits them. ``operations``
+    counts connections, calls by kind, records and keys received, and retries. ``service`` is the accepted
+    service name. ``answered`` is True once an Oxia server has answered, even with a refusal.
     """
 
     def __init__(
@@ -341,7 +340,7 @@ class OxiaClient:
 
         Raises:
             grpc.RpcError: the server does not answer, or refuses.
-            UnsettledError: the shards in the answer leave a hole or overlap, or one has no leader.
+            UnsettledError: the shards leave a hole or overlap, or one has no leader.
         """
         request = pb.OxiaShardsRequest(namespace=self.namespace)
         for service in [self.service] if self.service else list(SERVICES):

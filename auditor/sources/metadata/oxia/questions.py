@@ -163,7 +163,7 @@ class RecordsAt:
         return replace(self, keys=self.keys[len(items) :])
 
     def missing(self) -> str | None:
-        """Return the first key without an item, in a sentence; None if every key has one."""
+        """Return a sentence that names the first key without an item; None if every key has one."""
         return f"nothing was answered of {key_text(self.keys[0])}" if self.keys else None
 
 
