@@ -197,7 +197,7 @@ def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
 
 
 PARTS = 64
-"""Number of parts into which a collection without Spark cuts the entry logs. Progress counts parts."""
+"""Number of parts into which the indexes are cut without Spark. The progress counts finished parts."""
 
 SHOWN_UNREAD = 20
 """Largest number of unreadable places to name. All are counted, and all are in the tables."""

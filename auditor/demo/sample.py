@@ -231,7 +231,7 @@ class DemoResult:
 
     @property
     def as_known(self) -> bool:
-        """Whether the audit made exactly the expected findings."""
+        """Return whether the audit made exactly the expected findings."""
         return not self.not_found and not self.not_known
 
 

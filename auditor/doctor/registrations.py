@@ -8,13 +8,13 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
 MAX_BOOKIES_NAMED = 20
-"""Largest number of bookies that are down to name. All are counted."""
+"""Largest number of missing bookies to name. All bookies that are down are counted."""
 
 WAY_OUT_READ = "an audit says whether it would start, and whether it may"
 WAY_OUT_UNREAD = f"pass all its directories with --bookies: {WAY_OUT_READ}"
 
 _LISTS = ("available", "bookies")
-"""Names below the root that hold registrations: ``available`` in ZooKeeper, ``bookies`` in etcd."""
+"""Names below the root with registrations: in ZooKeeper, and in etcd with BookKeeper's own driver."""
 
 
 def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = ()) -> Iterator[Line]:

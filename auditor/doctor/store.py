@@ -149,8 +149,8 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
     """Return the credentials for a kind of store.
 
     Returns:
-        The name of the section in the credentials file, phrases for each login in it, and the TLS files.
-        These are None for a plain connection.
+        The name of the section in the credentials file, a phrase for each login in it, and the TLS files.
+        The TLS files are None for a plain connection.
     """
     if scheme in ("etcd", PATHS_ETCD):
         login = credentials.etcd.login

@@ -98,12 +98,12 @@ class EmbeddedZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """The address host:port, for a metadata URI."""
+        """Return the server's address as host:port, for a metadata URI."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process id of the started server."""
+        """Return the process id of the started server."""
         assert self._process is not None
         return self._process.pid
 

@@ -149,7 +149,10 @@ def is_inner_of_scopes(rel: str) -> bool:
 
 
 class ScopeSpan(NamedTuple):
-    """The range of ids that can be below a znode: ``low`` to ``high`` of one scope; None means any scope."""
+    """The range of ids that can be below a znode: from ``low`` to ``high``, in one scope.
+
+    ``scope`` is None if any scope is possible.
+    """
 
     scope: int | None
     low: int

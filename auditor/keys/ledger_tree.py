@@ -4,8 +4,8 @@ The server does not check its listing. It joins all digits that it finds in the 
 its garbage collection acts on the resulting id. So this module returns two facts about a znode that is
 not at the path of a ledger: the id that Java would list, and the ids that the znode could stand for.
 Java's parser accepts a name with L and digits also in another width or tree. A znode with such a name
-could be that ledger's metadata in the wrong place. A name that no ledger can have (``Lnotanumber``,
-``X1008``, ``notes``) stands for no ledger.
+could be the metadata of the ledger with these digits, in the wrong place. A name that no ledger can
+have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
 
 A path that another layout uses for a ledger could also hold that ledger's metadata. If the LAYOUT of a
 store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of

@@ -107,7 +107,7 @@ def recognise(uri: str | MetadataUri) -> None:
 
     Raises:
         UsageError: the URI is invalid.
-        StoreError: the file is missing, or is of another kind. The message names the kind.
+        StoreError: the file is missing or of another kind. The message names the apparent kind.
     """
     parsed = parse_metadata_uri(uri)
     recogniser = STORES[parsed.scheme].recogniser

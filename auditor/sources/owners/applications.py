@@ -157,7 +157,7 @@ APPLICATIONS = {
         ("managed-ledgers", "schemas", "pulsar/functions"), "auditor.sources.owners.pulsar:read_owner"
     )
 }
-"""Applications by their name in ``--owners``. The custom metadata of a ledger has it as ``application``."""
+"""Applications by their name in ``--owners``, which is also ``application`` in a ledger's custom metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +232,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
 
 
 OWNERS_SEPARATOR = "\n"
-"""Separator of several ``--owners`` URIs in one text. It is no space: paths of saved stores may have some."""
+"""Separator of several ``--owners`` URIs in one text. Spaces cannot separate: paths may contain them."""
 
 
 def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:

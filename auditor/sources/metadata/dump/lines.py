@@ -50,10 +50,10 @@ class Whole(NamedTuple):
 
     Attributes:
         nodes: the cluster's own znodes.
-        gaps: (absolute path, reason) of places where own znodes of the cluster may be missing.
+        gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
         newest: a record that combines the largest zxids and times of all records; None without a record.
         frame: the check of the first and the last line.
-        last: path in the last line of the file; None if that is not a record.
+        last: path in the last line of the file; None if that line is not a record.
     """
 
     nodes: list[Znode]

@@ -72,8 +72,8 @@ class EtcdQuestion:
     """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
     An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. With ``bare``, the
-    answer has no values; with ``counted``, it has no keys either. With ``since``, it lacks keys that were
-    last changed before that revision; the server then goes through all values of the range.
+    answer has no values; with ``counted``, it has no keys either. Unless ``since`` is 0, the answer lacks
+    keys whose last change was before revision ``since``. The server then reads all values of the range.
     """
 
     start: bytes

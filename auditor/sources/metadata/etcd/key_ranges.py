@@ -204,8 +204,8 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_co
 def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
     """Return keys at which a span can be cut; [] if there are none.
 
-    They differ in one digit of the span's first key: the first digit from the place on where that key and the
-    span's end differ.
+    Take the first key in the span, and in it the first digit at or after the place where it differs from the
+    span's end. Each edge is the first key up to that place, followed by one of the ten digits.
     """
     key = first(span.start, span.end)
     if key is None:

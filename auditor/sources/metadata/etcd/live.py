@@ -8,8 +8,10 @@ In Pulsar's layout the keys are ZooKeeper's paths:
 
 The values are those of ZooKeeper. A parent exists only if a client wrote it. Ephemeral keys have a
 lease. The version of a ledger is its mod revision, as in BookKeeper's own layout. Source:
-EtcdMetadataStore of Pulsar 4.2. To count the ledgers of BookKeeper's own layout, the program asks etcd
-for the counts of sixteen spans, with which a scan begins too.
+EtcdMetadataStore of Pulsar 4.2.
+
+To count the ledgers of BookKeeper's own layout, the program asks etcd for the key counts of sixteen
+spans. A scan first cuts the keys into the same spans.
 """
 
 from __future__ import annotations

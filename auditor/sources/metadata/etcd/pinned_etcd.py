@@ -12,17 +12,18 @@ and after would belong to different moments. `PinnedEtcd.moment_lost` then tells
 started the tasks. That process starts again from `PinnedEtcd.cluster`, which pins a newer revision.
 
 `SinceReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of these
-rows. For each piece it asks the server for the keys of the same range that changed since, and for the
-number of keys in the range. The rows whose keys did not change are reused if the range has exactly
-that many unchanged keys. Then none of these keys was deleted, because a key that replaced it would be
-among the changed ones. If the numbers differ, the reader lists the keys of the range without values. It
-then reuses a row only if the list has its key with the same version.
+rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
+were read, and for the number of all keys in the range. The rows whose keys did not change are reused if
+the range has exactly that many unchanged keys. Then none of these keys was deleted, because a key that
+replaced it would be among the changed ones. If the numbers differ, the reader lists the keys of the
+range without values. It then reuses a row only if the list has its key with the same version.
 
 The reader verifies that both runs saw the same history of the store. It asks for changes since the
 version of one of the newest rows of the piece. So the server must report at least one of the newest
-rows with the same version. A server that was reset to an older state, and has since passed the earlier
-revision again, cannot: it forgot the newest rows. (`History` detects a restored snapshot before
-anything is read.) If a check fails, or much has changed, the reader reads the whole range.
+rows with the same version. A server that was reset to an older state lost the newest rows. It cannot
+report them, even if it has since passed the earlier revision again. (`History` detects a restored
+snapshot before anything is read.) If a check fails, or much has changed, the reader reads the whole
+range.
 
 etcd keeps no times. A ledger's mtime is the time at which the revision was pinned; the ledger did not
 change later.

@@ -63,7 +63,7 @@ _NO_LEDGER, _SET, _DELETED = range(3)  # kinds of change: of another key, write 
 
 
 class KeyKind(Enum):
-    """The kind of numerous keys in a snapshot. For these, the index keeps a number instead of the key."""
+    """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATHS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -351,7 +351,7 @@ def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint6
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions of compactions. The newest changes may all be gone, but none is before these."""
+    """Yield the revisions of compactions. The store is at least at these; later changes may be gone."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
@@ -382,7 +382,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
 ) -> None:
-    """Record in ``is_there`` whether the last change of each marker key was a write. Pages come by time."""
+    """Record in ``is_there`` whether each marker key exists, by its last change. Pages come in time order."""
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted

@@ -39,7 +39,7 @@ SERVICES = {
     "io.oxia.proto.v1.OxiaClient": "0.15 or later",
     "io.streamnative.oxia.proto.OxiaClient": "0.14 or earlier",
 }
-"""Names of the gRPC service, newest first, and the releases that a server has if it answers to that name."""
+"""Names of the gRPC service, newest first. The first name that a server accepts shows its release."""
 
 _HASHES = 2**32
 _SINGLE_KEY_CHANGES = {0, 1, 2}
@@ -65,7 +65,7 @@ class Assignments(NamedTuple):
 class NotifiedWrite:
     """The paths that one write changed, and the write's offset in the shard's log.
 
-    ``has_range``: the write deleted a range of keys, which ``paths`` lacks.
+    ``has_range`` is True if the write deleted a range of keys, which ``paths`` lacks.
     """
 
     offset: int

@@ -100,7 +100,7 @@ class MultiRead:
         """Return the answers in the order of the paths.
 
         Raises:
-            DecodeError: the response breaks the format, or has another number of answers than paths.
+            DecodeError: the response breaks the format, or the number of answers is not that of the paths.
         """
         answers: list[Answer] = []
         header_at, int_at, stat_at = _HEADER.unpack_from, _INT.unpack_from, _STAT.unpack_from
