@@ -1,20 +1,20 @@
 """Writes a collection: tables of bookies' directories, read on the bookies, to be audited elsewhere.
 
     places          directories, and the content of their VERSION and lastMark files
-    availability    every index, piece by piece
+    availability    the indexes, one piece after the other (a piece: one bookie's directories in one place)
     journal tails   journal records after the marks that were read
-    entry logs      every log's header and ledgers map. With --entry-logs: every log, and the ledgers in it,
+    entry logs      every log's header and ledgers map. With --entry-logs: also the ledgers in every log,
                     from its map or from a scan of its entries' headers
     locations       with --entry-logs: the places that the indexes point to, read before the logs; one entry
                     of each is looked up in its log
     disks           with --entry-logs: files beside the logs, and the free space of the file systems
     manifest        written last: the tables, and their sizes
 
-lastMark is read before the indexes. Entries that are written later and are missing in the collection
-are then known to be newer than the mark. The logs of a collection have no bookie yet; the audit finds
-out which bookie a directory belongs to. Without Spark the directories are read one after the other,
-in bounded memory. With Spark, for many bookies whose disks all tasks can read, the same parts are its
-tasks.
+lastMark is read before the indexes. So any entry that is written later, and that the collection
+lacks, is known to be newer than the mark. A collection does not assign entry logs to bookies; the
+audit finds out which bookie a directory belongs to. Without Spark the directories are read one after
+the other, in bounded memory. Spark is for many bookies whose disks all tasks can read. It runs one
+task for each part of a table.
 """
 
 from __future__ import annotations
@@ -84,9 +84,10 @@ class CollectionInput:
 
     Attributes:
         collection_id: id of the collection.
-        pieces: pieces of indexes.
-        parts: the pieces cut into parts. Their bookie ids are the ids of the pieces.
-        directories: directories that may have entry logs, and the digest of each VERSION; None without one.
+        pieces: pieces of indexes; a piece is the index directories of one bookie in one place.
+        parts: the pieces cut into parts for tasks. The ``bookie_id`` of a part is the id of its piece.
+        directories: directories that may have entry logs, each with the digest of its VERSION; the digest
+            is None without a VERSION.
         whole_logs: True to read the ledgers in each log, the index locations, and the disks too.
     """
 
@@ -98,7 +99,7 @@ class CollectionInput:
 
 
 class CollectedTable(NamedTuple):
-    """A table of a collection, and the function that reads its rows, part by part. Needs no Spark."""
+    """A table of a collection, and the function that reads the rows of one part. Neither needs Spark."""
 
     name: str
     columns: pa.Schema
@@ -107,7 +108,7 @@ class CollectedTable(NamedTuple):
 
 
 def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]:
-    """Return every directory with ``current``, sorted by path, and the digest of its VERSION."""
+    """Return every directory that has a ``current``, with the digest of its VERSION, sorted by path."""
     versions = {
         directory.path: directory.version
         for place in places
@@ -118,7 +119,7 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
 
 
 def _log_parts(to_read: CollectionInput) -> list[LogPart]:
-    """Return one part for each directory."""
+    """Return one part for the entry logs of each directory."""
     # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
     first = {
         home: next(iter(piece.ledger_directories), "")
@@ -133,9 +134,10 @@ def _log_parts(to_read: CollectionInput) -> list[LogPart]:
 
 
 def collected_tables(to_read: CollectionInput, part_count: int) -> list[CollectedTable]:
-    """Return the tables to write, in order, with entry logs in about ``part_count`` parts.
+    """Return the tables to write, in order.
 
-    If whole logs are wanted, ``locations`` come before them, and ``disks`` last.
+    With ``whole_logs``, the table ``locations`` comes before the entry logs, and ``disks`` comes last. The
+    entry logs are then read in about ``part_count`` parts.
     """
     by_id = {piece.id: piece for piece in to_read.pieces}
     paths = [path for path, _ in to_read.directories]
@@ -195,19 +197,19 @@ def _disk_rows(collection_id: str, directory: str) -> Iterator[pa.RecordBatch]:
 
 
 PARTS = 64
-"""Number of parts of a collection without Spark, which are the steps of its progress."""
+"""Number of parts into which the indexes are cut without Spark. The progress counts finished parts."""
 
 SHOWN_UNREAD = 20
-"""Largest number of unreadable things to name. All are counted, and all are in the tables."""
+"""Largest number of unreadable places to name. All are counted, and all are in the tables."""
 
 NOT_READ = {
     "availability": (IndexState.CUT, IndexState.UNREADABLE, *ELSEWHERE, IndexState.GAP, IndexState.DAMAGED),
     "entry_logs": (EntryLogState.UNREADABLE,),
 }
-"""States of rows that could not be read, by table."""
+"""States that mark a row as unreadable, for each table."""
 
 VERSIONS = pa.schema([*COOKIES, column("path", pa.string(), "the directory")])
-"""Columns of the table ``cookies`` of a collection: its VERSION files.
+"""Columns of the table ``cookies`` of a collection: the content of each directory's VERSION file.
 
 ``bookie_id`` is the id in the file.
 """
@@ -219,8 +221,8 @@ Files = tuple[CollectedFile, ...]
 class FinishedCollection:
     """A finished collection: its path, its manifest, and the places that could not be read.
 
-    ``unread`` is the number of those places. ``unread_lines`` are the first `SHOWN_UNREAD`, with their
-    reasons.
+    ``unread`` is the number of unreadable places. ``unread_lines`` name the first `SHOWN_UNREAD` of them,
+    with the reasons.
     """
 
     path: str
@@ -244,13 +246,13 @@ def collect(
     Args:
         bookies: directories of bookies, and inventories.
         out: local path, or a URI that pyarrow can write, and Spark too if ``spark`` is given.
-        options: options of the audit that concern the reading.
+        options: audit options; only those that concern reading have an effect.
         spark: session to read with; None to read in this process.
         progress: receiver of progress.
 
     Raises:
-        UsageError: a source is no bookies' directory, ``out`` exists already or cannot be written, or the
-            session is one of Spark Connect.
+        UsageError: a source is not a bookie's directory, ``out`` exists already or cannot be written, or
+            the session is one of Spark Connect.
     """
     creation_time = now_ms()
     options, progress = options or AuditOptions(), progress or Silent()
@@ -288,10 +290,10 @@ def collect(
 
 
 def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[str, ...]]:
-    """Return the target and the directories of a collection. Raise `UsageError` if they are invalid.
+    """Return the target of a collection and the directories to read. Raise `UsageError` if they are invalid.
 
-    It writes nothing. `collect` calls it first. Call it yourself before starting a session, which takes
-    seconds.
+    This writes nothing. `collect` calls it first. A caller that starts a Spark session, which takes
+    seconds, can call it before that.
     """
     target = Collection(out if "://" in out else str(Path(out).absolute()))
     sources = split_sources(bookies)
@@ -306,7 +308,10 @@ def check_target(bookies: Sequence[str], out: str) -> tuple[Collection, tuple[st
 def _place_tables(
     target: Collection, places: Sequence[PlaceFound], pieces: Sequence[Piece]
 ) -> Iterator[tuple[str, Files]]:
-    """Write the tables of directories. Their size is bounded by the number of directories."""
+    """Write the tables about directories, and yield the name and files of each.
+
+    These tables are small: they have a few rows for each directory.
+    """
     of_directory = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
@@ -345,7 +350,7 @@ def _write_here(target: Collection, table: CollectedTable, progress: Progress) -
 
 
 def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
-    """Yield bookies that lack directories named in their VERSION, and places that could not be listed."""
+    """Yield each bookie that lacks a directory named in its VERSION, and each place that was not listed."""
     attribution = attribute(places, frozenset(), {}, None)
     ids = {row.cookie_bookie_id for row in attribution.directories if row.cookie_bookie_id is not None}
     for bookie_id, bookie in attribute(places, ids, {}, None).bookies.items():
@@ -356,7 +361,10 @@ def _unread_bookies(places: Sequence[PlaceFound]) -> Iterator[str]:
 
 
 def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[str]:
-    """Yield rows of the tables that could not be read. Parquet statistics skip nearly all others."""
+    """Yield the rows of the written tables that describe something unreadable.
+
+    Parquet statistics skip most row groups without such a row.
+    """
     for name, states in NOT_READ.items():
         condition = dataset.field("state").isin(states)
         if name == "entry_logs":
@@ -367,9 +375,9 @@ def _unread_rows(target: Collection, tables: Mapping[str, Files]) -> Iterator[st
 
 
 def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Sequence[Piece]) -> Iterator[str]:
-    """Yield incomplete journals, except those of bookies that stopped cleanly.
+    """Yield the journals that could not be read completely, without those of cleanly stopped bookies.
 
-    All entries in the journal of such a bookie are indexed.
+    The index of a cleanly stopped bookie has all entries of its journal.
     """
     unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
     condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)

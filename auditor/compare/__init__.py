@@ -1,1 +1,1 @@
-"""Comparison of two metadata stores: whether a copy is complete."""
+"""Comparison of two metadata stores, to find out whether one is a complete copy of the other."""

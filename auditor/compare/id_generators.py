@@ -1,8 +1,9 @@
-"""Comparison of id generators: whether the copy's is behind ids in use.
+"""Comparison of id generators: whether the copy's generator can give out an id that is in use.
 
-A generator that is behind gives out the id of an existing ledger again. The counters themselves are
-not compared, because they change all the time. But if a store was copied without its generator, the
-copy begins to count anew. Bookies may then have entries of the ledgers whose ids it gives out again.
+A generator that is behind gives out the id of an existing ledger again. The counters of both stores
+are not compared with each other, because they change all the time. But if a store was copied without
+its generator, the copy begins to count anew. It then gives out ids of existing ledgers again, and
+bookies may still have entries of these ledgers.
 """
 
 from collections.abc import Sequence
@@ -25,7 +26,8 @@ _PATH = "idgen"
 class GeneratorDifference(NamedTuple):
     """The result of comparing the generators.
 
-    ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator is behind, else None.
+    ``row`` is a row of `STORE_DIFFERENCES` if the copy's generator is behind, else None. ``note`` is the
+    reason why the generators were not compared; None if they were.
     """
 
     row: tuple[object, ...] | None = None
@@ -33,10 +35,10 @@ class GeneratorDifference(NamedTuple):
 
 
 def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifference:
-    """Compare the next ids of the copy with the ids that the source's generator gave out.
+    """Compare the next ids of the copy with the ids of ledgers in either store. Runs one query.
 
-    An id counts if a ledger of either store has it, and if one of these holds: the source's generator
-    gave it out, or the ledger is of an application that never chooses an id. Runs one query.
+    Only ids that a generator gave out count. So the source's generator must be past the id, or the ledger
+    must be of an application that never chooses ids itself.
     """
     given_out = ids_drawn(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers: a ledger created meanwhile has an id below it.
@@ -64,7 +66,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
 
 
 def _next_id(ids: Sequence[Ids]) -> Column:
-    """Return the next id of the generator that gives out ids like ``ledger_id``."""
+    """Return a column with the next id of the generator that is responsible for each ``ledger_id``."""
     if len(ids) == 1:
         return F.lit(ids[0].next)
     nexts = [F.lit(part) for generator in ids for part in (generator.low >> _BUCKET_BITS, generator.next)]

@@ -1,8 +1,8 @@
 """The two sides of a comparison of stores: the tables of each side, and the differences between them.
 
-Versions and times are not compared. The first join compares ids and a digest of the bytes. All other
-columns are joined only to the rows that differ. The bytes contain passwords, so the digest is salted
-with a random number that is not kept.
+Versions and times of ledgers are not compared. A first join compares ids and a digest of the stored
+bytes. The other columns are joined only to the rows that differ. The bytes contain passwords, so each
+digest is salted with a random number that is not kept.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ STORE_DIFFERENCES = schema_of(
 )
 
 GAPS_LIMIT = 1000
-"""Largest number of unlisted places among a store's owners.
+"""Largest number of unreadable places in one side's owner trees that are matched with missing owners.
 
-With more, none of them is reported as missing.
+With more, every missing owner is undecided.
 """
 
 MOVED = "it changed while the stores were read"
@@ -60,23 +60,23 @@ _SCALARS = (
 
 
 class Sides(NamedTuple):
-    """The same table of both stores."""
+    """The same table from the source and from the copy."""
 
     source: DataFrame
     copy: DataFrame
 
 
 def digest_values(rows: DataFrame, salt: int) -> DataFrame:
-    """Replace the column ``value`` by a digest of it."""
+    """Replace the column ``value`` by a column ``digest``."""
     return rows.withColumn("digest", F.xxhash64(F.lit(salt), F.col("value"))).drop("value")
 
 
 def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | None) -> DataFrame:
-    """Return the ledgers that differ between both stores.
+    """Return the ledgers that differ between both stores, as rows of `STORE_DIFFERENCES`.
 
     Args:
-        ledgers: the tables of ledgers.
-        source_cut: reason why any ledger may be missing in the source; None without one.
+        ledgers: the table of ledgers from both stores.
+        source_cut: reason why the scan of the source may lack any ledger; None if there is no such reason.
         copy_cut: the same for the copy.
     """
     # Compare digests first. The other columns are joined only to the few rows that differ.
@@ -98,7 +98,7 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
 
 
 def owner_differences(values: Sides) -> DataFrame:
-    """Return the owners' values that differ between both stores."""
+    """Return the owners' values that differ between both stores, as rows of `STORE_DIFFERENCES`."""
     rows = _unequal(values, _PATH, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
@@ -119,13 +119,13 @@ def owner_differences(values: Sides) -> DataFrame:
 def settle_differences(
     differences: DataFrame, key: str, source: DataFrame | None, copy: DataFrame | None
 ) -> DataFrame:
-    """Mark differences as undecided if a second look shows another version on either side.
+    """Mark a difference as undecided if a second read of a running store found another version.
 
     Args:
-        differences: rows of `STORE_DIFFERENCES`, from running stores.
+        differences: rows of `STORE_DIFFERENCES` from the first read.
         key: the kind of rows, ``ledger`` or ``owner``.
-        source: second look at the source; None for a saved store.
-        copy: second look at the copy; None for a saved store.
+        source: rows of the second read of the source; None for a saved store.
+        copy: rows of the second read of the copy; None for a saved store.
     """
     keys, listed = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
     rows, moved = differences, F.lit(False)
@@ -141,7 +141,7 @@ def settle_differences(
 
 
 def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
-    """Join both sides, and return the unequal rows with their version on either side."""
+    """Join both sides, and return the rows that differ, with the version on each side."""
 
     def narrow(side: DataFrame, name: str) -> DataFrame:
         columns = (F.col("digest").alias(name), F.col("version").alias(f"{name}_version"))
@@ -156,7 +156,10 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
 
 
 def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
-    """Return rows of `STORE_DIFFERENCES`. A doubtful absence becomes undecided."""
+    """Return rows of `STORE_DIFFERENCES`.
+
+    If a row is missing on a side that may not have read it, the difference becomes undecided.
+    """
     change = F.col("change")
     why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
     why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
@@ -166,7 +169,7 @@ def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
 
 
 def _fields() -> Column:
-    """Return the differing fields of the metadata, or a note that only the bytes differ."""
+    """Return a column with the metadata fields that differ, or a note that only the bytes differ."""
 
     def differ(name: str, text: Column, *, entries: bool = False) -> Column:
         source_column, copy_column = F.col(f"source_{name}"), F.col(f"copy_{name}")
@@ -198,7 +201,11 @@ _ONE_EACH = ("LAYOUT", "INSTANCEID")
 
 @dataclass(frozen=True)
 class StoreSide:
-    """An open store, named ``source`` or ``copy``. ``nodes`` are its own nodes at the first look."""
+    """An open store of the comparison, named ``source`` or ``copy``.
+
+    ``nodes`` are the cluster's own nodes (`ClusterNodes`) at the first read. ``salt`` is the number that
+    salts the digests.
+    """
 
     name: str
     uri: MetadataUri
@@ -220,11 +227,14 @@ class StoreSide:
         return self.store.root
 
     def summary(self) -> StoreSummary:
-        """Return the store's URI, its position at the first look, and its layout."""
+        """Return the store's URI, its position at the first read, and its layout."""
         return StoreSummary(self.uri.text, self.nodes.position, self.layout.value)
 
     def values(self, *, again: bool = False) -> dict[str, bytes]:
-        """Return the bytes of layout, instance id and cookies, by their names below the root."""
+        """Return the bytes of layout, instance id and cookies, by their names below the root.
+
+        With ``again``, read them again from the store.
+        """
         nodes = self.store.cluster() if again else self.nodes
         return {
             name: znode.data
@@ -240,7 +250,7 @@ class StoreSide:
         )
 
     def ledgers_again(self) -> DataFrame | None:
-        """Return ids and versions of the ledgers at a second look; None for a saved store."""
+        """Read the ids and versions of the ledgers a second time, and return them; None for a saved store."""
         if not self.live:
             return None
         return self.landing.land(
@@ -248,18 +258,21 @@ class StoreSide:
         )
 
     def has_owners(self, application: str) -> bool | None:
-        """Return whether an application's owners are beside the root; None if the store cannot tell."""
+        """Return whether an application's owners lie beside the root; None if the store cannot tell."""
         tree = APPLICATIONS[application].trees[0]
         return self.store.has_beside(tree) if isinstance(self.store, NeighbourStore) else None
 
     def owners(self, uri: OwnersUri | None) -> DataFrame:
-        """Return a digest of every value of the owners; no rows without owners."""
+        """Return a digest of every owner's value. The table is empty if ``uri`` is None."""
         return self.landing.land(
             f"{self.name}_owners", lambda: digest_values(self._owner_values(uri), self.salt)
         )
 
     def owners_again(self, uri: OwnersUri | None) -> DataFrame | None:
-        """Return the owners' values at a second look; None for a saved store."""
+        """Read the versions of the owners' values a second time, and return them.
+
+        Return None for a saved store, or if ``uri`` is None.
+        """
         if uri is None or not is_live(uri.tree(APPLICATIONS[uri.application].trees[0])):
             return None
         name = f"{self.name}_owners_again"
@@ -285,10 +298,10 @@ class StoreSide:
 
 @contextmanager
 def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt: int) -> Iterator[StoreSide]:
-    """Open a store for the block. Its digests begin with the ``salt``.
+    """Open a store for the duration of a ``with`` block. Its digests are salted with ``salt``.
 
     Raises:
-        UsageError: the URI names another layout than the store.
+        UsageError: the URI names a layout that is not the store's.
         StoreError: the store cannot be read.
     """
     parsed = parse_metadata_uri(uri)

@@ -1,8 +1,8 @@
 """A comparison of two stores, from two URIs to the table of differences.
 
-Both stores are read once, the source first. If one of them is running and something differs, both are
-read again. A difference is certain if both sides have the same version at both looks; all others are
-undecided.
+Both stores are read once, the source first. If a store is running and there are differences, that
+store is read a second time. A difference is certain if both reads found the same version on each
+side. All other differences are undecided.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def compare_stores(
     Args:
         source: metadata URI of the original store.
         copy: metadata URI of its copy.
-        owners: two values of ``--owners``, one for each store. Without them, owners beside BookKeeper's roots
+        owners: two values of ``--owners``, one for each store. If None, the owners beside BookKeeper's roots
             are compared.
         out: new directory that keeps the tables; None for a scratch directory.
         options: limits and credentials.
@@ -100,7 +100,12 @@ def compare_stores(
 def _find_owners(
     sides: tuple[StoreSide, StoreSide],
 ) -> tuple[tuple[OwnersUri | None, OwnersUri | None] | None, tuple[str, ...]]:
-    """Find the owners beside the roots of both stores. A store that cannot tell is a gap."""
+    """Find the owners beside the roots of both stores.
+
+    Returns:
+        The owners of source and copy, None for a side without owners. The pair itself is None if owners
+        are not compared. The second item has the reason if a store cannot tell whether it has owners.
+    """
     for name in APPLICATIONS:
         has_owners = [side.has_owners(name) for side in sides]
         if True not in has_owners:
@@ -120,7 +125,7 @@ def _find_owners(
 
 @dataclass(frozen=True)
 class _OpenPair:
-    """Two open stores, and the owners of both. ``gaps`` has the reason if owners are not compared."""
+    """Two open stores, and the owners of each. ``gaps`` has the reason if owners are not compared."""
 
     landing: Landing
     sides: tuple[StoreSide, StoreSide]
@@ -210,7 +215,10 @@ class _OpenPair:
         return change, None
 
     def _comparable(self, name: str) -> bool:
-        """Return whether both stores should have the same bytes at a name. etcd's own LAYOUT differs."""
+        """Return whether both stores should have the same bytes at the path ``name``.
+
+        Only LAYOUT may differ: BookKeeper's own etcd layout has another one than ZooKeeper's paths.
+        """
         kinds = [side.layout is LayoutKind.ETCD for side in self.sides]
         return name != "LAYOUT" or kinds[0] == kinds[1]
 
@@ -228,7 +236,10 @@ class _OpenPair:
         )
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
-        """Return, for each kind, the number in either store and the number of equal ones; None if unknown."""
+        """Return, for each kind of item, its number in source and copy, and the number of equal items.
+
+        The number of equal items is None if the caller must derive it from the differences.
+        """
         source, copy = self.sides
         ledgers = [side.ledgers() for side in self.sides]
         first, second = (rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers)
@@ -251,7 +262,7 @@ class _OpenPair:
         return totals
 
     def _unread(self) -> Iterator[str]:
-        """Yield the places of ledgers and owners that could not be read in either store."""
+        """Yield the places of ledgers and owners in both stores that could not be read."""
         for side in self.sides:
             yield from _unread_rows(side.name, side.ledgers(), "ledgers")
         if self.owners:
@@ -259,7 +270,7 @@ class _OpenPair:
                 yield from _unread_rows(side.name, side.owners(uri), "owners")
 
     def _strays(self) -> Iterator[str]:
-        """Yield the number of paths of either store that belong to no ledger and cannot be compared."""
+        """Yield, for each store, the number of paths that belong to no ledger and so were not compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
@@ -274,7 +285,7 @@ def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
 
 
 def item_of(name: str) -> StoreItem:
-    """Return the kind of a name below the root.
+    """Return the kind of the item at a path below the root.
 
     >>> str(item_of("cookies/bk1:3181"))
     'cookie'
@@ -311,7 +322,7 @@ def _log(run: RunDirectory) -> Path | None:
 
 
 def some_differences(differences: DataFrame, limit: int) -> list[StoreDifference]:
-    """Return the first ``limit`` differences of every change."""
+    """Return the first ``limit`` differences of each kind of change."""
     listed_differences: list[StoreDifference] = []
     with own_errors():
         for change in CopyState:

@@ -1,9 +1,10 @@
-"""The demonstration: an audit of a damaged sample cluster in a real ZooKeeper, and finished runs of it.
+"""The demonstration: an audit of a damaged sample cluster in a real ZooKeeper.
 
 ``sample/`` holds the metadata tree and the index files of four real BookKeeper 4.17.2 bookies. Their entries,
-indexes and marks were damaged on purpose. This module adds the kinds of faults that this cluster did not
-have. It cannot add two: ``orphan-ledger-deleting`` needs a ledger that is deleted while the audit runs, and
-``ledger-not-indexed`` needs a bookie on DbLedgerStorage.
+indexes and marks were damaged on purpose. This module adds kinds of faults that ``sample/`` lacks. Two
+findings cannot be shown: ``orphan-ledger-deleting`` needs a ledger that is deleted while the audit runs, and
+``ledger-not-indexed`` needs a bookie on DbLedgerStorage. The module also returns the path of a finished run
+of the sample (`sample_run`, `owners_run`).
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ from auditor.spark.types import SparkSession
 
 ROOT = "/ledgers"
 INSTANCE_ID = "a77a8e0d-9cb6-4361-8771-ab58ad015219"
-"""The instance id of the sample cluster, and so of every run of it."""
+"""Instance id of the sample cluster. Every run of the sample has it."""
 
 
 @dataclass
 class SampleCluster:
-    """A cluster that can still be changed: its znodes by path, and its bookies' directories on disk."""
+    """The sample cluster while faults are added: its znodes by path, and its bookies' directories on disk."""
 
     bookies: Path
     znodes: dict[str, bytes] = field(default_factory=dict)
@@ -67,7 +68,7 @@ class SampleCluster:
 
 
 def unpack(work: Path, written_ms: int) -> SampleCluster:
-    """Unpack the sample below ``work``. All its files get the modification time ``written_ms``."""
+    """Unpack the sample below ``work``, and set the modification time of all its files to ``written_ms``."""
     package = files("auditor.demo") / "sample"
     cluster = SampleCluster(work / "bookies")
     for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
@@ -82,7 +83,7 @@ def unpack(work: Path, written_ms: int) -> SampleCluster:
 
 
 def extract(packed: Path, target: Path) -> None:
-    """Unpack an archive, with Python's filter of unsafe members if this Python has it (3.11.4)."""
+    """Unpack an archive, with Python's filter of unsafe members if this Python has one (3.11.4 and later)."""
     with tarfile.open(packed) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target)
@@ -102,13 +103,13 @@ NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6,
 
 
 def plant(cluster: SampleCluster) -> None:
-    """Add all faults of the demonstration."""
+    """Add all faults that the functions below describe."""
     for fault in FAULTS:
         fault(cluster)
 
 
 def metadata_that_breaks_a_rule(cluster: SampleCluster) -> None:
-    """Add ledgers 1001 to 1008: one per rule of metadata, one unreadable and one misplaced."""
+    """Add ledgers 1001 to 1008. Each breaks a rule of metadata, is unreadable, or is misplaced."""
     _ledger(cluster, 1001, [(5, [B1, B2])], last=9)  # segment-gap
     _ledger(cluster, 1002, [(0, [B1, B2])], ensemble=3, last=-1)  # ensemble-size
     _ledger(cluster, 1003, [(0, [B1, B1])], last=-1)  # ensemble-duplicate
@@ -152,14 +153,14 @@ def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
 
 
 def an_entry_of_another_segment(cluster: SampleCluster) -> None:
-    """Give bookie 1 entry 15 of ledger 28, though it left the ledger's ensemble at entry 14."""
+    """Give bookie 1 entry 15 of ledger 28, although the bookie left the ledger's ensemble at entry 14."""
     with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
         index.seek(_SLOTS_AT + 15 * _SLOT.size)
         index.write(_SLOT.pack(1 << 10))
 
 
 def marks_gone_wrong(cluster: SampleCluster) -> None:
-    """Add marks with an unknown bookie and with unreadable bytes, and a lock of a worker on ledger 65."""
+    """Add marks with an unknown bookie and with unreadable bytes, and a worker's lock on ledger 65."""
     cluster.put(ledger_path.mark_to_path(41), b'replica: "127.0.101.77:3181"\nctime: 1795237669000\n')
     cluster.put(ledger_path.mark_to_path(45), b"replica: 127.0.101.1")
     cluster.put(ledger_path.lock_to_path(65), b'bookieId: "worker"\n', ephemeral=True)
@@ -183,7 +184,10 @@ def _ledger(
     ensemble: int = 2,
     quorum: int = 2,
 ) -> None:
-    """Add a closed ledger in metadata format 1, which is plain text."""
+    """Add a closed ledger in metadata format 1, which is plain text.
+
+    ``segments`` are (first entry id, bookies); ``last`` is the last entry id.
+    """
     of_segments = ("\t".join([str(first), *members]) for first, members in segments)
     lines = [str(quorum), str(ensemble), "0", *of_segments, f"{last}\tCLOSED"]
     cluster.put(HIERARCHICAL.to_path(ledger_id), _HEADER + "\n".join(lines).encode())
@@ -215,7 +219,11 @@ _PERSISTENT, _EPHEMERAL = 0, 1
 
 @dataclass(frozen=True)
 class DemoResult:
-    """The report of the demonstration, and how its findings differ from the known ones."""
+    """The report of the demonstration, and how its findings differ from the expected ones.
+
+    ``not_found`` are expected findings that the audit did not make. ``not_known`` are findings that were not
+    expected.
+    """
 
     report: Report
     not_found: list[Key]
@@ -223,12 +231,12 @@ class DemoResult:
 
     @property
     def as_known(self) -> bool:
-        """Whether the audit found exactly the known findings of the sample."""
+        """Return whether the audit made exactly the expected findings."""
         return not self.not_found and not self.not_known
 
 
 def expected_findings() -> set[Key]:
-    """Return the findings of the sample cluster, derived from its list of faults."""
+    """Return the expected findings of the sample cluster."""
     text = (files("auditor.demo") / "sample" / "known.json").read_text("utf-8")
     return {(id, ledger, bookie) for id, ledger, bookie in json.loads(text)}
 
@@ -238,8 +246,8 @@ def show(
 ) -> DemoResult:
     """Start a ZooKeeper, load the sample, audit it, and stop the server.
 
-    The sample was just written, so the options set its age. The scan time is 25 hours from now, and the index
-    time is one hour from now.
+    The sample's files are only seconds old, but some findings need an older cluster. So the audit takes
+    25 hours from now as scan time, and one hour from now as index time.
     """
     current_ms = now_ms()
     # The bookies are directories, so there is none to ask for an entry.
@@ -264,7 +272,7 @@ def show(
 
 
 def sample_znodes(cluster: SampleCluster) -> list[Znode]:
-    """Return the sample's znodes, parents first, for the embedded server."""
+    """Return the sample's znodes for the embedded server, parents first."""
     return [
         Znode(path, data, 0, 0, 0, 0, 0, _EPHEMERAL if path in cluster.ephemeral else _PERSISTENT)
         for path, data in sorted(cluster.znodes.items())
@@ -276,14 +284,14 @@ def _sort_keys(keys: set[Key]) -> list[Key]:
 
 
 PULSAR_INSTANCE_ID = "04c28bca-3a65-4b38-9aea-f2c0cd6cdf47"
-"""The instance id of the damaged Pulsar 4.2.4 cluster in ``sample/pulsar-zookeeper.tar.gz``."""
+"""Instance id of the damaged Pulsar 4.2.4 cluster in ``sample/pulsar-zookeeper.tar.gz``."""
 
 
 def sample_run(directory: str | Path = "runs") -> str:
-    """Return the path of the newest run of the sample cluster directly below ``directory``.
+    """Return the path of the newest run of the sample cluster among the runs in ``directory``.
 
-    ``bkaudit demo`` leaves one in ``./runs``. If there is none, run the demonstration, which takes about a
-    minute.
+    ``bkaudit demo`` leaves a run in ``./runs``. If there is none, run the demonstration, which takes about
+    a minute.
 
     Raises the errors of `auditor.demo.sample.show` if there is no run and the demonstration fails.
     """
@@ -294,9 +302,9 @@ def sample_run(directory: str | Path = "runs") -> str:
 
 
 def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None) -> str:
-    """Return the path of the newest run of the sample Pulsar cluster's metadata directly below ``directory``.
+    """Return the path of the newest audit of the sample Pulsar cluster among the runs in ``directory``.
 
-    If there is none, audit the cluster, which takes half a minute.
+    If there is none, audit the cluster's metadata, which takes half a minute.
 
     Raises the errors of `auditor.audit.audit.Audit.run` if there is no run and the audit fails.
     """
@@ -312,7 +320,10 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
 
 
 def _newest_run(directory: str | Path, instance_id: str) -> tuple[str | None, str]:
-    """Return the newest run of a cluster, None without one, and the path for a new run."""
+    """Return the path of the newest run of a cluster, and an unused path for a new run.
+
+    The first is None if there is no run.
+    """
     below = Path(directory)
     runs = [run for run in history(below).runs if run.instance_id == instance_id] if below.is_dir() else []
     return runs[-1].path if runs else None, str(below / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))

@@ -1,7 +1,7 @@
 """Checks before a first run: whether an audit has everything it needs, and what it cannot see.
 
-It reads the records of bookies, and some hundreds of znodes to count ledgers. It keeps to the audit's own
-rate limit, and writes nothing.
+The checks read the records of bookies, and some hundreds of znodes to count ledgers. They keep to the
+audit's own rate limit, and write nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from auditor.tables.registry import instance_id
 __all__ = ["examine"]
 
 IDS_SHOWN = 5
-"""Largest number of checks that a sentence names."""
+"""Largest number of check ids that a sentence names."""
 
 
 def examine(
@@ -38,8 +38,8 @@ def examine(
 ) -> Diagnosis:
     """Check this machine and the sources of a planned audit.
 
-    The arguments are those of `auditor.Audit`, each optional. ``start_spark`` starts a session and one
-    Python worker. Each problem is a line of the result.
+    The arguments are those of `auditor.Audit`, and each is optional. With ``start_spark``, also start a
+    Spark session with one Python worker. Each problem is a line of the result.
 
     Raises:
         UsageError: a URI, a source or a credentials file is invalid.
@@ -58,9 +58,12 @@ def examine(
 
 
 def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Iterator[str]:
-    """Yield a sentence for each thing that the audit cannot see. None for sources that were not named.
+    """Yield a sentence for each thing that the audit cannot see.
 
-    ``may_ask`` is whether ``--witness`` allows reads from bookies.
+    Args:
+        metadata: the checked store; None if no metadata URI was given.
+        bookies: the checked bookies; None if no bookies were given.
+        may_ask: True if ``--witness`` allows reads from bookies.
     """
     if metadata is None and bookies is None:
         return
@@ -95,9 +98,9 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
 
 
 def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
-    """Return the inputs that an audit will have, as far as its sources show before they are read.
+    """Return the inputs that the audit will have, judging by its sources before they are read.
 
-    A store that was not named, or whose own znodes could not be read, counts as complete.
+    A store counts as complete if no URI was given, or if its own znodes could not be read.
     """
     sight = Sight()
     if metadata is not None:
@@ -117,7 +120,10 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
 
 
 def _without_bookies(is_named: bool) -> Line:
-    """Return the line for missing bookies. Such an audit decides nothing about copies."""
+    """Return the line for an audit without bookies, which cannot decide anything about copies of entries.
+
+    ``is_named`` is True if a metadata URI was given.
+    """
     if not is_named:
         return _not_named("bookies", "coverage", "--bookies PATH")
     text = "no --bookies PATH was given: such an audit checks only metadata"

@@ -1,4 +1,4 @@
-"""Check of access to bookies: each is sent one read, of an entry that does not exist."""
+"""Check of access to bookies: each registered bookie gets one read of an entry that does not exist."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def access_lines(
 
     Args:
         registered: Rows of the table ``registrations``.
-        rpc: Whether ``rpc:`` is a source. If so, a bookie that does not answer is unread. If not, bookies
-            are only asked for entries that seem to be missing.
+        rpc: True if ``rpc:`` is a source. A bookie that does not answer then counts as unread. If False,
+            the audit asks bookies only for entries that seem to be missing.
         options: Options of the audit.
 
     Raises:
@@ -77,7 +77,7 @@ def access_lines(
 
 
 def _manner(access: BookieAccess) -> str:
-    """Return how connections are made, and whether witness reads get entries unencrypted."""
+    """Return a phrase about encryption and login of connections to bookies."""
     login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:
         return f"in clear{login}: witness reads get entries unencrypted, unless [bookies.tls] is given"

@@ -1,6 +1,6 @@
-"""The bookies that an audit would read completely. It looks at every source, and reads no index.
+"""Check of the ``--bookies`` sources: which bookies an audit would read completely. It reads no index.
 
-Journals from their marks on are listed but not opened.
+It lists the journal files from the last mark on, but does not open them.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import instance_id, registrations, store_cookies
 
 JOURNALS_NAMED = 5
-"""Largest number of bookies whose journals are named. More are counted."""
+"""Largest number of bookies with incomplete journals to name. All are counted."""
 
 
 @dataclass(frozen=True)
 class JournalLook:
     """Listings of a bookie's journal directories.
 
-    ``reason`` is why the journals could not be read completely, or None if they can, as far as listings
-    show. ``modified`` is the last write to a file from the marks on, in ms. ``below`` are the paths of files
-    before the marks, and ``below_bytes`` their size.
+    ``reason`` is why an audit cannot read the journals completely; None if the listings show no problem.
+    ``modified`` is the last write to a journal file at or after the mark, in ms; None if there is no such
+    file. ``below`` are the paths of files before the mark, and ``below_bytes`` is their total size.
     """
 
     reason: str | None
@@ -75,7 +75,10 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
 
 
 def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> DatedIndex | None:
-    """Return the expected index time of a bookie, as far as listings show, and its basis. None if unknown."""
+    """Return the index time that an audit would use for a bookie, with its basis; None if unknown.
+
+    The journals are only listed, not read, so the audit may find another time.
+    """
     journals = bookie.journals
     if look is None or look.reason is None:
         times = [time for time in (journals.marked, look.modified if look else None) if time is not None]
@@ -91,7 +94,10 @@ def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> D
 def journal_lines(
     bookies: Mapping[str, AttributedBookie], looks: Mapping[str, JournalLook]
 ) -> Iterator[Line]:
-    """Yield lines about the journals of all bookies."""
+    """Yield lines about the journals of all bookies.
+
+    ``bookies`` and ``looks`` are by bookie id.
+    """
     reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
     stopped = [name for name in reasons if bookies[name].journals.stopped is not None]
     torn = sorted(reasons.keys() - set(stopped))
@@ -124,21 +130,25 @@ def _way_out(torn: list[str]) -> str | None:
 
 
 MAX_NAMED = 20
-"""Largest number of named bookies and paths. More are counted."""
+"""Largest number of bookies and paths to name. All are counted."""
 
 TRIED = 200
-"""Largest number of entries tried in one index directory. Rights are given to directories, not to files."""
+"""Largest number of files to try to open in one index directory. Permissions rarely differ between files."""
 
 STALE_S = 86_400.0
-"""Age of an index in seconds, relative to the metadata, that leaves a day's ledgers unconfirmed."""
+"""Largest time in seconds that an index may be older than the metadata without a warning: one day.
+
+Missing entries of ledgers that changed after the index was written stay unconfirmed.
+"""
 
 
 @dataclass
 class Bookies:
-    """Facts about the sources that decide what an audit cannot see.
+    """Facts about the ``--bookies`` sources, which decide what an audit can see.
 
-    ``storages`` are the kinds found: idx and rocksdb. ``disks`` is whether directories were named. ``whole``
-    are the bookies with all directories found.
+    ``storages`` are the kinds of index storage found, idx and rocksdb. ``rpc`` is True if ``rpc:`` is a
+    source. ``disks`` is True if a source is a directory. ``whole`` are the bookies of which all directories
+    were found.
     """
 
     storages: set[str] = field(default_factory=set)
@@ -149,7 +159,7 @@ class Bookies:
 
 
 def look_at_bookies(sources: Sequence[str], metadata: Metadata | None, options: AuditOptions) -> Bookies:
-    """Look at every ``--bookies`` source, as an audit would before it reads.
+    """Examine every ``--bookies`` source, as an audit would before it reads the indexes.
 
     Raises:
         UsageError: a source does not exist or is invalid.
@@ -214,7 +224,7 @@ def _collection_lines(collected: CollectedPlaces) -> Iterator[Line]:
 def _attribution(
     places: Sequence[PlaceFound], collected: CollectedPlaces, nodes: ClusterNodes | None
 ) -> tuple[set[str], Mapping[str, AttributedBookie]]:
-    """Return the ids of the expected bookies, and the bookies that were found."""
+    """Return the ids of the expected bookies, and the bookies that were found, by id."""
     if nodes is None:  # then the VERSIONs alone say who is who
         by_version = attribute(places, frozenset(), {}, None)
         expected_ids = {
@@ -291,7 +301,10 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
 
 
 def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
-    """Yield the first entries of an index directory that this user cannot open. Nothing is read."""
+    """Yield (path, reason) for files of an index directory that this user cannot open. Nothing is read.
+
+    At most about `TRIED` files are tried.
+    """
     current = Path(directory.path, "current")
     if directory.storage == IDX:
         waiting = [current]
@@ -355,7 +368,10 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
 
 
 def _scratch(directories: Sequence[IndexDirectory]) -> Line:
-    """Compare free space with the largest write-ahead log, which is copied before a database is opened."""
+    """Return a line that compares free scratch space with the largest RocksDB write-ahead log.
+
+    An audit copies the write-ahead log of a database before it opens the database.
+    """
     largest = 0
     for directory in directories:
         for database in ("ledgers", "locations"):

@@ -1,4 +1,4 @@
-"""Check of the machine: Java, Spark, Python, open files, and the place for the run. Nothing is written."""
+"""Check of the machine: Java, Spark, Python, open files, and the run directory. Nothing is written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from auditor.sources.file_systems import absolute
 from auditor.spark.java import look_for_java
 
 FILES = 4096
-"""Number of open files that is enough for Spark's shuffles together with a bookie's databases."""
+"""Limit of open files that is enough for Spark's shuffles and a bookie's databases at the same time."""
 
 START_LIMIT_S = 60.0
 PYTHON = "PYSPARK_PYTHON"
@@ -162,11 +162,14 @@ def _files() -> Line:
 
 
 ROOM = 1 << 30
-"""Free bytes below which there may be too little room for a run of any cluster."""
+"""Free space in bytes below which the check warns. Even a run of a small cluster may need more."""
 
 
 def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
-    """Check the run directory ``out`` and, with a metadata URI, for another run that writes beside it."""
+    """Check the run directory ``out``. With a metadata URI, also check whether the cluster is being audited.
+
+    Another audit of the same cluster holds a lock beside the run directory.
+    """
     try:
         run = RunDirectory(absolute(out))
         finished, begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
@@ -202,9 +205,7 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
 
 
 def _leads_nowhere(path: Path) -> bool:
-    """Return whether a path is a symbolic link to a missing target or to itself. Nothing can be made
-    there.
-    """
+    """Return whether a path is a symbolic link without a target. No directory can be made at such a path."""
     return path.is_symlink() and not path.exists()
 
 
@@ -228,7 +229,7 @@ def _local(path: Path) -> Iterator[Line]:
 
 
 def _file_system(path: Path) -> str:
-    """Return the kind of file system of a path, as the kernel names it."""
+    """Return the kernel's name for the kind of file system at a path."""
     kinds = {}
     mounts = Path("/proc/self/mounts")
     for line in mounts.read_text("utf-8", "replace").splitlines() if mounts.exists() else []:

@@ -55,7 +55,7 @@ def _access(store: OwnersUri, options: AuditOptions) -> Line:
 
 
 def _has_owners(store: MetadataStore, tree: str) -> bool:
-    """Return whether the store has the tree. In a saved store, look for the first znode below it."""
+    """Return whether the store has the tree ``tree``. In a saved store, look for the first znode below it."""
     if store.live:
         return isinstance(store, NeighbourStore) and store.has_beside(tree)
     parts = store.parts(Tree.WHOLE, LayoutKind.HIERARCHICAL, 1)

@@ -1,4 +1,4 @@
-"""The known bookies that are down: those with a cookie in the store and no registration."""
+"""Check of registrations: which bookies are down, that is, have a cookie in the store but no registration."""
 
 from collections.abc import Collection, Iterator
 
@@ -8,23 +8,25 @@ from auditor.sources.metadata.store import ClusterNodes
 from auditor.tables.registry import registrations, store_cookies
 
 MAX_BOOKIES_NAMED = 20
-"""Largest number of named bookies that are down. More are counted."""
+"""Largest number of missing bookies to name. All bookies that are down are counted."""
 
 WAY_OUT_READ = "an audit says whether it would start, and whether it may"
 WAY_OUT_UNREAD = f"pass all its directories with --bookies: {WAY_OUT_READ}"
 
 _LISTS = ("available", "bookies")
-"""Paths below the root with registrations, in ZooKeeper and in etcd with BookKeeper's own driver."""
+"""Names below the root with registrations: in ZooKeeper, and in etcd with BookKeeper's own driver."""
 
 
 def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = ()) -> Iterator[Line]:
     """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
+    The lines never suggest to start a bookie. Only an audit can tell whether a start would work and is
+    allowed.
+
     Args:
-        root: The path or scope below which the cluster is.
+        root: The cluster's root path, or its scope in etcd.
         nodes: The store's records of the cluster itself.
-        whole: Bookies with all directories given. The lines never suggest a start: an audit says whether it
-            would work and is allowed.
+        whole: Ids of the bookies of which all directories were given.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
@@ -63,5 +65,5 @@ def _verb(number: int) -> str:
 
 
 def _is_registration(path: str, root: str) -> bool:
-    """Return whether an unreadable path may have held registrations."""
+    """Return whether a path that could not be read may hold registrations."""
     return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _LISTS

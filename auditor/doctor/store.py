@@ -29,21 +29,22 @@ from auditor.sources.metadata.uri import OXIA, PATHS_ETCD, parse_metadata_uri
 from auditor.tables.registry import instance_id, instance_id_missing, store_cookies
 
 PROBES = 5
-"""Number of reads whose median is the latency."""
+"""Number of reads to measure the latency. The check reports their median."""
 
 SKEW_MS = 1000
-"""Least difference of a server's clock ahead of this machine's that is reported, in ms. NTP is far closer."""
+"""Smallest lead of a server's clock over this machine's clock to report, in ms. NTP keeps clocks far closer.
+"""
 
 HOSTS_NAMED = 3
-"""Largest number of answering servers named beside one that does not answer."""
+"""Largest number of answering servers to name when another server does not answer."""
 
 SCANS = 2
-"""Number of scans of a running store: before and after the bookies."""
+"""Number of times that an audit scans a running store: once before and once after it reads the bookies."""
 
 
 @dataclass
 class Metadata:
-    """Facts about the store for the other checks. ``nodes`` is None if it was not read."""
+    """Facts about the store for the other checks. ``nodes`` is None if the store could not be read."""
 
     store: MetadataStore
     options: StoreOptions
@@ -53,7 +54,7 @@ class Metadata:
 
 
 def read_metadata(uri: str, options: AuditOptions) -> Metadata:
-    """Read the records of bookies and some hundreds of znodes, and keep a line for each result.
+    """Read the records of bookies and some hundreds of znodes, and record a line for each result.
 
     Raises:
         UsageError: the URI or the credentials file is invalid.
@@ -145,7 +146,12 @@ def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
 
 
 def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list[str], Tls | None]:
-    """Return the credentials section for a kind of store, the client's identity, and its TLS."""
+    """Return the credentials for a kind of store.
+
+    Returns:
+        The name of the section in the credentials file, a phrase for each login in it, and the TLS files.
+        The TLS files are None for a plain connection.
+    """
     if scheme in ("etcd", PATHS_ETCD):
         login = credentials.etcd.login
         return "etcd", [f"user {login.user}"] if login else [], credentials.etcd.tls

@@ -1,8 +1,8 @@
 """A real ZooKeeper server in a child process, from the jars in pyspark.
 
-It listens on the loopback interface only, has no admin server, and keeps everything in one directory:
-``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. Start it on a copy of another
-server's ``version-2`` to serve that server's tree.
+The server listens on the loopback interface only, and has no admin server. It keeps everything in one
+directory: ``version-2`` (snapshots and logs), ``zookeeper.cfg`` and ``zookeeper.log``. Start it on a copy
+of another server's ``version-2`` to serve that server's tree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from auditor.spark.java import find_java
 from auditor.spark.java_process import deferred_interrupts
 
 NO_EXPIRY_TICK_MS = 1_000_000_000
-"""A tick so long that no session expires, in ms: sessions expire at multiples of it, here 11 days."""
+"""Tick in ms with which no session expires: sessions expire only at multiples of the tick, here 11 days."""
 
 START_LIMIT_S = 60.0
 STOP_LIMIT_S = 10.0
@@ -69,12 +69,12 @@ class EmbeddedZooKeeper:
             store = open_store(f"zk://{server.hosts}/ledgers")
 
     Args:
-        data_dir: The directory for its files.
+        data_dir: The directory for the server's files.
         tick_time_ms: The tick of the server, in ms. With the default no session ever expires, so the
             ephemeral znodes of a saved tree stay.
         port: The port. 0 takes a free one.
         properties: Java system properties, such as ``{"zookeeper.snapshot.compression.method": "gz"}``.
-        jars: The jars of another server version than pyspark's.
+        jars: The jars of another ZooKeeper version; None for those in pyspark.
         heap: The largest Java heap. A ledger takes about 600 bytes.
     """
 
@@ -98,12 +98,12 @@ class EmbeddedZooKeeper:
 
     @property
     def hosts(self) -> str:
-        """The address host:port, for a metadata URI."""
+        """Return the server's address as host:port, for a metadata URI."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """The process id of the started server."""
+        """Return the process id of the started server."""
         assert self._process is not None
         return self._process.pid
 
@@ -144,7 +144,7 @@ class EmbeddedZooKeeper:
                 )
 
     def stop(self) -> None:
-        """Stop this server and its writer. Its files stay."""
+        """Stop this server, and close the client that `load` opened. The server's files stay."""
         # Stop the server first: closing the client's session would delete its ephemeral znodes.
         self._end_process()
         if self._writer is not None:

@@ -5,12 +5,13 @@
     <scope>/cookies/<bookie id>
     <scope>/bookies/writable/<bookie id>  empty, on the bookie's lease; readonly likewise
     <scope>/ledgers/<uuid>                ledger metadata; scope id and ledger id as one UUID
-    <scope>/buckets/<000 to 127>          empty; new ids of the bucket come from the key's etcd version
+    <scope>/buckets/<000 to 127>          empty; the key's etcd version is the source of the bucket's new ids
     <scope>/underreplication              empty, and nothing below
 
 Keys are UTF-8. There is no tree: an apparent directory is a key of its own, with an empty value, and
-a listing is a range of keys. The scope is used as it is written, with trailing slashes. Paths in this
-module are relative to it, without a leading slash. Source: EtcdUtils, EtcdConstants, EtcdIdGenerator.
+a listing is a range of keys. The scope is used as it is written, with any trailing slashes. Paths in
+this module are relative to the scope, without a leading slash. Source: EtcdUtils, EtcdConstants,
+EtcdIdGenerator.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def to_path(ledger: LedgerId) -> str:
 
 
 def from_path(rel: str) -> LedgerId | None:
-    """Return the ledger kept at ``rel``; None for a path that `to_path` never returns.
+    """Return the ledger whose metadata is at ``rel``; None for a path that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
@@ -72,9 +73,9 @@ def from_path(rel: str) -> LedgerId | None:
 def read_by_java(rel: str) -> LedgerId | None:
     """Return the ledger that the driver reads from a key, canonical or not; None if the driver fails.
 
-    Java's ``UUID.fromString`` (11 and later) accepts groups of other lengths, in either case, with a plus
-    sign. It drops the bits that do not fit. The driver ignores everything before the last slash. Java
-    also accepts digits of other scripts; this function does not.
+    Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
+    plus sign. It drops the bits that do not fit into a group. The driver ignores everything before the
+    last slash. Java also accepts digits of other scripts; this function does not.
 
     >>> read_by_java("ledgers/0-0-0-0-1"), read_by_java("ledgers/old/0-0-1-0-1FFFFFFFFFFFF")
     (LedgerId(id=1, scope=0), LedgerId(id=281474976710655, scope=1))
@@ -98,8 +99,8 @@ def read_by_java(rel: str) -> LedgerId | None:
 def listed_by_java(rel: str) -> int | None:
     """Return the id that the driver's listing gives for a key; None if it gives none.
 
-    Garbage collection uses this listing. It goes from the key of id 0 to that of the largest id, without
-    the latter. It drops the scope of the ids that it reads.
+    Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key
+    of the largest id. It drops the scopes of the ids.
 
     >>> listed_by_java("ledgers/00000000-0000-0000-0000-000000000007")
     7
@@ -117,7 +118,7 @@ def node_name(rel: str) -> str | None:
     """Return the ZooKeeper name of one of the cluster's own keys; None for ledgers and unknown keys.
 
     A key without a counterpart in ZooKeeper keeps its name. A bookie called ``readonly`` has no ZooKeeper
-    name: ZooKeeper keeps the read-only bookies there.
+    name, because ZooKeeper keeps the read-only bookies below that name.
 
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)
@@ -134,8 +135,8 @@ def node_name(rel: str) -> str | None:
 def children(scope: str, rel: str) -> tuple[bytes, bytes]:
     """Return the range of keys below ``rel``: its first key, and its exclusive end.
 
-    The byte after "/" is "0". The slash is needed to exclude neighbours: a range from ``/a`` to ``/a0``
-    would also contain ``/a-other``.
+    The end has "0" in the place of the last slash: the byte after "/" is "0". A range from ``/a`` to
+    ``/a0`` would also contain ``/a-other``, so the first key needs its slash.
 
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')

@@ -1,14 +1,14 @@
-"""Ledger id ⇄ path of its index file below ``current`` (IndexPersistenceMgr; outside scope 0: BP-35).
+"""Paths of index files below ``current``: from a ledger's id to its path, and back.
 
     12/34/1234.idx                                  scope 0: the two lowest bytes, then the whole id
     00000000/00000001/00000000/00000002/2.idx       scope 1, ledger 2
 
-Digits are hexadecimal, lower case, and unpadded in scope 0. For other scopes the proposal names four
-directories: the halves of the scope and those of the ledger. Padding and file name are this program's
-choice. With eight digits these directories differ from those of scope 0, which have one or two. The
-server's scan looks two levels down, and finds no file in them. Directories without the padding are
-read as well (``0/1/0/2/2.idx``). So a directory ``0/1`` can hold indexes of scope 0 and directories
-of scope 1.
+Scope 0 follows BookKeeper's IndexPersistenceMgr, with unpadded lower-case hexadecimal digits. For other
+scopes, BP-35 names four directories: the halves of the scope and those of the ledger. The padding to
+eight digits and the file name are this program's choice. A padded directory cannot be one of scope 0,
+which have one or two digits. The server's scan looks only two levels down, so it finds no file in the
+padded directories. This module also reads directories without the padding (``0/1/0/2/2.idx``). So a
+directory ``0/1`` can hold both indexes of scope 0 and directories of scope 1.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def to_path(ledger_id: int) -> str:
 
 
 def from_name(name: str) -> int | None:
-    """Return the ledger of an index file by its name; None if the name is not an index file's.
+    """Return the ledger of an index file by its name; None if the name cannot be that of an index file.
 
     Like the server, this ignores the directories. Compare the path with `to_path` to check them.
 
@@ -64,7 +64,7 @@ def from_name(name: str) -> int | None:
 
 
 def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
-    """Return `from_name` of the last step of many paths at once; -1 if that is not an index file's name.
+    """Return the ledgers of many index files by their names; -1 for a name that `from_name` rejects.
 
     Every path needs at least one "/" and five bytes.
 
@@ -109,7 +109,9 @@ def scoped_to_path(ledger: LedgerId) -> str:
 
 
 def scoped_paths(ledger: LedgerId) -> Iterator[str]:
-    """Yield every path at which a ledger's index is read: first with the padding, then without some of it.
+    """Yield every path of a ledger's index that this program reads, the fully padded one first.
+
+    The ledger is outside scope 0.
 
     >>> list(scoped_paths(LedgerId(2, scope=1)))[-1]
     '0/1/0/2/2.idx'
@@ -119,7 +121,7 @@ def scoped_paths(ledger: LedgerId) -> Iterator[str]:
 
 
 def spellings(steps: Sequence[int]) -> Iterator[str]:
-    """Yield every spelling of some directory steps, the fully padded one first.
+    """Yield all directory paths for some numbers, with and without padding, the fully padded one first.
 
     >>> list(spellings([0xdeadbeef, 2]))
     ['deadbeef/00000002', 'deadbeef/2']
@@ -129,7 +131,9 @@ def spellings(steps: Sequence[int]) -> Iterator[str]:
 
 
 def third_step(place: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers of a directory and the two above it; None unless they lead to a scope other than 0.
+    """Return the numbers that three nested directories stand for: the two in ``place``, and ``name``.
+
+    Return None if a name is not a number, or if the directories belong to scope 0.
 
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
@@ -140,7 +144,7 @@ def third_step(place: str, name: str) -> tuple[int, ...] | None:
 
 
 def is_scoped_top(name: str) -> bool:
-    """Return whether a directory in ``current`` is the first step to index files outside scope 0.
+    """Return whether a directory in ``current`` is a padded one, which leads to indexes outside scope 0.
 
     >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
     (True, False, False)
@@ -149,7 +153,7 @@ def is_scoped_top(name: str) -> bool:
 
 
 def step(name: str) -> int | None:
-    """Return the number that a directory's name stands for, padded or not; None if it is no such name.
+    """Return the number that a directory's name stands for, padded or not; None for any other name.
 
     >>> step("0000001f"), step("1f"), step("01f")
     (31, 31, None)
@@ -158,7 +162,7 @@ def step(name: str) -> int | None:
 
 
 def ledger_spelt(steps: Sequence[int]) -> LedgerId:
-    """Return the ledger with these directories; missing directories count as 0.
+    """Return the ledger whose directories stand for these numbers. Missing directories count as 0.
 
     >>> ledger_spelt([0, 1, 0, 2])
     LedgerId(id=2, scope=1)
@@ -169,7 +173,7 @@ def ledger_spelt(steps: Sequence[int]) -> LedgerId:
 
 
 def scoped_from_name(name: str) -> int | None:
-    """Return the signed id of an index file's ledger within its scope; None for any other file.
+    """Return the signed ledger id in an index file's name, for any scope; None if it is no index file's name.
 
     >>> scoped_from_name("fffffffffffffffe.idx"), scoped_from_name("0002.idx")
     (-2, None)

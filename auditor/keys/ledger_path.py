@@ -1,4 +1,4 @@
-"""Ledger id ⇄ path below the root in ZooKeeper's tree: ledgers in each layout, and their marks.
+"""Paths of ledgers and their marks below the root in ZooKeeper's tree: from ids to paths, and back.
 
     flat                  L0000000001                       every ledger a child of the root
     legacy hierarchical   00/0000/L0001                     ids of up to ten digits
@@ -9,10 +9,10 @@ Ledgers outside scope 0 (BP-35's long-long hierarchical layout) are below ``scop
 
     scopes/0000/0000/0000/0001/0000/0000/0000/L0002       scope 1, ledger 2
 
-The proposal keeps scope 0 in the long hierarchical layout and leaves the rest to "a different znode".
-The name ``scopes`` and the groups of four hexadecimal digits are this program's choice: the server's
-listing and garbage collection skip such a name, and 65,536 children fit into one answer. Both halves
-are unsigned here, because an id from a UUID can be negative as a signed number.
+BP-35 keeps scope 0 in the long hierarchical layout and leaves the other scopes to "a different znode".
+The name ``scopes`` and the groups of four hexadecimal digits are this program's choice. The server's
+listing and garbage collection skip this name, and 65,536 children fit into one answer. Scope and
+ledger id are unsigned here, because an id from a UUID can be negative as a signed number.
 
 Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
 
@@ -20,8 +20,8 @@ Under-replication (ZkLedgerUnderreplicationManager) has marks and locks:
     underreplication/locks/urL<id>                           a lock: held while a replication worker repairs
 
 The id in the last name is decimal, padded to ten digits. Paths are relative to the root. The server
-finds marks by name, and then reads the path that follows from the *id*. So it does not see a mark in
-another branch.
+finds a mark by its name, and then reads the path that belongs to the *id* in the name. So it does not
+see a mark in a branch of another id.
 """
 
 from __future__ import annotations
@@ -43,11 +43,14 @@ class KeyLayout(Protocol):
         """Return the path of a ledger, relative to the root."""
 
     def from_path(self, rel: str) -> int | None:
-        """Return the ledger kept at ``rel``; None for a path that `to_path` never returns."""
+        """Return the ledger whose metadata is at ``rel``; None for a path that `to_path` never returns."""
 
 
 class _Digits:
-    """A layout with the decimal digits of an id in groups of these widths. The last group may be longer."""
+    """A layout that writes the decimal digits of an id in groups of the given widths.
+
+    The last group may be longer. ``most`` is the largest id.
+    """
 
     def __init__(self, *widths: int, most: int = MAX_LEDGER_ID) -> None:
         self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
@@ -104,7 +107,7 @@ SCOPES = "scopes"
 """Child of the root that holds all ledgers outside scope 0."""
 
 SCOPE_LEVELS = 7
-"""Number of steps between `SCOPES` and a ledger: four of its scope, three of its id."""
+"""Number of directories between `SCOPES` and a ledger: four of its scope, three of its id."""
 
 _SCOPED = re.compile(SCOPES + r"/" + "/".join(["([0-9a-f]{4})"] * SCOPE_LEVELS) + r"/L([0-9a-f]{4})")
 _SCOPE_STEP = re.compile(r"[0-9a-f]{4}")
@@ -123,9 +126,10 @@ def to_scoped_path(ledger: LedgerId) -> str:
 
 
 def ledger_of_path(rel: str) -> LedgerId | None:
-    """Return the ledger that ``rel`` spells; None if it spells none.
+    """Return the ledger whose id the path ``rel`` below `SCOPES` contains; None for any other path.
 
-    It may be of scope 0: such a ledger does not belong there, but could be there.
+    The id may be of scope 0. Such a ledger does not belong below `SCOPES`, but somebody may have put it
+    there.
 
     >>> ledger_of_path("scopes/0000/0000/0000/0000/0000/0000/0000/L0002")
     LedgerId(id=2, scope=0)
@@ -135,7 +139,7 @@ def ledger_of_path(rel: str) -> LedgerId | None:
 
 
 def is_inner_of_scopes(rel: str) -> bool:
-    """Return whether ``rel`` is a step on the way to a ledger outside scope 0.
+    """Return whether ``rel`` is `SCOPES` or a directory below it that leads to ledgers.
 
     >>> is_inner_of_scopes("scopes"), is_inner_of_scopes("scopes/0000/0000"), is_inner_of_scopes("scopes/x")
     (True, True, False)
@@ -145,7 +149,10 @@ def is_inner_of_scopes(rel: str) -> bool:
 
 
 class ScopeSpan(NamedTuple):
-    """Ids that a znode can lead to: ``low`` to ``high`` of one scope. ``scope`` is None for any scope."""
+    """The range of ids that can be below a znode: from ``low`` to ``high``, in one scope.
+
+    ``scope`` is None if any scope is possible.
+    """
 
     scope: int | None
     low: int
@@ -153,7 +160,9 @@ class ScopeSpan(NamedTuple):
 
 
 def scope_span(rel: str) -> ScopeSpan:
-    """Return the ledgers that can be at or below ``rel``, as far as its steps from the top spell an id.
+    """Return the range of ids that can be at or below ``rel``.
+
+    Only the leading directories that are valid digits narrow the range.
 
     >>> scope_span("scopes/0000/0000/0000/0001/ffff")
     ScopeSpan(scope=1, low=-281474976710656, high=-1)
@@ -183,7 +192,7 @@ _MARK_DIGITS = 19
 
 
 class MarkPlace(NamedTuple):
-    """The kind of a znode below the marks. ``ledger_id`` is None if its name contains no id."""
+    """The kind of a znode in the tree of marks, and the ledger id in its name; None if there is no id."""
 
     kind: MarkKind
     ledger_id: int | None = None
@@ -202,10 +211,13 @@ def mark_to_path(ledger_id: int) -> str:
 def classify_mark(rel: str) -> MarkPlace:
     """Return the kind of a znode, by its path relative to the root.
 
-    ``mark``: a mark in its place. ``misplaced``: a mark that the server does not see, in another branch
-    or in another spelling than the server's. ``malformed``: neither a mark nor a directory of marks. (A
-    name that starts with ``urL`` and has no id makes the server's listing fail.) ``inner``: a directory.
-    ``other``: not below the marks.
+        mark        a mark at the path of its id
+        misplaced   a mark in the branch of another id, or with another spelling of the id; the server does
+                    not see it
+        malformed   neither a mark nor a directory of marks. (A name that starts with ``urL`` and has no id
+                    makes the server's listing fail.)
+        inner       a directory of marks
+        other       not in the tree of marks
 
     >>> classify_mark("underreplication/ledgers/0000/0000/0000/0002/urL0000000001")
     MarkPlace(kind='misplaced', ledger_id=1)

@@ -1,14 +1,15 @@
-"""Classification of a znode or key below the root: a ledger, a step to one, malformed, or other.
+"""Classification of znodes and keys below the root: ledgers, their directories, malformed, and others.
 
-The server does not check its listing: it joins whatever digits it finds in the names on the way down,
-and its garbage collection acts on the resulting ids. So a znode that is not at a ledger's path has
-two facts here: the id that Java would list, and the ids that it could stand for. A name that Java's
-parser accepts for a ledger (L and digits, in another width or tree) could be that ledger's metadata
-in the wrong place. A name that no ledger can have (``Lnotanumber``, ``X1008``, ``notes``) stands for
-no ledger.
+The server does not check its listing. It joins all digits that it finds in the names of a path, and
+its garbage collection acts on the resulting id. So this module returns two facts about a znode that is
+not at the path of a ledger: the id that Java would list, and the ids that the znode could stand for.
+Java's parser accepts a name with L and digits also in another width or tree. A znode with such a name
+could be the metadata of the ledger with these digits, in the wrong place. A name that no ledger can
+have (``Lnotanumber``, ``X1008``, ``notes``) stands for no ledger.
 
-A path that another layout uses for a ledger could be that ledger's metadata too. A store whose LAYOUT
-was changed has a whole tree of them. `HIERARCHICAL` has both trees of digits, each for other ids.
+A path that another layout uses for a ledger could also hold that ledger's metadata. If the LAYOUT of a
+store was changed, the store has a whole tree of such paths. The layout `HIERARCHICAL` has two trees of
+digits, one for small ids and one for large ids.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ class Place(NamedTuple):
     Attributes:
         kind: see `classify`.
         ledger_id: the ledger's id. For ``malformed`` the id that Java would list; None without one.
-        low: smallest id that it is, leads to, or could stand for; None if it stands for no ledger.
-        high: largest such id, inclusive; None like ``low``.
+        low: smallest id that the znode has, leads to, or could stand for; None if it stands for no ledger.
+        high: largest of these ids, inclusive; None like ``low``.
         scope_id: scope of these ids (BP-35); None if it could be any.
     """
 
@@ -42,11 +43,15 @@ class Place(NamedTuple):
     high: int | None = None
     scope_id: int | None = 0
     layout: LayoutKind | None = None
-    """For ``malformed``: the other layout that keeps a ledger at this path; None without one."""
+    """For ``malformed``: another layout in which this path is a ledger's; None if there is none."""
 
 
 class _Shape(NamedTuple):
-    """The form of a tree: the pattern of its top names, and the number of four-digit levels below them."""
+    """The form of a tree of digits.
+
+    ``top`` is the pattern of names directly below the root. ``depth`` is the number of directories above a
+    ledger. ``digits`` is the number of digits in a path.
+    """
 
     top: re.Pattern[str]
     depth: int
@@ -70,7 +75,7 @@ _SEARCHED_LAYOUTS = (
     LayoutKind.LONG_HIERARCHICAL,
     LayoutKind.ETCD,
 )
-"""Layouts to search for a path that is not of the store's own layout, in this order."""
+"""Layouts in which to look up a path that does not fit the store's own layout, in this order."""
 _LEVEL = re.compile(r"[0-9]{4}")
 _NOT_DIGITS = re.compile(r"[^0-9]+")
 _LEAF = re.compile(r"L[0-9]+")
@@ -90,7 +95,7 @@ def to_path(kind: LayoutKind, ledger_id: int) -> str:
 
 
 def from_path(kind: LayoutKind, rel: str) -> int | None:
-    """Return the ledger of scope 0 kept at ``rel``; None for a path that `to_path` never returns.
+    """Return the ledger of scope 0 with the path ``rel``; None for a path that `to_path` never returns.
 
     >>> from_path(LayoutKind.HIERARCHICAL, "00/0000/L0007")
     7
@@ -103,6 +108,11 @@ def from_path(kind: LayoutKind, rel: str) -> int | None:
 
 def classify(kind: LayoutKind, rel: str) -> Place:
     """Return the kind of the znode at ``rel``, relative to the root, in a tree of layout ``kind``.
+
+        ledger      the path of a ledger
+        inner       a directory above ledgers
+        malformed   among the ledgers, but not the path of one; or a ledger's path in another layout
+        other       any other znode
 
     >>> classify(LayoutKind.HIERARCHICAL, "00/0000/L0042")
     Place(kind='ledger', ledger_id=42, low=42, high=42, scope_id=0, layout=None)
@@ -140,7 +150,7 @@ def classify(kind: LayoutKind, rel: str) -> Place:
 
 
 def unread_place(kind: LayoutKind, rel: str) -> Place:
-    """Return the place of a path that could not be read: ledgers from ``low`` to ``high`` may be below it.
+    """Return the place of a path that could not be read. Ledgers from ``low`` to ``high`` may be below it.
 
     >>> [unread_place(LayoutKind.HIERARCHICAL, rel).low for rel in ("00/0001", "notes")]
     [10000, None]
@@ -153,7 +163,7 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
 
 
 def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
-    """Return the place of a path in another layout if that has a ledger at or below it; else ``own``."""
+    """Return the place of ``rel`` in another layout, if it is or leads to a ledger there; else ``own``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:
@@ -167,9 +177,10 @@ def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
 
 
 def _below(place: Place, deeper: bool) -> Place:
-    """Return the place of a znode below a leaf.
+    """Return the place of a znode, given ``place``, that of the leaf at or above the znode.
 
-    Java does not list it, and it stands for no more than the leaf.
+    ``deeper`` is True if the znode is below the leaf. Java then does not list it, and it stands for no more
+    ledgers than the leaf.
     """
     if not deeper or place.kind == "other":
         return place
@@ -177,12 +188,12 @@ def _below(place: Place, deeper: bool) -> Place:
 
 
 def _etcd(rel: str) -> Place:
-    """Classify a key. The driver treats it as one name: it reads the id after the last slash.
+    """Classify a key of BookKeeper's etcd driver. The driver reads the id after the last slash.
 
-    A name that it cannot read makes its whole listing fail, so nothing is collected. No ledger can have
-    such a name, so it stands for none. Below the key of a ledger it counts as that ledger's. No ledger of
-    scope 0 has an id below 0 (LedgerMetadataBuilder refuses it, and the driver's listing ends before its
-    key). So such a key stands for none either.
+    If the driver cannot read that name, its whole listing fails, so garbage collection deletes nothing. No
+    ledger can have such a name, so the key stands for no ledger. If the key is below a ledger's key, it
+    stands for that ledger. A key with a negative id of scope 0 stands for no ledger either:
+    LedgerMetadataBuilder refuses such ids, and the driver's listing ends before their keys.
     """
     ledger = etcd.from_path(rel)
     if ledger is not None and (ledger.scope or ledger.id >= 0):
@@ -202,9 +213,9 @@ def _etcd(rel: str) -> Place:
 
 
 def _scoped_place(rel: str, names: list[str]) -> Place:
-    """Classify a path below ``scopes``. Java skips this tree, so it lists no id in it.
+    """Classify a path below ``scopes``. Java skips this tree, so it lists no id from there.
 
-    A ledger of scope 0 does not belong there, but it could be one in the wrong place.
+    A ledger of scope 0 does not belong below ``scopes``, but a znode there could be its metadata.
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_LEVELS + 2]))
     if ledger is not None:
@@ -220,7 +231,7 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
 def _flat(name: str) -> Place:
     """Classify a name in the flat layout.
 
-    Java parses the text after L as a signed number, and skips failures.
+    Java parses the text after L as a signed number, and skips names that it cannot parse.
     """
     if not name.startswith("L") or name in _SPECIAL:
         return Place("other")
@@ -252,9 +263,9 @@ def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
 
 
 def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
-    """Return the id that the server's bulk listing gives for a leaf: all digits of its path.
+    """Return the id that the server's bulk listing gives for a leaf; None if the listing fails or skips it.
 
-    They are read as a wrapping long. Return None if the listing fails or skips the leaf.
+    The id consists of all digits of the path, read as a long that overflows silently.
     """
     if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
         return None  # the server's listing fails here as a whole
@@ -266,7 +277,7 @@ def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
 
 
 def _java_long(digits: str) -> int:
-    """Return digits as a Java long, which overflows silently.
+    """Return the value of decimal digits as a Java long, which overflows silently.
 
     >>> _java_long("9999999999999999999")
     -8446744073709551617

@@ -22,7 +22,9 @@ from auditor.model.ledger_id import LayoutKind
 _SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
 _LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
-"""First id that this module leaves out: with ten more digits it could exceed a long."""
+"""Smallest id that this module leaves to `classify`: it, or an id with the same upper digits, could exceed
+a long.
+"""
 
 _KEY = b"ledgers/00000000-0000-0000-"
 _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
@@ -38,7 +40,7 @@ _FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
 
 
 def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np.int64]:
-    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path in another form.
+    """Return the ids of the ledgers of scope 0 at ``paths``; -1 for a path that is not in canonical form.
 
     Args:
         kind: layout of the ledgers.
@@ -74,7 +76,11 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
 
 
 def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the numbers of the last two groups of a UUID; -1 if they are no digits or exceed a long."""
+    """Return the numbers in the last two groups of UUIDs.
+
+    A number is -1 if its groups have other characters than lower-case hexadecimal digits, or if it exceeds
+    a long.
+    """
     letters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
     digits = _HEX_DIGITS[np.delete(letters, _HYPHEN, axis=1)]
     fits = (digits < 16).all(axis=1) & (digits[:, 0] < 8) & (letters[:, _HYPHEN] == ord("-"))
@@ -85,6 +91,6 @@ def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Return the number of up to ten decimal digits in each row."""
+    """Return the number that the decimal digits in each row form. A row has at most ten digits."""
     number: NDArray[np.int64] = digits @ 10 ** np.arange(digits.shape[1] - 1, -1, -1, dtype=np.int64)
     return number

@@ -5,11 +5,11 @@
     managed-ledgers/T/NS/segment/TOPIC/SSSS-EEEE-ID[/CURSOR]   a segment of a scalable topic (Pulsar 5)
     schemas/T/NS/TOPIC                                         a schema; V1 names without the cluster
     pulsar/functions/LOG/IDENTIFIER/ledgers/SEGMENT            a segment of a DistributedLog
-    pulsar/functions/LOG/IDENTIFIER/allocation                 a ledger that it created in advance
+    pulsar/functions/LOG/IDENTIFIER/allocation                 the log's ledger that was created in advance
 
-Names of topics and cursors are encoded like Java's URLEncoder does: ``/`` as ``%2F``, a space as
-``+``. A path with five levels is a V1 topic, a cursor or a segment; the word ``persistent`` or
-``segment`` decides.
+T is a tenant and NS a namespace. Names of topics and cursors are encoded as by Java's URLEncoder:
+``/`` as ``%2F``, a space as ``+``. A path with five levels can be a V1 topic, a cursor or a segment.
+The place of the word ``persistent`` or ``segment`` decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PERSISTENT, _SEGMENT = "persistent", "segment"
 
 
 class NodeKind(StrEnum):
-    """Kinds of znodes. An `INNER` one has no content to read. An `UNKNOWN` one fits no known layout."""
+    """Kinds of znodes. `INNER` is a directory without content. `UNKNOWN` fits no path form of the module."""
 
     INNER = "inner"
     TOPIC = "topic"
@@ -38,10 +38,10 @@ class NodeKind(StrEnum):
 
 
 class Names(NamedTuple):
-    """The decoded names in a path; None for those that it lacks.
+    """The decoded names in a path; None for each name that the path lacks.
 
-    ``cluster`` is that of a V1 name. ``topic`` is the local name with its partition or segment, or the
-    name of a DistributedLog.
+    ``cluster`` is set for V1 names only. ``topic`` is the local name of a topic, with its partition or
+    segment, or the name of a DistributedLog.
     """
 
     kind: NodeKind

@@ -16,14 +16,14 @@ def now_ms() -> int:
 
 
 BURST_S = 0.1
-"""Largest unused allowance that an idle reader may save, in seconds of its rate."""
+"""Largest unused allowance that an idle reader may save up, in seconds of its rate."""
 
 
 class RateLimit:
-    """A limit of ``rate`` units per second, on average from the start; 0 means no limit.
+    """A token bucket that limits to ``rate`` units per second on average; 0 means no limit.
 
-    The bucket starts empty, so the whole reading is never faster than its rate. A request may be larger
-    than the bucket; it waits longer.
+    The bucket starts empty, so a whole read is never faster than its rate. A request may be larger than
+    the bucket; it then waits longer.
 
     >>> waits = []
     >>> limit = RateLimit(100, clock=lambda: 0.0, sleep=waits.append)
@@ -44,13 +44,15 @@ class RateLimit:
         self._filled = clock()
 
     def take(self, units: int) -> None:
-        """Wait until ``units`` more are allowed."""
+        """Wait until another ``units`` units are allowed."""
         wait = self.due(units)
         if wait > 0:
             self._sleep(wait)
 
     def due(self, units: int) -> float:
-        """Take ``units`` more, and return the seconds to wait first. For callers that must not sleep here.
+        """Take ``units`` units, and return the seconds to wait before using them.
+
+        This is for callers that must not sleep here.
 
         >>> RateLimit(100, clock=lambda: 0.0).due(60)
         0.6

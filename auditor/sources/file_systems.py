@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 def run_files(path: str) -> tuple[Any, str]:
-    """Return the pyarrow file system of a run, and the run's path there. A path without a scheme is local.
+    """Return the pyarrow file system of a run, and the run's path in it. A path without a scheme is local.
 
     pyarrow is imported here, because opening a run is the first step that needs it.
 
     Raises:
-        RunError: there is no such file system, or the URI contains a password. Paths are shown and kept.
+        RunError: there is no such file system, or the URI contains a password: the program shows and stores
+            its paths.
         FileSystemError: an object store refuses the request, or has no such bucket.
     """
     import pyarrow as pa
@@ -45,18 +46,18 @@ def run_files(path: str) -> tuple[Any, str]:
 
 
 def absolute(path: str) -> str:
-    """Return the absolute form of a local path; for a URI, without the slash at its end."""
+    """Return the absolute form of a local path. Return a URI without the slash at its end."""
     return path.rstrip("/") if "://" in path else str(Path(path).absolute())
 
 
 def require_file(files: Any, path: str) -> None:
-    """Refuse a local path that is no regular file: pyarrow would open it and wait. Raises OSError."""
+    """Refuse a local path that is not a regular file: pyarrow would open it and wait. Raises OSError."""
     if files.type_name == "local":
         require_regular(path)
 
 
 def child_of(directory: str | Path, name: str) -> str:
-    """Return the path or URI of a child of a directory.
+    """Return the path or URI of ``name`` in a directory.
 
     >>> child_of("runs", "1"), child_of("s3://bucket/", "1"), child_of("/", "1")
     ('runs/1', 's3://bucket/1', '/1')
@@ -65,7 +66,7 @@ def child_of(directory: str | Path, name: str) -> str:
 
 
 def parent_of(path: str) -> str | None:
-    """Return the parent directory of a run; None for a run at the top of a file system.
+    """Return the parent directory of a path or URI; None for the root of a file system, which has no parent.
 
     >>> parent_of("/runs/today/"), parent_of("/today"), parent_of("file:///today")
     ('/runs', '/', 'file:///')
@@ -82,7 +83,10 @@ def parent_of(path: str) -> str | None:
 
 
 def _reason(path: str, error: Exception) -> str:
-    """Return in one line why there is no file system. For libhdfs pyarrow lists every place it tried."""
+    """Return one line that says why a path has no file system.
+
+    For hdfs:// it replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
+    """
     if path.startswith("hdfs://"):
         return (
             "hdfs:// needs Java and the libhdfs.so of a Hadoop: set JAVA_HOME, HADOOP_HOME, and "
@@ -106,11 +110,11 @@ def _has_password(uri: str) -> bool:
 
 @contextmanager
 def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.ParquetFile]:
-    """Open a file of ``table``, which must have the columns of ``schema``. Reads verify page checksums.
+    """Open the file ``name`` of the table directory ``table``. Reads verify page checksums.
 
     Raises:
-        RunError: the file is missing, cut, damaged or of another schema, even if that appears only
-            during use. The message names the file.
+        RunError: the file is missing, cut off or damaged, or has other columns than ``schema``. The caller's
+            reads in the ``with`` block raise it too. The message names the file.
     """
     import pyarrow as pa
     from pyarrow import parquet as pq
@@ -131,10 +135,10 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
 
 
 def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
-    """Refuse a table that does not have exactly these columns.
+    """Refuse a table that does not have exactly the columns of ``schema``.
 
     Raises:
-        RunError: columns are missing, additional, or of another type.
+        RunError: a column is missing, unexpected, or of another type.
     """
     if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
         raise RunError("its columns differ from this version's table")

@@ -1,7 +1,7 @@
 """Errors of object stores: a wrong key, missing permissions, a bucket that does not exist.
 
-pyarrow raises an OSError without a number for these, as for damaged files. Their text names the
-service.
+For these, pyarrow raises an OSError without an error number, as it does for damaged files. But the
+text of an object store's error names the service.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _REQUEST_ID = re.compile(r" ?\(Request ID: [^)]*\)")
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
 _checked: set[tuple[str, str]] = set()
-"""Buckets that this process has checked, with the kinds of their file systems."""
+"""Buckets that this process has checked, as (type of the file system, bucket)."""
 
 
 def service_words(error: object) -> str | None:
@@ -36,10 +36,9 @@ def service_words(error: object) -> str | None:
 
 
 def require_bucket(path: str, files: Any, base: str) -> None:
-    """Refuse a path in a bucket that does not exist, or that the credentials do not open.
+    """Refuse a path in a bucket that does not exist, or that the credentials may not read.
 
-    The check runs once for each bucket and process. It accepts a bucket of which only a part may be
-    listed.
+    Each process checks a bucket once. It is enough if the credentials may list a part of the bucket.
 
     Args:
         path: path as the user wrote it.
@@ -47,7 +46,7 @@ def require_bucket(path: str, files: Any, base: str) -> None:
         base: path within that file system.
 
     Raises:
-        FileSystemError: the bucket is missing or closed; the message quotes the service.
+        FileSystemError: the bucket does not exist or may not be read; the message quotes the service.
     """
     bucket = base.partition("/")[0]
     if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked:

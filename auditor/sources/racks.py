@@ -1,4 +1,4 @@
-"""Mappings of bookies to locations, from a file, a script, or a value of a store.
+"""Mappings from bookies to rack locations, read from a file, a script, or a value of a store.
 
     bk1:3181  /r1            two columns: a bookie or its host, and its location; # begins a comment
 
@@ -8,9 +8,9 @@
 
     {"default": {...}}       FILE.json: Pulsar's value at /bookies
 
-A script is called like `net/ScriptBasedMapping` calls it: with up to 100 addresses as arguments. It
-prints one location for each. It receives addresses and no ids, so only bookies with an address can
-have a location.
+A script gets up to 100 addresses as arguments, as from Hadoop's `net/ScriptBasedMapping`. It prints
+one location for each address. It gets no bookie ids, so only a bookie with an address can have a
+location.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from auditor.model.placement import Location, normalise
 from auditor.sources.regular_file import read_regular, read_toml
 
 PULSAR_MAPPING = "bookies"
-"""Name of Pulsar's mapping, beside BookKeeper's root."""
+"""Name of the node with Pulsar's mapping. It lies beside BookKeeper's root."""
 
 SCRIPT_ARGUMENTS = 100
 """Largest number of addresses in one call of the script (``networkTopologyScriptNumberArgs``)."""
@@ -35,11 +35,11 @@ SCRIPT_ARGUMENTS = 100
 SCRIPT_TIMEOUT_S = 60.0
 
 RackMapping = Mapping[str, Location]
-"""Locations by a bookie's id or by its host."""
+"""Locations by bookie id or host."""
 
 
 def read_racks(path: str) -> RackMapping:
-    """Read the mapping of a file.
+    """Read a mapping from a file.
 
     Raises:
         UsageError: the file does not exist or is invalid; the message names the line or the bookie.
@@ -70,7 +70,10 @@ def read_racks(path: str) -> RackMapping:
 
 
 def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
-    """Return the mapping of Pulsar's value. If a bookie is in two groups, the last group decides its rack."""
+    """Return the mapping in Pulsar's value. If a bookie is in two groups, the last group decides its rack.
+
+    ``origin`` is the place of the value, for reports.
+    """
     locations: dict[str, Location] = {}
     for entry in entries:
         groups = locations[entry.bookie_id].groups if entry.bookie_id in locations else ()
@@ -81,7 +84,7 @@ def of_pulsar(entries: Iterable[RackEntry], origin: str) -> RackMapping:
 
 
 def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
-    """Ask a topology script for the locations of hosts. A host that does not resolve has no location.
+    """Run a topology script to get the locations of hosts. A host that does not resolve gets no location.
 
     Raises:
         UsageError: the script cannot be run, fails, or does not print a location for each address.
@@ -100,7 +103,7 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
 
 
 def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | None:
-    """Return the location of a bookie by its id, else by its host, else by the host in its id.
+    """Return the location of a bookie: that of its id, else of ``host``, else of the host in its id.
 
     Return None if the mapping has none of them.
 
@@ -115,9 +118,9 @@ def locate(bookie: str, host: str | None, mapping: RackMapping) -> Location | No
 
 
 def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[str, Location]:
-    """Return the location of each bookie; one with path None if the mapping lacks it.
+    """Return the location of each bookie. If the mapping has none, the location has the path None.
 
-    ``hosts`` maps each bookie to its host, None if unknown.
+    ``hosts`` maps each bookie id to the bookie's host; None if the host is unknown.
     """
     return {bookie: locate(bookie, host, mapping) or Location(None) for bookie, host in hosts.items()}
 
@@ -141,7 +144,10 @@ def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
 
 
 def _put(locations: dict[str, Location], name: str, location: Location, where: str) -> None:
-    """Add the location of a name, normalised. Refuse a name that is there already."""
+    """Normalise a location and add it to ``locations`` under a name. Refuse a name that is present already.
+
+    ``where`` is the line or entry for messages.
+    """
     assert location.given is not None
     if name in locations:
         raise UsageError(f"{where}: {name} appears twice")

@@ -1,8 +1,8 @@
 """Functions that open regular files for reading, and refuse everything else.
 
-``open`` of a named pipe waits for a writer, perhaps for ever. A device gives endless bytes. These
-functions raise an `OSError` at once if a path is no regular file. A link to a regular file is
-accepted: operators keep data behind links.
+``open`` of a named pipe waits for a writer, perhaps forever. A device gives endless bytes. These
+functions raise an `OSError` at once if a path is not a regular file. They accept a link to a regular
+file, because operators keep data behind links.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _PlainError(OSError):
     strerror: str
 
     def __str__(self) -> str:
-        """Return the reason alone. Messages name the path already, and the error number adds nothing."""
+        """Return the reason without the path and the error number. The messages name the path already."""
         return self.strerror
 
 
@@ -43,11 +43,11 @@ class NotRegularError(_PlainError):
 
 
 class LongFileError(_PlainError):
-    """The file is larger than any of its kind; ``strerror`` has the limit."""
+    """The file is longer than the caller allows; ``strerror`` has the limit."""
 
 
 def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
-    """Open a file, and return its descriptor and status. The caller closes it. Raises OSError."""
+    """Open a regular file, and return its descriptor and status. The caller closes it. Raises OSError."""
     try:
         descriptor = os.open(path, _FLAGS)
     except OSError as error:
@@ -65,12 +65,12 @@ def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
 
 
 def open_regular(path: StrPath) -> io.BufferedReader:
-    """Open a file like ``open(path, "rb")``. Raises OSError."""
+    """Open a regular file like ``open(path, "rb")``. Raises OSError."""
     return open(path, "rb", opener=lambda name, _: open_descriptor(name)[0])
 
 
 def read_regular(path: StrPath) -> bytes:
-    """Return all bytes of a file. Raises OSError.
+    """Return all bytes of a regular file. Raises OSError.
 
     >>> read_regular("nowhere")
     Traceback (most recent call last):
@@ -81,10 +81,10 @@ def read_regular(path: StrPath) -> bytes:
 
 
 def read_at_most(file: BinaryIO, most: int) -> bytes:
-    """Return the rest of a file, at most ``most`` bytes. A sparse file may be endless.
+    """Return the rest of a file if it has at most ``most`` bytes. A sparse file can be endless.
 
     Raises:
-        LongFileError: more bytes are left.
+        LongFileError: the rest is longer.
     """
     data = file.read(most + 1)
     if len(data) > most:
@@ -93,7 +93,7 @@ def read_at_most(file: BinaryIO, most: int) -> bytes:
 
 
 def require_regular(path: StrPath) -> None:
-    """Check a path that a library is going to open. Raises OSError.
+    """Check that a path is a regular file, before a library opens it. Raises OSError if it is not.
 
     >>> require_regular("/dev/null")
     Traceback (most recent call last):
@@ -112,7 +112,7 @@ def _refusal(path: StrPath, state: os.stat_result) -> OSError:
 
 
 def is_directory(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a directory. A link that leads to itself is none. Raises OSError."""
+    """Return whether an entry is a directory; False for a link that leads to itself. Raises OSError."""
     try:
         return entry.is_dir()
     except OSError as error:
@@ -131,10 +131,10 @@ def visible_path(path: str) -> str:
 
 
 MAX_TOML_BYTES = 4 << 20
-"""Largest TOML file, in bytes. Files that people write are shorter."""
+"""Largest TOML file to read, in bytes. Files written by people are smaller."""
 
 _DEEPEST = 100
-"""Largest number of steps in a dotted key. Python's parser takes time that grows with its square."""
+"""Largest number of parts of a dotted key. Python's parser takes time that grows with the square of it."""
 
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
 _DEEP = re.compile(rf"""(?<![\w.'"-])(?:{_PART}\.[ \t]*+){{{_DEEPEST}}}""")
@@ -147,7 +147,7 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     {'a': {'b': 1}}
 
     Raises:
-        ValueError: the data is not TOML, or is nested too deeply; the message repeats no value.
+        ValueError: the data is not TOML, or is nested too deeply. The message does not contain any value.
     """
     try:
         text = data.decode()

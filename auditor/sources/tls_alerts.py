@@ -1,9 +1,9 @@
-"""Explanations of TLS alerts about the client's certificate, with the credentials section to change."""
+"""Explanations of TLS alerts about the client's certificate. They name the credentials section to change."""
 
 from __future__ import annotations
 
 _REQUIRED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE")
-"""Alerts to a client without a certificate: RFC 8446 has the first, TLS 1.2 and Java one of the others."""
+"""Alerts to a client without a certificate. RFC 8446 has the first; TLS 1.2 and Java send another of them."""
 
 _REFUSED = (*_REQUIRED, "UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRED", "UNSUPPORTED_CERTIFICATE")
 
@@ -13,14 +13,14 @@ def certificate_problem(
 ) -> str | None:
     """Return the server's objection to the client's certificate, and its remedy.
 
-    Return None if the alert concerns something else.
+    Return None if the alert does not concern the certificate.
 
     Args:
         reason: OpenSSL's name of the alert (`ssl.SSLError.reason`).
         certificate: path of the client's certificate; None if it has none.
-        section: name of the credentials section, for the message.
+        section: name of the credentials section for the certificate.
         server: kind of server, for the message.
-        has_section: True if the credentials file has that section.
+        has_section: True if the credentials file has the section.
     """
     if certificate is None and any(word in reason for word in _REQUIRED):
         keys = "certificate and key" if has_section else "ca, certificate and key"

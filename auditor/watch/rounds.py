@@ -10,8 +10,9 @@
 
 Rounds never overlap: each holds the lock of its cluster (`auditor.audit.lock`).
 
-Only GET /metrics is served. It returns the text of `auditor.reports.openmetrics` for the newest run that this
-process finished, and figures of the rounds. Before the first run is finished, it returns the latter alone.
+Only GET /metrics is served. The response has the text of `auditor.reports.openmetrics` for the newest run
+that this process finished, and metrics of the rounds. Before the first run is finished, it has only the
+metrics of the rounds.
 """
 
 import socket
@@ -43,14 +44,15 @@ FIRST_RETRY_S = 30.0
 
 
 class Stop(KeyboardInterrupt):
-    """The end of the rounds was requested while one of them ran."""
+    """Raised during a round if ``stop`` was set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round: its run, its duration in seconds, and its report or the error that it failed with.
 
-    ``wait`` is the number of seconds from its start to the start of the next round, unless it takes longer.
+    ``wait`` is the number of seconds from the start of this round to the start of the next. If this round
+    takes longer, the next starts at a later multiple of it.
     """
 
     number: int
@@ -62,7 +64,7 @@ class Round:
 
 
 class StoppableProgress:
-    """The progress of an audit that ends before the next table once ``stop`` is set."""
+    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table."""
 
     def __init__(self, stop: Event, progress: Progress) -> None:
         self._stop = stop
@@ -98,8 +100,8 @@ def rounds(
     """Audit every ``interval`` seconds until ``stop`` is set.
 
     Args:
-        audit: Returns the audit into a directory.
-        place: Returns the directory for a round.
+        audit: Makes an audit that writes to the given directory.
+        place: Returns the directory for the next round.
         interval: Seconds between the starts of two rounds. A round that takes longer skips the starts it
             misses.
         stop: Ends the rounds once it is set.
@@ -145,7 +147,7 @@ def _audit(
 
 
 def _remove(run: str) -> None:
-    """Delete the directory of an interrupted round."""
+    """Delete the run directory of an interrupted round. Keep it if the run is finished."""
     from pyarrow import fs
 
     files, base = run_files(run)
@@ -154,7 +156,7 @@ def _remove(run: str) -> None:
 
 
 CLIENT_S = 10.0
-"""Longest wait for the request of a connected client, in seconds."""
+"""Longest time to wait until a connected client sends its request, in seconds."""
 
 METRICS = {
     "bkaudit_watch_rounds": "Rounds of this process, including failed ones.",
@@ -162,14 +164,15 @@ METRICS = {
     "bkaudit_watch_round_finished_timestamp_seconds": "End of the newest round; absent before the first.",
     "bkaudit_watch_round_duration_seconds": "Duration of the newest round; absent before the first.",
 }
-"""The names of all metrics of the rounds, in order, with their help. Their only label is the cluster."""
+"""Names and help texts of all metrics about rounds, in order. Their only label is the cluster."""
 
 
 @dataclass
 class MetricsPage:
-    """The served page: the metrics of the newest run and of the rounds. One thread writes, many read.
+    """The page served at /metrics: the metrics of the newest run and of the rounds.
 
-    ``cluster`` is the label until a run gives the cluster's name.
+    One thread updates it, and many threads may read it. ``cluster`` is the value of the label until a run
+    gives the cluster's name.
     """
 
     cluster: str
@@ -180,7 +183,7 @@ class MetricsPage:
     seconds: float = 0.0
 
     def update(self, done: Round, run: ReportSource | None) -> None:
-        """Record the end of a round. ``run`` is the run that it finished, None if it failed."""
+        """Record the end of a round. ``run`` is the round's finished run; None if the round failed."""
         self.number, self.seconds, self.finished = done.number, done.seconds, now_ms()
         self.failed = 0 if run is not None else self.failed + 1
         if run is not None:
@@ -218,10 +221,12 @@ def listen_address(text: str) -> tuple[str, int]:
 
 @contextmanager
 def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
-    """Serve the page at ``listen`` (HOST:PORT) during the block. Yields the port, a free one for port 0.
+    """Serve the page at ``listen`` (HOST:PORT) during the ``with`` block, and yield the port.
+
+    Port 0 takes a free one.
 
     Raises:
-        UsageError: nothing can listen there.
+        UsageError: nothing can listen at this address.
     """
     host, port = listen_address(listen)
 
@@ -243,7 +248,7 @@ def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
             self.wfile.write(body)
 
         def version_string(self) -> str:
-            """Return the program's name and not the Python version."""
+            """Return the program's name, to hide the Python version."""
             return "bkaudit"
 
         def log_message(self, *_: object) -> None:

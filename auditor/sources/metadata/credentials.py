@@ -57,13 +57,13 @@ from typing import Any, NoReturn
 from auditor.sources.metadata.secret_file import SecretFile, Section
 
 VARIABLE = "BKAUDIT_CREDENTIALS"
-"""Environment variable that names the credentials file if no option does."""
+"""Environment variable that names the credentials file, used if no option names it."""
 
 MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
 
 class _Stays:
-    """Base class of secrets that cannot be pickled. Each process reads them by itself."""
+    """Base class of secrets, which cannot be pickled. Each process reads them from the file."""
 
     __slots__ = ()
 
@@ -81,7 +81,10 @@ class Login(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Sasl(_Stays):
-    """A SASL login: with ``login`` (DIGEST-MD5), or as ``principal`` with a ticket (GSSAPI)."""
+    """A SASL login. DIGEST-MD5 uses ``login``; GSSAPI uses a Kerberos ticket of ``principal``.
+
+    ``service`` is the service name of the server's principal.
+    """
 
     mechanism: str
     login: Login | None = None
@@ -91,10 +94,10 @@ class Sasl(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class Tls(_Stays):
-    """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's authorities.
+    """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's certificate authorities.
 
-    ``certificate`` and ``key`` are the client's, for servers that ask for them. With ``verify`` False any
-    server is accepted. With ``check_hostname`` False any server with a valid certificate is accepted.
+    ``certificate`` and ``key`` are the client's own, for servers that require them. If ``verify`` is False,
+    the client accepts any server. If ``check_hostname`` is False, it accepts a valid certificate of any host.
     """
 
     ca: str | None = None
@@ -107,7 +110,7 @@ class Tls(_Stays):
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperCredentials(_Stays):
-    """Credentials for ZooKeeper: any of the three, or all of them. None: not configured."""
+    """Credentials for ZooKeeper: any combination of digest, SASL and TLS. None: not configured."""
 
     digest: Login | None = None
     sasl: Sasl | None = None
@@ -157,13 +160,18 @@ class Credentials(_Stays):
 
 
 def credentials_file(path: str | None) -> str | None:
-    """Return the absolute path that an option or BKAUDIT_CREDENTIALS names; None if neither does."""
+    """Return the absolute path of the credentials file; None if there is none.
+
+    ``path`` is the option's value. Without it, BKAUDIT_CREDENTIALS decides.
+    """
     chosen = path or os.environ.get(VARIABLE)
     return str(Path(chosen).absolute()) if chosen else None
 
 
 def read_credentials(path: str | None) -> Credentials:
-    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names. Without either, return defaults.
+    """Read the file at ``path``, or the one that BKAUDIT_CREDENTIALS names if ``path`` is None.
+
+    If there is neither, return defaults.
 
     >>> Login("auditor", "a secret")
     Login(user='auditor')

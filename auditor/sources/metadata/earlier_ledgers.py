@@ -1,13 +1,13 @@
-"""An earlier run's ledger rows of a running etcd, for a run that reads only the changes since.
+"""Ledger rows of an earlier run on a running etcd, for a run that reads only what changed since then.
 
-The rows are in Parquet files of that run's table ``ledgers``, in the order of their keys from file to
-file. A part is a few neighbouring files. Its range of keys ends at the first key of the next part.
-Its rows come in pieces, each with its range of keys. Together the pieces cover every key once, also
-keys without a row.
+The rows are in Parquet files of the earlier run's table ``ledgers``. They are in the order of their
+keys, also from file to file. A part of the new scan is a few neighbouring files. Its range of keys ends
+at the first key of the next part. A part is read in pieces; each piece has some rows, and a range of
+keys. Together the pieces cover every key once, also keys without a row.
 
-Only ledgers in their places are reused. For other rows (stray keys, values that no message held) it
-is uncertain under which key they were. If a table has such rows, its pieces may lack keys. A store
-that reports changes since an earlier run is a `ComparableStore`.
+Only rows of ledgers at their own paths are reused. For other rows (stray keys, values that no message
+held) it is uncertain under which key they were. If a table has such rows, its pieces may lack keys. A
+store that reports changes since an earlier run is a `ComparableStore`.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from auditor.sources.metadata.store import History, Part
 PIECE_ROWS = 5_000
 """Largest number of rows in a piece.
 
-The server goes through all keys of a piece, as for a page of that size.
+To find changes, the server goes through all keys of a piece, as it does for a page of keys.
 """
 
 BATCH_ROWS = 4 * PIECE_ROWS
-"""Largest number of rows in memory."""
+"""Largest number of rows to hold in memory."""
 
 PIECE_BYTES = 8 << 20
-"""Largest size of a piece's rows, in bytes. It also limits the values that the server holds meanwhile."""
+"""Largest size of a piece's rows, in bytes. The server holds the piece's values during its answer."""
 
 _FILES_AT_ONCE = 16
 
 _FIRST_ROWS = 1_024
-"""Number of rows to read at a time until the first ledger of a file is found."""
+"""Number of rows to read at a time to find the first ledger of a file."""
 
 
 class LedgerFile(NamedTuple):
-    """A file of the table, and the path of the first ledger in it."""
+    """A file of the earlier table, and the path of the first ledger in it."""
 
     name: str
     first: str
@@ -57,14 +57,17 @@ class LedgerFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierLedgers:
-    """The files of ``table`` that have ledgers, in order. ``whole``: they have rows of nothing else."""
+    """The files of the earlier table ``table`` that contain ledgers, in the order of their keys.
+
+    ``whole`` is True if all rows of these files are ledgers at their own paths.
+    """
 
     table: str
     files: tuple[LedgerFile, ...]
     whole: bool
 
     def to_json(self) -> str:
-        """Return this as JSON, for an option of a data source."""
+        """Return this object as JSON, for an option of a Spark data source."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -82,7 +85,7 @@ class EarlierLedgers:
     def balance(self, start: bytes, end: bytes, part_count: int) -> list[tuple[EarlierLedgers, bytes, bytes]]:
         """Return at most ``part_count`` groups of neighbouring files, each with its range of keys.
 
-        The ranges cover everything from ``start``, and before ``end``.
+        The ranges together cover all keys from ``start`` on and before ``end``.
         """
         count = max(1, min(part_count, len(self.files)))
         edges = [len(self.files) * number // count for number in range(count + 1)]
@@ -92,7 +95,7 @@ class EarlierLedgers:
 
 
 class EarlierPiece(NamedTuple):
-    """The keys from ``start``, and before ``end``, and all ledgers that they had, as rows of `LEDGERS`."""
+    """A range of keys, from ``start`` on and before ``end``, and the earlier run's rows for its ledgers."""
 
     start: bytes
     end: bytes
@@ -100,10 +103,12 @@ class EarlierPiece(NamedTuple):
 
 
 def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
-    """Find the files of the table that have ledgers, and the first ledger of each.
+    """Find the files of the table ``table`` that contain ledgers, and the first ledger of each.
+
+    ``names`` are the names of all its files.
 
     Raises:
-        RunError: one of them cannot be read, or they do not lie in the order of their keys.
+        RunError: a file cannot be read, or the files are not in the order of their keys.
     """
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
         reusable_files = list(pool.map(lambda name: _reusable_file(table, name), sorted(names)))
@@ -116,12 +121,12 @@ def find_ledgers(table: str, names: Sequence[str]) -> EarlierLedgers:
 def pieces(
     earlier: EarlierLedgers, start: bytes, end: bytes, columns: pa.Schema = LEDGERS
 ) -> Iterator[EarlierPiece]:
-    """Yield the rows of some files piece by piece. The ranges of the pieces cover ``start`` to ``end``.
+    """Yield the rows of the earlier files piece by piece. The pieces cover the range ``start`` to ``end``.
 
     ``columns`` are some of `LEDGERS`, at least path, version and status.
 
     Raises:
-        RunError: a file is missing, cut, damaged or of another schema, or its rows are not in order.
+        RunError: a file is missing, cut off, damaged or of another schema, or its rows are not in order.
     """
     waiting: pa.RecordBatch | None = None
     least = start
@@ -139,7 +144,7 @@ def pieces(
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield batches of rows of ledgers in their places. No batch is empty or larger than a piece."""
+    """Yield rows of ledgers at their own paths, in batches. No batch is empty or larger than a piece."""
     for name, _ in earlier.files:
         with open_earlier_file(earlier.table, name, LEDGERS) as file:
             groups = range(file.num_row_groups)
@@ -155,9 +160,10 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:
-    """Return the file, or None if it has no ledger in its place, and whether it has nothing else.
+    """Return the file with its first ledger, and whether all its rows are ledgers at their own paths.
 
-    This reads the columns, not the footer's statistics: Arrow ends the process if a footer is damaged.
+    The file is None if it has no such ledger. This reads the columns, not the statistics in the footer,
+    because Arrow ends the process if a footer is damaged.
     """
     with open_earlier_file(table, name, LEDGERS) as file:
         statuses = file.iter_batches(columns=["status"], use_threads=False)
@@ -177,10 +183,10 @@ class ComparableStore(Protocol):
     """A store that can report the changes since an earlier run, and reuse that run's rows."""
 
     def history(self) -> History:
-        """Return the history that the store shows. Call `MetadataStore.cluster` first."""
+        """Return the identity of the store's history. Call `MetadataStore.cluster` first."""
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Cut the ledgers into parts like `MetadataStore.parts`, along the files of an earlier run."""
+        """Cut the ledgers into parts like `MetadataStore.parts`, at first keys of an earlier run's files."""
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Return the current rows of such a part. Unchanged rows come from the earlier run."""
+        """Return the current rows of a part from `parts_since`. Unchanged rows come from the earlier run."""

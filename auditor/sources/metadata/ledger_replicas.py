@@ -1,4 +1,4 @@
-"""The column ``replicas`` of the table ledgers: the entries that each bookie should hold of each ledger."""
+"""The column ``replicas`` of the table ledgers: for each ledger, the entries that each bookie should hold."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
 
 
 def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListArray:
-    """Return, for each ledger, one element per bookie with the entries that it should hold.
+    """Return, for each ledger, a list with one element per bookie: the entries that the bookie should hold.
 
     Args:
         columns: decoded metadata of some ledgers.
-        undecidable: mask of the ledgers whose metadata does not say who should hold what.
+        undecidable: mask of the ledgers whose metadata does not show which bookie should hold which entries.
 
     Returns:
         A list array of `REPLICA`, one list for each ledger, in the order of the bookie ids.
@@ -80,10 +80,11 @@ def _judged_ends(
 ) -> tuple[Longs, NDArray[np.bool_]]:
     """Return the last judged entry of each segment, and whether the segment is the open end of its ledger.
 
-    Closed ledgers: a segment ends before the next one, and never after the last entry (several segments
-    may begin after it). Other ledgers: a writer may still be sending the last write quorum of entries
-    before the last segment, and all of that segment; these are not judged. A writer begins a segment at
-    the entry after the last acknowledged one (`LedgerHandle.ensembleChangeLoop`). So every later segment
+    An entry is judged if it was surely acknowledged, so that its copies must exist. In a closed ledger, all
+    entries are judged: a segment ends before the next one, and never after the ledger's last entry (several
+    segments may begin after it). In other ledgers, a writer may still be sending entries: all of the last
+    segment, and the last write quorum of entries before it. These are not judged. A writer begins a segment
+    at the entry after the last acknowledged one (`LedgerHandle.ensembleChangeLoop`). So every later segment
     proves that the entries before it were acknowledged, however short the segments are.
     """
     first = columns.segment_firsts

@@ -1,8 +1,8 @@
 """Rows of the table ledgers from znodes: decoded metadata, and the entries that each bookie should hold.
 
-This module computes the expected entries, because the numbers are in arrays here, and keeps them in
-the row of the ledger. A later stage only unfolds them. Damage is a column: every ledger znode becomes
-a row.
+This module computes the expected entries, because their numbers are in arrays here, and stores them in
+the row of the ledger. A later stage only unfolds them. Every ledger znode becomes a row, even a damaged
+one; then the column ``damage`` has the reason.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NUMBERS = ("format", "ensemble_size", "write_quorum", "ack_quorum", "last_entry
 
 
 def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
-    """Return the columns that depend on the metadata's bytes alone, by name.
+    """Return the columns that depend only on the metadata's bytes, by name.
 
     >>> open_ledger = b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n"
     >>> arrays = metadata_arrays(decode_batch([open_ledger, b"?"]))
@@ -68,7 +68,7 @@ def damage_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
 
 
 def name_column(names: Sequence[str | None], places: Longs) -> pa.Array:
-    """Return a column of names by their indexes in ``names``.
+    """Return a column of names. ``places`` has the index in ``names`` for each row.
 
     >>> name_column(["ok", None], np.array([0, 1, 0])).to_pylist()
     ['ok', None, 'ok']
@@ -152,7 +152,7 @@ LEDGERS = schema_of(
 )
 _AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
 LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
-"""Columns that a second scan keeps of each row: enough to see which ledgers did not change."""
+"""Columns of `LEDGERS` that a second scan reads: enough to find the ledgers that did not change."""
 
 _VALUES = (
     *("scope_id", "ledger_id", "path", "version", "status", "low", "high", "damage", "format", "state"),
@@ -160,15 +160,18 @@ _VALUES = (
     *("metadata_ctime", "custom_metadata", "segments"),
 )
 LEDGER_VALUES = pa.schema([*(LEDGERS.field(name) for name in _VALUES), pa.field("value", pa.binary())])
-"""Columns for a comparison of two stores: the metadata, and its stored bytes."""
+"""Columns for a comparison of two stores: the decoded metadata, and its stored bytes."""
 
 PATH_OF_LAYOUT = "a path of layout "
-"""Beginning of ``damage`` for a record at a path of another layout; the layout's name follows."""
+"""Beginning of ``damage`` for a record whose path fits another layout than the store's.
+
+The name of that layout follows.
+"""
 
 MAX_ENTRY = 1 << 50
-"""Largest entry id that is compared: thirty years of a million entries per second.
+"""Largest entry id to accept: a million entries per second for thirty years.
 
-The fold of expected entries refuses ids from eight times this number on.
+The computation of expected entries refuses ids from eight times this number on.
 """
 
 # With these broken rules it is still clear which bookies should hold which entries.
@@ -181,9 +184,10 @@ _STATUS = LISTED
 def ledger_rows(
     batch: ZnodeBatch, root: str, layout: LayoutKind, schema: pa.Schema = LEDGERS
 ) -> pa.RecordBatch:
-    """Turn a batch of the ledger tree into rows of ``schema``. Inner znodes give no row, damaged ones do.
+    """Turn a batch of the ledger tree into rows of ``schema``.
 
-    With `LEDGERS_AGAIN` the rows have only those columns, at less than half the cost.
+    Directories give no row. Damaged, misplaced and unreadable znodes give a row. With `LEDGERS_AGAIN`, the
+    rows cost less than half as much.
     """
     prefix = f"{root}/" if root != "/" else root
     start = len(prefix)
@@ -242,9 +246,9 @@ def _decode_rows(
 
 
 def _refuse_endless(columns: LedgerColumns) -> None:
-    """Mark a ledger as damaged if it ends beyond `MAX_ENTRY`. No writer ever got that far.
+    """Mark each ledger that extends beyond `MAX_ENTRY` as damaged. No writer ever wrote that much.
 
-    One such run would need more int32 pieces than a batch may have.
+    The entries of one such ledger would need more int32 pieces than a batch may have.
     """
     owner = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
     begin_late = owner[columns.segment_firsts > MAX_ENTRY]
@@ -253,7 +257,7 @@ def _refuse_endless(columns: LedgerColumns) -> None:
 
 
 def _standing(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
-    """Return the columns that come from the store itself: version, changes and times."""
+    """Return the columns that come from the store's record: version, number of changes, and times."""
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
         "version": batch.version[positions],
@@ -285,7 +289,7 @@ def _misplaced_rows(
 
 
 def _scope_of(place: Place) -> int | None:
-    """Return the scope of a place's ids; None if it stands for no ids."""
+    """Return the scope of a place's ids; None if the place stands for no ids."""
     return None if place.low is None and place.ledger_id is None else place.scope_id
 
 

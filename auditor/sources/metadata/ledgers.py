@@ -49,7 +49,7 @@ class StoredLedger:
 def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None) -> StoredLedger:
     """Return the record of one ledger.
 
-    A live store is asked for one path. A saved one is read until the ledger is found.
+    A running store is asked for one path. A saved store is read until the ledger is found.
 
     Raises:
         UsageError: the store has no such ledger.
@@ -88,8 +88,8 @@ def list_ledgers(
 ) -> Iterator[StoredLedger | tuple[str, str]]:
     """Yield every ledger of one scope, in the store's order.
 
-    Yield (path, reason) instead for a path that was not listed, or is no ledger's path. A path whose
-    scope is uncertain counts as one of this scope.
+    For a path that could not be read, or that is not a ledger's path, yield (path, reason) instead. If the
+    scope of a path is uncertain, the path counts as one of ``scope_id``.
 
     Raises:
         StoreError: the store cannot be read.
@@ -123,7 +123,7 @@ def read_paths(
 ) -> tuple[dict[str, tuple[bytes, int]], list[tuple[str, str]]]:
     """Read some paths of a tree. Call `MetadataStore.cluster` first.
 
-    A running store is asked for these paths alone. A saved one is read to its end.
+    A running store is asked for these paths alone. A saved store is read to its end.
 
     Args:
         store: any metadata store.
@@ -150,20 +150,23 @@ def read_paths(
 
 
 def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
-    """Return gaps that concern any znode, such as the end of a dump that was cut off."""
+    """Return gaps that may hide any znode, such as the missing end of a dump that was cut off."""
     cut = [(store.root, nodes.cut)] if nodes.cut is not None else []
     return [*cut, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
 def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
-    """Return the path of a ledger below the root, in a layout."""
+    """Return the path of a ledger in a layout, relative to the root."""
     if layout is LayoutKind.ETCD:
         return etcd.to_path(ledger)
     return ledger_path.to_scoped_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
 def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
-    """Return the paths of a ledger in the other ZooKeeper layouts; none with a scope, and none in etcd."""
+    """Return the ledger's paths in ZooKeeper layouts other than ``layout``, with the layout of each.
+
+    There are none for a ledger outside scope 0, or if ``layout`` is etcd's.
+    """
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
     own = to_path(layout, ledger.id)
@@ -172,12 +175,12 @@ def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, 
 
 
 def _may_be_in(place: Place, scope_id: int) -> bool:
-    """Return whether a place may belong to a scope. A path that fits no layout may belong to any."""
+    """Return whether a place may belong to a scope. A path that fits no layout may belong to any scope."""
     return place.kind == "other" or place.scope_id in (scope_id, None)
 
 
 def _parts(store: MetadataStore, layout: LayoutKind, tree: Tree, paths: list[str]) -> list[Part]:
-    """Return parts that contain these paths of a tree. A running store reads nothing else."""
+    """Return parts that contain these paths of a tree. For a running store, they contain nothing else."""
     if isinstance(store, WatchableStore):
         return store.parts_of(paths, _PARTS)
     if isinstance(store, OnePathStore):

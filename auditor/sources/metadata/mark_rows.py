@@ -32,8 +32,8 @@ MARKS = schema_of(
 def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """Turn a batch of the tree of marks into rows of `MARKS`. Damaged znodes give a row too.
 
-    A directory gives a row only if it has no children. If the source does not count children, it gives a
-    row if this batch has none of them; another batch may have some.
+    A directory gives a row only if it has no children. If the store does not report the number of children,
+    the directory gives a row if this batch has none of its children. Another batch may have some.
     """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
@@ -61,7 +61,7 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
 
 
 def _times(values: NDArray[np.int64]) -> list[int | None]:
-    """Return times in ms; None for those that the store does not keep (etcd)."""
+    """Return times in ms; None for a time that the store does not keep (etcd)."""
     return [None if value == NO_TIME else value for value in values.tolist()]
 
 

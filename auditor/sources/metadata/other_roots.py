@@ -1,4 +1,4 @@
-"""Other roots of BookKeeper clusters in a saved store, for messages about a root that it does not have."""
+"""Roots of BookKeeper clusters in a saved store, for a message that the requested root does not exist."""
 
 from collections.abc import Iterable, Iterator
 from urllib.parse import quote
@@ -11,14 +11,14 @@ MAX_ROOTS = 20
 ROOTS_NAMED = 3
 
 OWN_MARKERS = ("layout", "instanceid")
-"""Keys that every cluster of BookKeeper's own etcd driver has below its scope."""
+"""Keys that every cluster has below its scope in etcd, with BookKeeper's own driver."""
 
 PATH_MARKERS = ("LAYOUT", "INSTANCEID")
 """Names that every cluster has below its root in ZooKeeper, and in etcd with Pulsar's own driver."""
 
 
 def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH_MARKERS) -> list[str]:
-    """Return the roots that have markers of a cluster among ``paths``, in the order of the paths.
+    """Return the roots of clusters: the parents of marker names in ``paths``, in the order of the paths.
 
     >>> roots_of(["/bk/one/layout", "/bk/one/instanceid", "/layout", "/x/layouts", "/two/INSTANCEID"])
     ['/bk/one', '/two']
@@ -34,12 +34,12 @@ def roots_of(paths: Iterable[str], markers: tuple[str, ...] = OWN_MARKERS + PATH
 
 
 def other_roots_sentence(store: str, roots: Iterable[str], parameter: str) -> str | None:
-    """Return a clause that names the URIs of these roots; None if there is none.
+    """Return a clause that names the URIs of some roots; None without roots.
 
     Args:
         store: The URI of the store without its query.
-        roots: The roots below which it keeps clusters.
-        parameter: The parameter of the URI that says the root.
+        roots: Roots of clusters in the store.
+        parameter: The query parameter of the URI that names the root.
 
     >>> other_roots_sentence("dump:///a.jsonl", ["/bk/one"], "scope")
     'it has a cluster at dump:///a.jsonl?scope=/bk/one'

@@ -1,8 +1,8 @@
 """Detection of the layout of Pulsar's own metadata driver, in a store without a LAYOUT znode.
 
 BookKeeper writes LAYOUT before anything else. Pulsar's driver (`PulsarLedgerManagerFactory`) never
-writes it: that driver has one layout, the two hierarchical trees. So the missing znode is no sign of
-damage. 13 of 13 published data sets of Pulsar clusters have none.
+writes it, because it has only one layout, the two hierarchical trees. So in a store of Pulsar the
+missing znode is no sign of damage. 13 of 13 published data sets of Pulsar clusters have none.
 """
 
 from __future__ import annotations
@@ -13,20 +13,21 @@ from auditor.sources.metadata.store import ClusterNodes, MetadataStore, Neighbou
 from auditor.sources.metadata.uri import METADATA_STORE
 
 PULSAR_TREE = "managed-ledgers"
-"""Tree of topics beside BookKeeper's root. Every store that a broker has used has it."""
+"""Name of the tree of topics, beside BookKeeper's root. Every store that a broker has used has this tree."""
 
 _REGISTRATION_PLACES = ("available", "cookies")
-"""Names below which bookies register. In etcd they have no key of their own, only keys below them."""
+"""Names below which bookies register. In etcd these names have no key of their own; the keys are below them.
+"""
 
 
 def has_pulsar_layout(store: MetadataStore, cluster: ClusterNodes) -> bool:
-    """Return whether the store has no LAYOUT and looks like one of Pulsar's driver.
+    """Return whether the store has no LAYOUT and appears to be one of Pulsar's driver.
 
     This does not check that the ledgers are in the two trees; a scan does.
 
     Args:
         store: the store, after `MetadataStore.cluster`.
-        cluster: the result of that call.
+        cluster: the result of `MetadataStore.cluster`.
     """
     if not store.keeps_marks or "LAYOUT" in cluster.nodes:
         return False  # BookKeeper's etcd driver has its own layout, and an existing LAYOUT decides

@@ -4,7 +4,7 @@
     0       1f 8b                       gzip, which is unpacked
     0       28 b5 2f fd                 zstd, which is unpacked
     0       "ZKSN", "ZKLG"              ZooKeeper's snapshot, transaction log
-    16      ed da 0c ed                 bbolt, which etcd keeps its keys in (little endian)
+    16      ed da 0c ed                 bbolt, the format of etcd's database (little endian)
     0       "PAR1"                      Parquet
     0       "SQLite format 3" 00        SQLite
     0       89 "PNG"                    PNG
@@ -12,9 +12,9 @@
     0       fd "7zXZ" 00, "BZh"         xz, bzip2
     257     "ustar"                     tar
 
-The bytes decide, never the name. Offsets count unpacked bytes. To read a packed file at an offset, it
-is unpacked from its beginning. If it is cut or damaged, the bytes before the damage are read, and
-`UnpackedFile.damage` describes the damage.
+The bytes decide, never the name. Offsets count unpacked bytes. To read a packed file at an offset, the
+file is unpacked from its beginning. If the file is cut or damaged, the bytes before the damage are read,
+and `UnpackedFile.damage` describes the damage.
 """
 
 from __future__ import annotations
@@ -36,10 +36,14 @@ if TYPE_CHECKING:
 GZIP, ZSTD = "gzip", "zstd"
 
 PIECE = 1 << 16
-"""Number of bytes to unpack at a time. Every pass uses the same, so damage appears at the same offset."""
+"""Number of bytes to unpack at a time. It is the same for every pass, so damage appears at the same offset.
+"""
 
 UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
-"""Factor and base in bytes of `most_unpacked`: a file that unpacks to more is not metadata."""
+"""Limit for unpacked files: this multiple of the packed size, plus this number of bytes (`most_unpacked`).
+
+A file that unpacks to more is not metadata.
+"""
 
 _STEP = 4096  # packed bytes to decode at a time; damage loses the output of one step
 _TAIL = 64  # the last packed bytes, with the checksum, are decoded one by one
@@ -48,7 +52,7 @@ _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
 
 def packing(head: bytes) -> str | None:
-    r"""Return the packing of a file that begins with ``head``: gzip, zstd, or None.
+    r"""Return the packing of a file that begins with ``head``: gzip, zstd, or None if it is not packed.
 
     >>> packing(b"\x1f\x8b\x08"), packing(b"{")
     ('gzip', None)
@@ -63,7 +67,7 @@ def packing_of(path: Path) -> str | None:
 
 
 def most_unpacked(packed: int) -> int:
-    """Return the largest number of bytes that a packed file of ``packed`` bytes may unpack to.
+    """Return the largest number of bytes to which a file of ``packed`` packed bytes may unpack.
 
     >>> most_unpacked(1000)
     67358864
@@ -72,7 +76,7 @@ def most_unpacked(packed: int) -> int:
 
 
 class _Steps(io.RawIOBase):
-    """A packed file, read in small steps. If the decoder finds damage, it loses its output of that step."""
+    """A packed file, read in small steps: a decoder that finds damage loses its output of that step."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -95,7 +99,7 @@ class _Steps(io.RawIOBase):
 
 
 class UnpackedFile(io.RawIOBase):
-    """The unpacked content of a file packed with ``kind``. It ends at the damage, if there is any."""
+    """The unpacked content of a file that is packed with ``kind``. If the file is damaged, it ends there."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__()
@@ -129,7 +133,7 @@ class UnpackedFile(io.RawIOBase):
         return len(chunk)
 
     def _rest(self) -> bytes:
-        """Read byte by byte from the end of the last whole piece to the damage."""
+        """Return the bytes from the last whole piece to the damage, which are read one by one."""
         octets = bytearray()
         with _stream(self._path, self.kind) as again:
             for _ in range(self._pieces):
@@ -155,10 +159,10 @@ def _stream(path: Path, kind: str) -> NativeFile:
 
 @contextmanager
 def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader[Any], UnpackedFile | None]]:
-    """Open a file at an unpacked offset. Raises OSError.
+    """Open a file at an offset in its unpacked content. Raises OSError.
 
     Yields:
-        The stream, and for a packed file the `UnpackedFile` that reports damage, else None.
+        The stream; and for a packed file the `UnpackedFile` that reports damage, else None.
     """
     kind = packing_of(path)
     if kind is None:
@@ -176,7 +180,7 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
 def held_bytes(path: Path) -> int:
     """Return the unpacked size of a file, in bytes. Reads a packed file to its end. Raises OSError.
 
-    The result is one larger for a damaged file. So a caller that reads this far meets the damage.
+    For a damaged file the result is one larger. So a caller that reads this many bytes meets the damage.
     """
     if packing_of(path) is None:
         return path.stat().st_size
@@ -188,11 +192,14 @@ def held_bytes(path: Path) -> int:
 
 
 HEAD = 4096
-"""Number of bytes that decide the kind of a file."""
+"""Number of bytes at the beginning of a file that decide its kind."""
 
 
 class FileKind(NamedTuple):
-    """The apparent kind of a file, and how to read it; ``way_out`` is None if there is no advice."""
+    """The apparent kind of a file, in words, and advice on how to read it.
+
+    ``way_out`` is None if there is no advice.
+    """
 
     words: str
     way_out: str | None = None
@@ -240,12 +247,15 @@ def kind_of_bytes(head: bytes) -> FileKind:
 
 
 def is_binary(kind: FileKind) -> bool:
-    """Return whether the first bytes identified another known format."""
+    """Return whether a kind was recognised by the first bytes of a known binary format."""
     return kind in _KNOWN_BINARY
 
 
 def file_kind(path: Path) -> FileKind:
-    """Return the apparent kind of the file at ``path``; for a packed file, of its content. Raises OSError."""
+    """Return the apparent kind of the file at ``path``. Raises OSError.
+
+    For a packed file, it is the kind of the content.
+    """
     if path.is_dir():
         inner = path / "version-2"
         if any((inner if inner.is_dir() else path).glob("snapshot.*")):
@@ -266,7 +276,10 @@ def file_kind(path: Path) -> FileKind:
 
 
 def not_a(what: str, path: Path, instead: str) -> str:
-    """Return the message for a file that is not ``what``; ``instead`` is the advice if its kind has none."""
+    """Return the message for a file that is not ``what``, with advice for the apparent kind of the file.
+
+    ``instead`` is the advice if there is none for its kind.
+    """
     try:
         kind = file_kind(path)
     except OSError as error:
@@ -275,14 +288,14 @@ def not_a(what: str, path: Path, instead: str) -> str:
 
 
 Content = TypeVar("Content")
-"""Type of the data that a store keeps of its files on the driver."""
+"""Type of the data from its files that a store keeps in memory, on the driver."""
 
 
 class SavedStore(ABC, Generic[Content]):
     """Base class of stores that read metadata from files.
 
-    ``_path`` is the file or directory. The store calls `_read_files` at the first use and keeps its
-    result until `close`.
+    ``_path`` is the file or directory. The store calls `_read_files` at the first use and keeps the result
+    until `close`.
     """
 
     live = False
@@ -295,14 +308,14 @@ class SavedStore(ABC, Generic[Content]):
 
     @abstractmethod
     def _read_files(self) -> Content:
-        """Read the files, on the driver."""
+        """Read the files on the driver, and return the data to keep."""
 
     def moment_lost(self) -> bool:
         """Return False: files do not change."""
         return False
 
     def close(self) -> None:
-        """Drop the data read so far. The store may be used again."""
+        """Drop the data that was read. The store may be used again, and then reads the files again."""
         self._content = None
 
     def _load(self) -> Content:

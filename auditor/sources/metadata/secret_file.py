@@ -1,4 +1,4 @@
-"""A TOML file that may contain secrets. Callers read keys by name, and unread keys are errors.
+"""A TOML file that may contain secrets. Callers read keys by name. Keys that no caller reads are errors.
 
 Error messages name the file and the key, never a value.
 """
@@ -16,7 +16,7 @@ from auditor.sources.regular_file import MAX_TOML_BYTES, open_regular, parse_tom
 
 
 class SecretFile:
-    """A TOML file. ``holds_secrets`` is true once a caller read a secret that is written in it.
+    """A TOML file. ``holds_secrets`` becomes True when a caller reads a secret that the file itself contains.
 
     Raises:
         UsageError: there is no such file, or it is not TOML.
@@ -37,10 +37,10 @@ class SecretFile:
         self.top = Section(self, "", values)
 
     def end(self) -> None:
-        """Refuse unread keys, and a file with a secret in it that others may read, as ssh does.
+        """Refuse keys that nobody read, and a file with a secret that other users may read, as ssh does.
 
         Raises:
-            UsageError: the file has such a key, or such permissions.
+            UsageError: the file has an unread key, or wrong permissions.
         """
         for section in self.sections:
             section.end()
@@ -56,7 +56,7 @@ class SecretFile:
 
 
 class Section:
-    """One table of the file. Callers read its keys; `end` refuses the keys that nobody read."""
+    """One table of the file. Callers read its keys. `end` refuses the keys that nobody read."""
 
     def __init__(self, file: SecretFile, name: str, values: Mapping[str, Any]) -> None:
         self._file = file
@@ -70,7 +70,7 @@ class Section:
         return key in self._values or f"{key}_env" in self._values
 
     def section(self, key: str) -> Section | None:
-        """Return the section of that name inside this one; None if there is none."""
+        """Return the table named ``key`` inside this one; None if there is none."""
         self._known_keys.append(key)
         values = self._values.get(key)
         if values is None:
@@ -80,7 +80,10 @@ class Section:
         return Section(self._file, self._place(key), values)
 
     def text(self, key: str, secret: bool = False) -> str | None:
-        """Return the text of a key, or of the variable that ``<key>_env`` names; None without either."""
+        """Return the value of a key, or of the environment variable that ``<key>_env`` names.
+
+        Return None if both keys are absent. ``secret`` is True if the value is a secret.
+        """
         self._known_keys += [key, f"{key}_env"]
         value, variable = self._values.get(key), self._values.get(f"{key}_env")
         for name, setting in ((key, value), (f"{key}_env", variable)):
@@ -97,14 +100,14 @@ class Section:
         return value
 
     def require(self, key: str, secret: bool = False) -> str:
-        """Return the text of a key that must be present."""
+        """Return the value of a key like `text`. Refuse the file if the key is absent."""
         value = self.text(key, secret)
         if value is None:
             self.wrong(key, "is required here")
         return value
 
     def flag(self, key: str, default: bool = True) -> bool:
-        """Return a boolean; ``default`` if the key is absent."""
+        """Return the boolean value of a key; ``default`` if the key is absent."""
         self._known_keys.append(key)
         value = self._values.get(key, default)
         if not isinstance(value, bool):
@@ -112,7 +115,10 @@ class Section:
         return value
 
     def file(self, key: str) -> str | None:
-        """Return the path of an existing file, relative to the directory of the TOML file; None if absent."""
+        """Return the path of an existing file that a key names; None if the key is absent.
+
+        A relative path is relative to the directory of the TOML file.
+        """
         value = self.text(key)
         if value is None:
             return None
@@ -129,7 +135,7 @@ class Section:
                 self.wrong(key, f"no such key; there are {', '.join(shown)}")
 
     def wrong(self, key: str, why: str) -> NoReturn:
-        """Refuse the value of a key, without repeating it."""
+        """Raise the error for a key with an invalid value. The message does not repeat the value."""
         raise UsageError(f"{self._file.path}: {self._place(key)}: {why}")
 
     def _place(self, key: str) -> str:

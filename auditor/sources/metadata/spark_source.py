@@ -39,7 +39,7 @@ _READING = ("credentials", *_NUMBERS)
 class ReadingOptions(NamedTuple):
     """Options for reading a store: its limits, the number of parts, and the number of concurrent tasks.
 
-    ``at_once`` is None if nothing limits the tasks; then all parts may be read at the same time.
+    ``at_once`` is None if the number of tasks is not limited. All parts may then be read at the same time.
     """
 
     store: StoreOptions
@@ -47,18 +47,18 @@ class ReadingOptions(NamedTuple):
     at_once: int | None
 
     def share(self, part_count: int) -> StoreOptions:
-        """Return the limits of each task. Concurrent tasks share the rate of the store."""
+        """Return the limits of each of ``part_count`` tasks. Concurrent tasks share the store's rate."""
         readers = part_count if self.at_once is None else min(self.at_once, part_count)
         return replace(self.store, rate_limit=self.store.rate_limit / max(1, readers))
 
 
 def reading_options(source: str, settings: Mapping[str, str], names: Sequence[str]) -> ReadingOptions:
-    """Parse the options of a source that concern the reading of a store.
+    """Parse the options of a data source that concern the reading of a store.
 
     Args:
-        source: name of the source, for messages.
-        settings: all options of the source.
-        names: further options that the source accepts.
+        source: name of the data source, for messages.
+        settings: all options of the data source.
+        names: further options that the data source accepts.
 
     Raises:
         UsageError: an unknown option, or an invalid value.
@@ -76,34 +76,34 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
 
 
 class NamedSource(DataSource):
-    """A data source of one table, with a name."""
+    """A Spark data source with a name and the columns of one table."""
 
     columns: pa.Schema
     format_name: str
 
     @classmethod
     def name(cls) -> str:
-        """Return the name of the source, for Spark and for messages."""
+        """Return the name of the data source, for Spark and for messages."""
         return cls.format_name
 
     def schema(self) -> StructType:
-        """Return the columns, each with its meaning as the comment."""
+        """Return the columns. The comment of each column describes it."""
         return spark_schema(self.columns)
 
 
 class StoreSource(NamedSource):
-    """Base class of the sources that read a metadata store.
+    """Base class of the data sources that read a metadata store.
 
     Options:
         metadata: a metadata URI; required.
-        layout: one of `LayoutKind`'s values, if known already; else the store's own LAYOUT decides.
-        credentials: a file that every worker can read.
-        parts: about how many tasks read the store; default 8.
+        layout: one of `LayoutKind`'s values, if the caller knows it; else the store's own LAYOUT decides.
+        credentials: path of a credentials file that every worker can read.
+        parts: approximate number of tasks that read the store; default 8.
         rate_limit: znodes per second of all tasks together.
-        at_once: number of tasks that share the rate; default: all of them.
+        at_once: number of tasks that share the rate; default: the number of parts.
         in_flight, batch, timeout_s, revision, revision_time: see `StoreOptions`.
         earlier: an earlier run's ledgers of a running etcd (`EarlierLedgers.to_json`). The source then
-            reads only changes.
+            reads only the changes since that run.
     """
 
     tree: Tree
@@ -141,7 +141,7 @@ def _number(source: str, option: str, text: str) -> int | float:
 
 
 class LedgerSource(StoreSource):
-    """Every ledger of a store, decoded, with the entries that each bookie should hold of it.
+    """Every ledger of a store: its decoded metadata, and the entries that each bookie should hold.
 
     Use: ``spark.read.format("bookkeeper_ledgers").option("metadata", uri).load()``. Options:
     `StoreSource`.
@@ -153,11 +153,11 @@ class LedgerSource(StoreSource):
 
 
 class LedgerAgainSource(StoreSource):
-    """The ledgers of a second scan: which exist now, and at which version.
+    """The ledgers at a second scan: which ledgers exist now, and their versions.
 
-    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`. Its rows
-    are those of `LedgerSource` with fewer columns. Spark does not tell a source which columns it needs,
-    so this is a source of its own.
+    Use: ``spark.read.format("bookkeeper_ledgers_again")``, with the options of `LedgerSource`. The rows are
+    those of `LedgerSource` with fewer columns. Spark does not tell a data source which columns it needs, so
+    this is a separate data source.
     """
 
     tree = Tree.LEDGERS
@@ -168,7 +168,7 @@ class LedgerAgainSource(StoreSource):
 class LedgerValueSource(StoreSource):
     """The ledgers with their stored bytes, for a comparison of two stores.
 
-    It is not registered: the bytes contain ledgers' passwords, and no table keeps those.
+    It is not registered with Spark: the bytes contain the ledgers' passwords, and no table may keep those.
     """
 
     tree = Tree.LEDGERS
@@ -189,7 +189,7 @@ class MarkSource(StoreSource):
 
 @dataclass(frozen=True)
 class StorePartition(InputPartition):
-    """The part that one task reads, the layout of its tree, and the task's share of the limits."""
+    """The part that one task reads, the layout of the store, and the task's share of the limits."""
 
     part: Part
     layout: LayoutKind
@@ -198,7 +198,7 @@ class StorePartition(InputPartition):
 
 @dataclass(frozen=True)
 class StoreReader(DataSourceReader):
-    """A reader of one tree. Spark pickles it, so it holds plain values; tasks open the connections."""
+    """A reader of one tree. Spark pickles it, so it holds plain values. Tasks open the connections."""
 
     uri: str
     layout: LayoutKind | None
@@ -213,9 +213,9 @@ class StoreReader(DataSourceReader):
             return self.partitions_of(store)
 
     def partitions_of(self, store: MetadataStore) -> Sequence[InputPartition]:
-        """Return the partitions of a store that is already open.
+        """Return the partitions of a store that the caller has opened.
 
-        This saves another pass over a large file.
+        This saves a second pass over a large file.
         """
         layout = self.layout or choose_layout(store, store.cluster())[0]
         if self.earlier is None:
@@ -226,7 +226,7 @@ class StoreReader(DataSourceReader):
         return self.shares(parts, layout)
 
     def shares(self, parts: Sequence[Part], layout: LayoutKind) -> Sequence[StorePartition]:
-        """Return one partition for each of these parts. All of them share the limits."""
+        """Return one partition for each of ``parts``. All partitions share the limits."""
         bounds = self.reading.share(len(parts))
         return [StorePartition(part, layout, bounds) for part in parts]
 

@@ -1,9 +1,11 @@
 """The common interface and types of all metadata stores.
 
-For the rest of the program a store is a tree of znodes. The driver reads its small part
-(`MetadataStore.cluster`). The large parts, ledgers and under-replication marks, are cut into parts
-that tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store also
-reports its servers, and roughly how many ledgers it has.
+To the rest of the program, a store is a tree of znodes. The driver reads the small part of the tree
+(`MetadataStore.cluster`). The large trees, ledgers and under-replication marks, are cut into parts that
+tasks read independently (`MetadataStore.parts`, `MetadataStore.read`). A running store also reports its
+servers, and roughly how many ledgers it has.
+
+A gap is a path that could not be read, with the reason. Znodes at or below it may be missing.
 """
 
 from __future__ import annotations
@@ -35,21 +37,24 @@ CLUSTER_CHILDREN = (
     "underreplication",
     "disableHealthCheck",
 )
-"""Children of the root that hold no ledgers (AbstractZkLedgerManager.isSpecialZnode and two more)."""
+"""Children of the root that are no ledgers and have none below them.
+
+They are those of AbstractZkLedgerManager.isSpecialZnode and two more.
+"""
 
 NO_TIME = -1
-"""ctime and mtime in a store without times (etcd); null in tables."""
+"""Value of ctime and mtime in a store without times (etcd). Tables have null instead."""
 
 UNCOUNTED = -1
-"""`Znode.made` and `Znode.children` if the source does not report them."""
+"""Value of `Znode.made` and `Znode.children` if the source does not report them."""
 
 OWNER_UNKNOWN = -1
-"""`Znode.ephemeral_owner` if a dump does not contain it. No session and no lease has this number."""
+"""Value of `Znode.ephemeral_owner` if a dump lacks it. No session or lease has this number."""
 
 MAX_INT64 = 2**63 - 1
 
 RESTARTS = 3
-"""Number of times that a scan restarts at a newer moment after `MetadataStore.moment_lost`."""
+"""Largest number of times that a scan restarts at a newer moment (`MetadataStore.moment_lost`)."""
 
 MARK_ROOTS = ("underreplication/ledgers", "underreplication/locks")
 
@@ -59,17 +64,17 @@ class Znode(NamedTuple):
 
     Attributes:
         path: absolute path.
-        data: its bytes.
-        czxid: zxid of its creation; in etcd the create revision.
-        mzxid: zxid of its last change; in etcd the mod revision.
-        ctime: time of its creation; `NO_TIME` in etcd.
-        mtime: time of its last change; `NO_TIME` in etcd.
+        data: the znode's bytes.
+        czxid: zxid of the creation; in etcd the create revision.
+        mzxid: zxid of the last change; in etcd the mod revision.
+        ctime: time of the creation; `NO_TIME` in etcd.
+        mtime: time of the last change; `NO_TIME` in etcd.
         version: version of the data. In etcd the mod revision, which is a ledger's version there.
-        ephemeral_owner: session that owns it, or lease in etcd; 0 if persistent. For Oxia, whose session ids
-            begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
-        made: number of children ever made below it, or of writes of an etcd key. Id generators count by
-            it. It may be too high. `UNCOUNTED` if unknown.
-        children: number of children when it was read; `UNCOUNTED` if unknown.
+        ephemeral_owner: session that owns the znode, or lease in etcd; 0 if persistent. For Oxia, whose
+            session ids begin at 0, see `owner_of_session`. `OWNER_UNKNOWN` if a dump omits it.
+        made: number of children ever created below the znode; in etcd the number of writes of the key. The
+            next id of an id generator follows from it. It may be too high. `UNCOUNTED` if unknown.
+        children: number of children when the znode was read; `UNCOUNTED` if unknown.
         modifications: number of changes, in a store that counts them apart from versions (Oxia); else
             `UNCOUNTED`.
     """
@@ -90,7 +95,7 @@ class Znode(NamedTuple):
     def changes(self) -> int:
         """Return how often the data changed since creation; `UNCOUNTED` if the source does not report it.
 
-        ZooKeeper's version counts changes. etcd counts writes of a key, including its creation.
+        ZooKeeper's version is the number of changes. etcd counts the writes of a key, including its creation.
 
         >>> Znode("/bk/ledgers/L1", b"", 2, 9, NO_TIME, NO_TIME, 9, 0, made=3).changes
         2
@@ -115,7 +120,7 @@ def owner_of_session(session: int | None) -> int:
 class ZnodeBatch:
     """Up to `BATCH_ZNODES` znodes as columns, and the gaps among them.
 
-    ``gaps`` are (absolute path, reason): at or below that path znodes may exist that no batch shows.
+    ``gaps`` are (absolute path, reason). At or below such a path, znodes may exist that no batch has.
     """
 
     paths: Sequence[str]
@@ -131,7 +136,7 @@ class ZnodeBatch:
 
     @classmethod
     def of(cls, znodes: list[Znode], gaps: list[tuple[str, str]] | None = None) -> ZnodeBatch:
-        """Turn rows into columns.
+        """Turn znodes into columns.
 
         >>> ZnodeBatch.of([Znode("/ledgers/00", b"", 1, 1, 5, 5, 0, 0)]).ctime.tolist()
         [5]
@@ -144,7 +149,7 @@ class ZnodeBatch:
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
-    """Group znodes and gaps into batches of up to `BATCH_ZNODES` of both together.
+    """Group znodes and gaps into batches. Each batch has up to `BATCH_ZNODES` znodes and gaps together.
 
     >>> [batch.gaps for batch in znode_batches([Znode("/a", b"", 1, 1, 5, 5, 0, 0), ("/b", "cut off")])]
     [[('/b', 'cut off')]]
@@ -156,7 +161,7 @@ def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeB
 
 
 class Tree(StrEnum):
-    """The two trees of metadata that grow with the number of ledgers, and the whole of any other tree."""
+    """Trees that tasks read: ledgers, under-replication marks and locks, or an application's whole tree."""
 
     LEDGERS = "ledgers"
     MARKS = "marks"  # <root>/underreplication/ledgers and /locks
@@ -165,21 +170,22 @@ class Tree(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """The work of one task. Each store has its own subclass. Frozen, and small to pickle."""
+    """The work of one task. Each store has a subclass. It is immutable, and small when pickled."""
 
 
 @dataclass(frozen=True)
 class ClusterNodes:
-    """Everything below the root that is neither a ledger nor a mark nor a lock.
+    """All nodes below the root except ledgers, marks and locks.
 
     Attributes:
         nodes: znodes by their path below the root ("LAYOUT", "cookies/bk1:3181").
         scan_time: time of the scan, in ms.
-        position: zxid of the last transaction seen, in hex as in ZooKeeper's own logs.
+        position: state of the store that was read: in ZooKeeper the zxid of the last transaction seen, in hex
+            as in its logs; in etcd the revision; in Oxia the largest version id.
         gaps: (absolute path, reason) of unreadable places.
         notes: facts about the source for the report, such as a damaged snapshot that was skipped.
         proves_absence: False if the source could be cut off without a trace.
-        cut: reason why more than the gaps may be missing; None if there is none.
+        cut: reason why more may be missing than the gaps show; None if there is none.
     """
 
     nodes: Mapping[str, Znode]
@@ -198,9 +204,9 @@ class ClusterNodes:
 
 @dataclass(frozen=True)
 class StoreOptions:
-    """Limits for reading a live store. Saved stores ignore them.
+    """Limits for reading a running store. Saved stores ignore them.
 
-    Every connection keeps these limits by itself. A caller that runs n tasks at a time gives each
+    The limits hold for each connection. A caller that runs n tasks at a time gives each task
     ``replace(options, rate_limit=options.rate_limit / n)``.
     """
 
@@ -214,13 +220,13 @@ class StoreOptions:
 
 
 class History(NamedTuple):
-    """The identity of a store's history, to find out later whether the store still has the same one.
+    """The identity of a store's history. It shows later whether the store continues the same history.
 
     Attributes:
         cluster: etcd's own id of the cluster.
         revision: the revision that is read.
-        ahead: smallest and largest possible difference between the log's length and the revision. Within one
-            history it never falls, because every revision takes an entry of the log. A restored snapshot
+        ahead: smallest and largest possible value of the log's length minus the revision. Within one history
+            this difference never falls, because every revision takes an entry of the log. A restored snapshot
             keeps the revision but begins a new log.
 
     >>> monday = History(7, revision=5_000, ahead=(210, 214))
@@ -234,13 +240,13 @@ class History(NamedTuple):
     ahead: tuple[int, int]
 
     def continues(self, earlier: History) -> bool:
-        """Return whether ``earlier`` is of the same history, at this revision or an earlier one."""
+        """Return whether this history continues ``earlier``, at the same or a later revision."""
         same = self.cluster == earlier.cluster and self.revision >= earlier.revision
         return same and self.ahead[1] >= earlier.ahead[0]
 
 
 class LedgerMoves(NamedTuple):
-    """All paths of the ledger tree that were made, changed or deleted since some moment, in order.
+    """The paths of the ledger tree that were created, changed or deleted since a watch began, in order.
 
     ``unknown`` is the reason why the paths are not known; None if ``paths`` is complete.
     """
@@ -276,8 +282,8 @@ class MetadataStore(Protocol):
     def moment_lost(self) -> bool:
         """Return whether the moment that `cluster` read is lost, so that a failed scan must restart.
 
-        Only a store that reads everything at one moment can lose it (etcd, by a compaction). Others return
-        False.
+        etcd reads everything at one moment, and a compaction can lose it. In Oxia the moment is lost if the
+        shards change. Other stores return False.
         """
 
     def operations(self) -> dict[str, int]:
@@ -292,15 +298,15 @@ class OnePathStore(Protocol):
     """A store that can read one path alone. Running stores can."""
 
     def part_of(self, path: str) -> Part:
-        """Return the part with only the znode or key at an absolute path. Call `cluster` first."""
+        """Return a part with only the znode or key at an absolute path. Call `cluster` first."""
 
 
 @runtime_checkable
 class NeighbourStore(Protocol):
-    """A store that knows which trees lie beside BookKeeper's root, that is, below the same parent."""
+    """A store that knows which trees lie beside BookKeeper's root. Those have the same parent as the root."""
 
     def has_beside(self, name: str) -> bool:
-        """Return whether a znode of this name exists beside the root. Call `cluster` first.
+        """Return whether a znode ``name`` exists beside the root. Call `cluster` first.
 
         Raises:
             StoreError: the store did not answer.
@@ -312,20 +318,20 @@ class NeighbourValueStore(Protocol):
     """A saved store that can read values beside the root. A running store is a `OnePathStore` instead."""
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return the value of the znode or key of this name beside the root; None without one.
+        """Return the value of the znode or key ``name`` beside the root; None if it does not exist.
 
         Call `cluster` first.
 
         Raises:
-            StoreError: the znode exists and could not be read.
+            StoreError: the value exists and could not be read.
         """
 
 
 def value_beside(store: MetadataStore, name: str) -> bytes | None:
-    """Return the value of the znode or key of this name beside the root of any store; None without one.
+    """Return the value of the znode or key ``name`` beside the root of any store; None if it does not exist.
 
     Raises:
-        StoreError: it could not be read.
+        StoreError: the value could not be read.
     """
     if isinstance(store, NeighbourValueStore):
         return store.value_beside(name)
@@ -344,13 +350,13 @@ class WatchableStore(Protocol):
     """A store that reports its own changes while it is read."""
 
     def watch_ledgers(self) -> None:
-        """Record from now on which ledgers change. Begin to read them after this call."""
+        """Record from now on which ledgers change. Call this before the ledgers are read."""
 
     def ledgers_moved(self) -> LedgerMoves:
-        """Return the paths that changed since, at least up to now, and end the watch."""
+        """End the watch, and return the paths that changed since `watch_ledgers`, at least up to now."""
 
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
-        """Return parts with these paths, without anything below them."""
+        """Return parts with exactly these paths, and nothing below them."""
 
 
 def tree_of(below_root: str) -> Tree | None:
@@ -370,7 +376,7 @@ def tree_of(below_root: str) -> Tree | None:
 
 @dataclass(frozen=True, slots=True)
 class LedgerCount:
-    """A number of ledgers of scope 0 (in etcd: of all scopes). ``exact`` is False for an estimate."""
+    """A number of ledgers: of scope 0, or in etcd of all scopes. ``exact`` is False for an estimate."""
 
     ledgers: int
     exact: bool
@@ -378,9 +384,9 @@ class LedgerCount:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server of the URI: whether it answers, its latency in ms, its version and its mode.
+    """A server named in the URI: whether it answers, its latency in ms, its version and its mode.
 
-    ``trouble`` is the reason why it does not answer, or does not report its version. None: no trouble.
+    ``trouble`` is the reason why it does not answer, or does not report its version; None if it does both.
     """
 
     host: str

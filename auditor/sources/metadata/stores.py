@@ -1,10 +1,10 @@
 """The list of all metadata stores: how to open, recognise and probe each, and count its ledgers.
 
 A new store needs a scheme in `auditor.sources.metadata.uri`, a module with a class that implements
-`auditor.sources.metadata.store.MetadataStore`, and a row here. Rows name modules instead of importing
-them, so reading a dump needs neither kazoo nor grpc.
+`auditor.sources.metadata.store.MetadataStore`, and a row in `STORES`. Rows name modules instead of
+importing them, so reading a dump needs neither kazoo nor grpc.
 
-The store decides the layout of its ledgers; the URI must agree (`choose_layout`).
+The store decides the layout of its ledgers, and the URI must agree (`choose_layout`).
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class StoreKind:
     """The functions of one kind of store, each as ``module:function`` of this package.
 
     Attributes:
-        opener: takes the parsed URI, for a running store also `StoreOptions`, and connects to nothing yet.
+        opener: takes the parsed URI, and for a running store also `StoreOptions`. It connects to nothing yet.
         recogniser: takes the parsed URI of a saved store, and raises `StoreError` if the file is of another
             kind. None for a running store.
         counter: takes parsed URI, layout and options, and counts the ledgers of a running store. Its module
-            also has ``probe``, which takes one host and options. None for a saved store.
+            also has the function ``probe``, which takes one host and options. None for a saved store.
     """
 
     opener: str
@@ -62,13 +62,16 @@ STORES = {
     OXIA: StoreKind("oxia.live:OxiaStore", counter="oxia.live:count_ledgers"),
     "dump": StoreKind("dump.store:open_dump", "dump.records:recognise"),
 }
-"""Kinds of stores by the scheme of `MetadataUri`."""
+"""Kinds of stores, by the scheme of `MetadataUri`."""
 
 KNOCK_S = 1.0
-"""Seconds that `check_reachable` waits for a connection. After that the client decides; it waits longer."""
+"""Seconds that `check_reachable` waits for a connection.
+
+A server that does not refuse within this time counts as reachable. The client waits longer for it.
+"""
 
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-"""Environment variables of gRPC proxies. A proxy may resolve hosts that this machine cannot."""
+"""Environment variables of gRPC proxies. A proxy may resolve hosts that this machine cannot resolve."""
 
 
 def open_store(uri: str | MetadataUri, options: StoreOptions | None = None) -> MetadataStore:
@@ -104,7 +107,7 @@ def recognise(uri: str | MetadataUri) -> None:
 
     Raises:
         UsageError: the URI is invalid.
-        StoreError: the file is of another kind, which the message names; or it is missing.
+        StoreError: the file is missing or of another kind. The message names the apparent kind.
     """
     parsed = parse_metadata_uri(uri)
     recogniser = STORES[parsed.scheme].recogniser
@@ -116,11 +119,11 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     """Raise at once if no server of a running store can be reached: no host resolves, or all refuse.
 
     Commands call this first. A client would retry for the whole time-out, because the server may be
-    restarting; that is right only during a scan. A server that accepts, or is only slow, is left to the
-    client.
+    restarting; that is right only during a scan. If a server accepts or is slow, this returns, and the
+    client waits for the server.
 
     Raises:
-        UsageError: the URI is invalid, or the credentials file of the options is.
+        UsageError: the URI or the credentials file is invalid.
         StoreError: no server can be reached; the message gives the reason for each host.
     """
     parsed = parse_metadata_uri(uri)
@@ -149,7 +152,7 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
 
 
 def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers of a running store, within ``options``.
+    """Count or estimate the ledgers of a running store, within the limits of ``options``.
 
     Raises:
         StoreError: the store cannot be reached.
@@ -186,7 +189,7 @@ def _load(name: str) -> Callable[..., Any]:
 
 
 def store_options(options: AuditOptions) -> StoreOptions:
-    """Return the limits and credentials with which an audit, or a command before it, reads the metadata.
+    """Return the limits and credentials with which an audit reads the metadata.
 
     >>> from auditor.model.options import AuditOptions
     >>> store_options(AuditOptions(rate_limit=50)).rate_limit
@@ -212,14 +215,14 @@ def source_options(
 ) -> dict[str, str]:
     """Return the options of a Spark source that reads a store within the audit's limits.
 
-    All tasks share the limits. If Spark may add executors at any moment, there are no more parts
-    than slots now. Each part then has its share of the rate.
+    All tasks share the limits. If Spark may add executors at any moment, the source has only as many parts
+    as there are task slots now. Each part then has its share of the rate.
 
     Args:
         spark: the session that will read.
         options: the audit's options.
         named_options: further options of the source; those that are None are omitted.
-        moment: the moment to read at, in a store that has one.
+        moment: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the newest.
     """
     slots = most_slots(spark)
     # The executors of a new session may not have started yet.
@@ -237,10 +240,10 @@ def source_options(
 
 
 def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
-    """Return the layout, and a sentence for the report that says where it comes from.
+    """Return the layout, and a sentence for the report that says how it was found.
 
-    In a store with ZooKeeper's paths LAYOUT decides. BookKeeper's etcd driver has one layout, and LAYOUT
-    must agree.
+    In a store with ZooKeeper's paths, the LAYOUT znode decides. BookKeeper's etcd driver has only one
+    layout, and the layout key must name it.
 
     Raises:
         UsageError: the URI names another layout than the LAYOUT znode; the message names both.

@@ -1,8 +1,8 @@
 """Diagnosis of failed TLS connections to a store over gRPC.
 
-gRPC only reports that a connection failed. So this module opens one by hand, and sends nothing but
-the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the place of
-its first HTTP/2 frame. A TLS 1.2 server does so within the handshake.
+gRPC only reports that a connection failed. So this module opens a connection by itself, and sends
+nothing but the handshake. A TLS 1.3 server refuses a client after the handshake, with an alert in the
+place of its first HTTP/2 frame. A TLS 1.2 server refuses it during the handshake.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE
 def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     """Return the TLS problem between this client and a server, and its remedy.
 
-    Return None if TLS works, or if nothing indicates that TLS is the problem.
+    Return None if TLS works, or if there is no sign that TLS is the problem.
 
     Args:
         address: HOST:PORT of the server.
-        tls: the server's TLS files in the credentials file; None for a plain connection.
-        section: name of that section of the credentials file, such as etcd.tls.
+        tls: the TLS files for the server in the credentials file; None for a plain connection.
+        section: name of the section with these files, such as etcd.tls.
     """
     place = f"[{section}] of the credentials file"
     host, _, port = address.rpartition(":")

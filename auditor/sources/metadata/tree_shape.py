@@ -7,7 +7,7 @@ import re
 from auditor.sources.metadata.store import Tree
 
 DEPTH_LIMIT = 16
-"""Largest number of levels below the start of a walk. The deepest tree, that of scopes, has nine."""
+"""Largest depth of a walk, in levels below its start. The deepest tree, ``scopes``, has nine levels."""
 
 LEAF = re.compile(r"(L|urL|ID-)-?[0-9]+|L[0-9a-f]{4}")
 """Names without children: ledgers, marks, locks, and nodes of id generators."""

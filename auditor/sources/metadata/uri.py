@@ -49,22 +49,22 @@ _LAYOUTS = {
     "zk+longlonghierarchical": LayoutKind.LONG_HIERARCHICAL,  # BP-35
 }
 METADATA_STORE = "metadata-store:"
-"""Prefix of the URIs of Pulsar's own drivers."""
+"""Prefix of metadata URIs of Pulsar's own drivers."""
 PATHS_ETCD, PATHS_SNAPSHOT = f"{METADATA_STORE}etcd", f"{METADATA_STORE}etcd-snapshot"
 OXIA = f"{METADATA_STORE}oxia"
 OXIA_PORT = 6648
 DEFAULT_NAMESPACE = "default"
-"""Namespace of Oxia if the URI names none, as in Pulsar's driver."""
+"""Oxia namespace that is used if the URI names none, as in Pulsar's driver."""
 _RUNNING = {
     "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
     "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
     PATHS_ETCD: (2379, "its root is the path"),
 }
-"""Default port of each running store, and advice on the place of its root in the URI."""
+"""Default port of each running store, and advice on how the URI names the store's root."""
 SAVED = {"zk-snapshot": "root", "dump": "root", "etcd-snapshot": "scope", PATHS_SNAPSHOT: "root"}
-"""Schemes of saved metadata, and the query parameter for the root of each.
+"""Schemes of saved metadata, and the query parameter that names the root in each.
 
-A dump may be of etcd, which has a scope. So it also accepts ``scope``.
+A dump may be of etcd, which has a scope. So the scheme ``dump`` also accepts ``scope``.
 """
 
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\[\]:@\s/]+)(?::([0-9]{1,5}))?")
@@ -77,12 +77,12 @@ class MetadataUri:
     Attributes:
         scheme: key of `auditor.sources.metadata.stores.STORES`, without a layout suffix.
         hosts: ``host:port`` of each server; empty for saved metadata.
-        path: file or directory of saved metadata; empty for a live store.
+        path: file or directory of saved metadata; empty for a running store.
         root: absolute path or scope below which BookKeeper keeps everything.
-        layout: layout of the suffix, or the only layout of the store; None if the store decides.
+        layout: layout that the suffix names, or the only layout of the store; None if the store decides.
         text: the URI as written.
         query: query parameters of saved metadata.
-        namespace: namespace of Oxia; empty elsewhere.
+        namespace: namespace of Oxia; empty for other stores.
     """
 
     scheme: str
@@ -95,7 +95,7 @@ class MetadataUri:
     namespace: str = ""
 
     def __str__(self) -> str:
-        """Return the URI as written. Messages use it."""
+        """Return the URI as written, for messages."""
         return self.text
 
 
@@ -144,13 +144,13 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
 
 
 def require_utf8(uri: str) -> None:
-    """Raise `UsageError` if a URI is not UTF-8. Python keeps such bytes as lone surrogates."""
+    """Raise `UsageError` if a URI is not UTF-8. Python represents its other bytes as lone surrogates."""
     if re.search("[\ud800-\udfff]", uri):
         raise UsageError(f"{redact(uri)!r} is not text in UTF-8")
 
 
 def redact(uri: str) -> str:
-    """Return a URI for messages, without the text before an @, which could be a password.
+    """Return a URI for messages. Asterisks replace the text before an @, which could be a password.
 
     >>> redact("zk://me:secret@h1:2181/ledgers")
     'zk://***@h1:2181/ledgers'
@@ -173,7 +173,7 @@ def _refuse_user(uri: str, authority: str) -> None:
 
 
 def _metadata_store(uri: str) -> MetadataUri:
-    """Parse a URI of Pulsar's own drivers: in this program's form, or in that of bookies and brokers."""
+    """Parse a ``metadata-store:`` URI, in this program's form or that of bookies' and brokers' settings."""
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
@@ -199,7 +199,10 @@ def _metadata_store(uri: str) -> MetadataUri:
 
 
 def _oxia(uri: str, location: str) -> MetadataUri:
-    """Parse a URI of Oxia as bookies have it. ``root`` in the query is this program's, for owners."""
+    """Parse a URI of Oxia in the form of bookies' settings.
+
+    For owners, this program adds the query parameter ``root``.
+    """
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")
     _refuse_user(uri, authority)

@@ -1,1 +1,1 @@
-"""Owners of ledgers: references that applications keep, in the metadata's own store or in another one."""
+"""Owners of ledgers: the applications' own references to ledgers, in the metadata store or another one."""

@@ -7,9 +7,10 @@
     pulsar:etcd://h1:2379                  a running etcd whose keys are paths, as Pulsar has them
     pulsar:etcd-snapshot:///dir/file.db    the same, saved; ?root=/chroot
 
-A new application needs a module with a `Reader` function, and a row of `APPLICATIONS`. Rows name
-modules instead of importing them, so an audit without owners loads none of them. In the table owners
-damage is a column.
+An owner is one topic, subscription, schema or log of an application. A new application needs a module
+with a `Reader` function, and a row of `APPLICATIONS`. Rows name modules instead of importing them, so
+an audit without owners loads none of them. A damaged value becomes a row of the table owners, with the
+reason in the column ``damage``.
 """
 
 from __future__ import annotations
@@ -41,30 +42,30 @@ from auditor.sources.metadata.uri import (
 class OwnerKind(StrEnum):
     """The purpose of a ledger for the application that refers to it.
 
-    Tables and findings contain these words. They must not change.
+    Tables and findings contain these values. They must not change.
     """
 
     DATA = "data"
-    """Messages of a topic."""
+    """The ledger holds messages of a topic."""
     CURSOR = "cursor"
-    """Positions of a subscription."""
+    """The ledger holds positions of a subscription."""
     SCHEMA = "schema"
-    """One version of a topic's schema."""
+    """The ledger holds one version of a topic's schema."""
     COMPACTED = "compacted"
-    """The newest message of each key of a topic."""
+    """The ledger holds the newest message of each key of a topic."""
     DELAYED_BUCKET = "delayed-bucket"
-    """Index of messages to deliver later."""
+    """The ledger holds an index of messages to deliver later."""
     LOG_SEGMENT = "log-segment"
-    """A segment of a DistributedLog."""
+    """The ledger is a segment of a DistributedLog."""
     LOG_ALLOCATION = "log-allocation"
-    """A ledger that a DistributedLog created in advance."""
+    """A DistributedLog created the ledger in advance."""
 
 
 class OffloadState(StrEnum):
     """The state of a ledger's copy in an object store."""
 
     INCOMPLETE = "incomplete"
-    """The copy was begun and is not complete; it may have left objects behind."""
+    """The copy was begun and is not complete. It may have left objects behind."""
     COMPLETE = "complete"
     """The copy is complete, and the ledger is kept too."""
     DELETED = "deleted"
@@ -78,11 +79,11 @@ class Reference(NamedTuple):
         kind: purpose of the ledger.
         ledger_id: the ledger; None for an owner without one.
         place: position in the owner's list of ``list_size`` ledgers, from 0.
-        entries: number of entries of a closed ledger, as the owner has it.
-        size: size of a closed ledger in bytes, as the owner has it.
-        timestamp: time when the ledger was closed, in ms, as the owner has it.
-        offload: state of its copy in an object store; None without one.
-        borrowed: True if the ledger belongs to another owner too, as for a shadow topic.
+        entries: number of entries of a closed ledger, according to the owner.
+        size: size of a closed ledger in bytes, according to the owner.
+        timestamp: time when the ledger was closed, in ms, according to the owner.
+        offload: state of the ledger's copy in an object store; None without one.
+        borrowed: True if the ledger belongs to another owner, as the ledgers of a shadow topic do.
         stale: True if a newer reference may exist in a place that is not read.
         detail: version of a schema, or name of a bucket.
     """
@@ -103,7 +104,7 @@ class Reference(NamedTuple):
 
 
 class OwnerNames(NamedTuple):
-    """The names of an owner. A name is None if the application has no such level."""
+    """The names of an owner. A name is None if the owner has none at this level."""
 
     tenant: str | None = None
     namespace: str | None = None
@@ -113,10 +114,10 @@ class OwnerNames(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The content of one znode: the owner, its references, and for a cursor its mark-delete position.
+    """The content of one znode: the owner's names, its references, and a cursor's mark-delete position.
 
     An owner without a ledger has one reference with the id None, because its existence matters too.
-    ``compression`` is that of the value; None if its kind is never compressed.
+    ``compression`` is how the value is compressed; None if values of this kind never are.
     """
 
     names: OwnerNames
@@ -126,10 +127,10 @@ class Owner:
 
 
 Reader = Callable[[str, bytes], Owner | None]
-"""Function that turns a path below the application's root, and its value, into an owner.
+"""Function that decodes an owner, from a path below the application's root and its value.
 
 It returns None for a path that holds no reference. It raises DecodeError for a damaged value, and
-ValueError for a path that the application does not have.
+ValueError for a path that the application does not use.
 """
 
 
@@ -137,8 +138,8 @@ ValueError for a path that the application does not have.
 class Application:
     """An application that keeps references to ledgers in znodes, or in keys that are paths.
 
-    ``trees`` are the places of the references below its root. The first tree exists wherever the
-    application is used. ``reader`` is ``module:function``, a `Reader`.
+    ``trees`` are the paths below the application's root that contain references. The first tree exists
+    wherever the application is used. ``reader`` names a `Reader` as ``module:function``.
     """
 
     trees: tuple[str, ...]
@@ -156,12 +157,12 @@ APPLICATIONS = {
         ("managed-ledgers", "schemas", "pulsar/functions"), "auditor.sources.owners.pulsar:read_owner"
     )
 }
-"""Applications by the name in ``--owners``, which is also ``application`` in ledgers' custom metadata."""
+"""Applications by their name in ``--owners``, which is also ``application`` in a ledger's custom metadata."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnersUri:
-    """The place of an application's references.
+    """The store and path of an application's references.
 
     ``store`` is a metadata URI without its root. ``chroot`` is the path above the application's trees, ""
     if they are at the top.
@@ -173,7 +174,7 @@ class OwnersUri:
 
     @property
     def text(self) -> str:
-        """Return the URI as ``--owners`` takes it."""
+        """Return the URI in the form of ``--owners``."""
         if not self.chroot:
             return f"{self.application}:{self.store}"
         return f"{self.application}:{_with_root(self.store, self.chroot)}"
@@ -231,7 +232,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
 
 
 OWNERS_SEPARATOR = "\n"
-"""Separator between the URIs of several stores in one text. Paths of saved stores may contain spaces."""
+"""Separator of several ``--owners`` URIs in one text. Spaces cannot separate: paths may contain them."""
 
 
 def parse_owners_uris(text: str) -> tuple[OwnersUri, ...]:
@@ -253,10 +254,10 @@ NOBODY = "none"
 def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
     """Return the stores that ``--owners`` names, each once.
 
-    The result is empty for NOBODY, and None if the option was not given.
+    The result is empty for `NOBODY`, and None if the option was not given.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or NOBODY stands beside a store.
+        UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
     """
     texts = parse_texts(options.owners)
     if not texts:
@@ -336,7 +337,7 @@ _NOTHING = Reference(None, None)  # type: ignore[arg-type]  # the kind of an unr
 
 
 def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
-    """Turn one batch of an application's znodes into rows of `OWNERS`, one per reference."""
+    """Turn one batch of an application's znodes into rows of `OWNERS`, one for each reference."""
     rows = list(_rows(batch, (owners.application, owners.text), reader, len(owners.chroot) + 1))
     columns: Iterable[Any] = zip(*rows, strict=True) if rows else ([] for _ in OWNERS)
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, OWNERS, strict=True)]

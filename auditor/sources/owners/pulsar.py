@@ -1,12 +1,14 @@
 """Pulsar's owners: topics, subscriptions, schemas, and the logs of its function packages.
 
-data             every ledger of a topic's list; borrowed if the topic is a shadow topic
-cursor           the ledger of a subscription; one row without a ledger if it has none
-delayed-bucket   named by properties of a subscription
-compacted        named by the position of the subscription ``__compaction``. The znode has the
-                 position of its last write; the last entry of the cursor's ledger is newer
-schema           every version of a schema
-log-segment, log-allocation   DistributedLog
+Each kind of reference comes from:
+
+    data             the list of a topic's ledgers; borrowed if the topic is a shadow topic
+    cursor           a subscription; one row without a ledger if the subscription has none
+    delayed-bucket   properties of a subscription
+    compacted        the position of the subscription ``__compaction``. The position in the znode is older
+                     than the last entry of the cursor's ledger
+    schema           every version of a schema
+    log-segment, log-allocation   the znodes of a DistributedLog
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Spark data sources of owners: their references to ledgers, and their undecoded values.
-
-A comparison of two stores reads the values.
-"""
+"""Spark data sources of owners: `OwnerSource` reads references, `OwnerValueSource` reads stored values."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ class OwnerSource(NamedSource):
     """Every reference to a ledger that an application keeps: topics, subscriptions, schemas.
 
     Use: ``spark.read.format("bookkeeper_owners").option("owners", "pulsar:zk://host:2181").load()``. The
-    option takes several stores, one per line. Further options are those of `StoreSource` that limit the
-    reading.
+    option takes several stores, one per line. The options of `StoreSource` that limit the reading are
+    accepted too.
     """
 
     format_name = "bookkeeper_owners"
@@ -58,7 +55,8 @@ class OwnerSource(NamedSource):
 class OwnerPartition(InputPartition):
     """The part of one tree that one task reads. ``owners`` is the store that has the tree.
 
-    ``bounds`` are the limits of the task: its share, once the number of parts is known.
+    ``uri`` is the metadata URI of the tree. ``bounds`` are the limits of the task. They are its share of
+    the reader's limits.
     """
 
     owners: OwnersUri
@@ -69,7 +67,7 @@ class OwnerPartition(InputPartition):
 
 @dataclass(frozen=True)
 class OwnerReader(DataSourceReader):
-    """A reader of owners. Spark pickles it, so it holds plain values; tasks open the connections.
+    """A reader of owners. Spark pickles it, so it holds plain values. Tasks open the connections.
 
     It yields rows of `OWNERS`, or of `OWNER_VALUES` if ``decoded`` is False.
     """
@@ -128,7 +126,10 @@ OWNER_VALUES = pa.schema(
 
 
 class OwnerValueSource(OwnerSource):
-    """Every value below the trees of an application. It is not registered. Options: `OwnerSource`."""
+    """Every stored value below the trees of an application, for a comparison of two stores.
+
+    It is not registered with Spark. Its options are those of `OwnerSource`.
+    """
 
     format_name = "bookkeeper_owner_values"
     columns = OWNER_VALUES
@@ -136,9 +137,10 @@ class OwnerValueSource(OwnerSource):
 
 
 def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
-    """Return rows of `OWNER_VALUES`. A path without a value refers to nothing and gives no row.
+    """Return rows of `OWNER_VALUES` for one batch.
 
-    The top of a tree gives no row either: some stores count it as part of the tree, others do not.
+    A path without a value refers to nothing and gives no row. The top of a tree gives no row either,
+    because only some stores count it as part of the tree.
     """
     tops = {f"{owners.chroot}/{tree}" for tree in APPLICATIONS[owners.application].trees}
     has_value = [

@@ -1,8 +1,8 @@
-"""The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges, damage as gaps.
+"""The common part of ZooKeeper and etcd dumps: JSON lines, cut into byte ranges for tasks.
 
 A packed file (gzip, zstd) is unpacked as it is read; offsets count unpacked bytes. A line that cannot
-be read becomes a gap: at its path if that can be read, else at the root, because it could be any
-znode.
+be read becomes a gap at its path. If the path cannot be read either, the gap is at the root, because
+the line could be of any znode.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PACKED_PARTS = 4
 
 @dataclass(frozen=True)
 class DumpPart(Part):
-    """A part: the lines of one tree that begin at byte ``start`` or later, and before ``end``."""
+    """A part: the lines of one tree that begin at byte ``start`` or later, and before byte ``end``."""
 
     tree: Tree
     start: int
@@ -50,10 +50,10 @@ class Whole(NamedTuple):
 
     Attributes:
         nodes: the cluster's own znodes.
-        gaps: (absolute path, reason) of places where some of them may be missing.
-        newest: a record with the largest zxids and times of all; None without a record.
-        frame: what the first and the last line say.
-        last: path of the last line; None if that is not a record.
+        gaps: (absolute path, reason) of places where some of the cluster's own znodes may be missing.
+        newest: a record that combines the largest zxids and times of all records; None without a record.
+        frame: the check of the first and the last line.
+        last: path in the last line of the file; None if that line is not a record.
     """
 
     nodes: list[Znode]
@@ -68,14 +68,14 @@ class LineStore(SavedStore[Whole]):
 
     keeps_marks = True
     parameter = "root"
-    """Query parameter of the URI that names the root of the cluster."""
+    """Query parameter in the URI of a dump that names the root of the cluster."""
     always_there: tuple[str, ...]
-    """Names that every cluster has below its root. A dump without one of them may be cut off before it.
+    """Names that every cluster has below its root. If a dump lacks one of them, it may be cut off.
 
-    Only stores of Pulsar have no LAYOUT.
+    Only LAYOUT may be absent, in stores of Pulsar.
     """
     bookies_below: tuple[str, ...]
-    """Names below which bookies are listed. A dump that ends there may lack bookies."""
+    """Names below which bookies are listed. If a dump ends below one of them, it may lack bookies."""
 
     def __init__(self, uri: MetadataUri) -> None:
         super().__init__(uri)
@@ -85,10 +85,10 @@ class LineStore(SavedStore[Whole]):
 
     @abstractmethod
     def parse(self, line: bytes) -> Znode:
-        """Read one line.
+        """Decode one line.
 
         Raises:
-            DamagedLineError: the line is no record.
+            DamagedLineError: the line is not a record.
         """
 
     def tree_of(self, path: str) -> Tree | None:
@@ -112,11 +112,11 @@ class LineStore(SavedStore[Whole]):
         return znode_batches(record for record in records if self._concerns(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
-        """Return whether `cluster` read a line at or below that name; see `NeighbourStore.has_beside`."""
+        """Return whether the dump has a line at or below that name; see `NeighbourStore.has_beside`."""
         return name in self._siblings
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return the value in a line that `cluster` read; see `NeighbourValueStore.value_beside`."""
+        """Return the value in the line of that name; see `NeighbourValueStore.value_beside`."""
         if name in self._unread_siblings:
             raise StoreError(f"{self._path}: {self._unread_siblings[name]}")
         return self._siblings.get(name)
@@ -152,7 +152,7 @@ class LineStore(SavedStore[Whole]):
         return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
 
     def _cut(self, whole: Whole) -> str | None:
-        """Return the reason why a dump without a last line may be cut off; None if nothing indicates that."""
+        """Return the reason why a dump without a last line may be cut off; None if there is no sign of it."""
         if whole.frame.ended or whole.frame.begun:
             return None
         below = len(self.root) + 1
@@ -170,9 +170,9 @@ class LineStore(SavedStore[Whole]):
 
     @cached_property
     def _size(self) -> int:
-        """Size of the lines in bytes; one more if the file is damaged before its end.
+        """Size of the unpacked lines in bytes; one more if the file is damaged before its end.
 
-        A packed file is unpacked to its end for this, once, not for each tree that is read.
+        To find the size of a packed file, all of it is unpacked. This is done once, not for each tree.
         """
         with self._readable():
             return held_bytes(self._path)
@@ -191,12 +191,12 @@ class LineStore(SavedStore[Whole]):
             raise StoreError(f"cannot read the dump {self._path}: {error.strerror or error}") from error
 
     def _modified(self) -> int:
-        """Return the mtime of the file, in ms."""
+        """Return the modification time of the file, in ms."""
         with self._readable():
             return self._path.stat().st_mtime_ns // 1_000_000
 
     def _concerns(self, record: Znode | tuple[str, str], tree: Tree | None) -> bool:
-        """Return whether a znode is in a tree, or a gap may be.
+        """Return whether a znode belongs to a tree, or a gap may hide znodes of it.
 
         ``tree`` is None for the cluster's own nodes.
         """
@@ -205,9 +205,9 @@ class LineStore(SavedStore[Whole]):
         return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
     def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
-        """Yield every line that begins in the range: a znode at or below the root, or a gap.
+        """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
-        ``frame`` records every line.
+        ``frame`` records every line. Lines beside the root are recorded in the store.
         """
         prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
@@ -237,9 +237,9 @@ class LineStore(SavedStore[Whole]):
                 self._siblings[name] = self._siblings.get(name) if below else znode.data
 
     def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
-        """Yield the lines that begin in the range, by offset.
+        """Yield (offset, line) for the lines that begin in the byte range.
 
-        A line that is too long or cut off is a reason.
+        For a line that is too long or cut off, yield a reason as text instead of its bytes.
         """
         # Start one byte early: a range that begins exactly at a line must not skip it.
         offset = max(0, start - 1)
@@ -261,7 +261,13 @@ class LineStore(SavedStore[Whole]):
                 offset += length
 
     def _nothing_read(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
-        """Return the error of a dump that has nothing of the cluster. The message names roots that it has."""
+        """Return the error for a dump without any node of the cluster. It names the roots that the dump has.
+
+        Args:
+            problem: beginning of the message.
+            way_out: advice if the dump has no root.
+            damage: (path, reason) of unreadable places.
+        """
         recognise(self.uri)
         roots = roots_of(record["path"] for record in records_of(self._path))
         store = self.uri.text.partition("?")[0]

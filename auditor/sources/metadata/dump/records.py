@@ -1,20 +1,20 @@
 """The lines of a dump: JSON objects, their fields, and the first and last line.
 
 Every record is an object with ``path`` (absolute) and ``data`` (base64). Its other fields depend on
-the store. A record of a place that could not be read when the dump was made has a reason instead. At
-and below that path more znodes may exist.
+the store. A place that could not be read when the dump was made has a record with a reason instead of
+data. More znodes may exist at and below that path.
 
     {"path": "/ledgers/00", "unread": "its children could not be listed: not authorised to read it"}
 
-A dump may have a first line that announces a last one, and a last one that counts the records.
+A dump may have a first line that announces a last line, and a last line that counts the records.
 
     {"begin": {"time": 1795237656507}}
     ...                          records, one per line
     {"end": {"nodes": 116}}      as many as there are records
 
 ``time`` is the time at which the dump was begun, in ms; it may be omitted. The earliest dumps have
-neither line. A dump with the first line and without the last is cut off. A dump with neither may be
-cut off at the end of any line; so a record's absence proves nothing.
+neither line. A dump with a first line but without a last line is cut off. A dump without both may be
+cut off at the end of any line. So the absence of a record proves nothing in it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ BEGIN, END = "begin", "end"
 TIME, NODES = "time", "nodes"
 
 _LATEST = 2**53
-"""Largest time, in ms, that JSON's numbers hold exactly: in the year 287396."""
+"""Largest time to accept, in ms. JSON numbers up to it are exact. It is in the year 287396."""
 
 
 def is_frame(record: object) -> bool:
-    """Return whether a JSON value is a first or last line, not a record.
+    """Return whether a JSON value is the first or last line of a dump, not a record.
 
     >>> is_frame({"end": {"nodes": 3}}), is_frame({"path": "/a"})
     (True, False)
@@ -58,13 +58,15 @@ def first_line(time: int) -> bytes:
 
 
 def last_line(records: int) -> bytes:
-    """Return the last line of a dump with this number of records."""
+    """Return the last line of a dump with ``records`` records."""
     return line_of({END: {NODES: records}})
 
 
 @dataclass
 class Frame:
-    """The state of a pass over a dump's first line, records and last line; ``faults`` are (offset, reason).
+    """A check of a dump's first line, last line and number of records, line by line.
+
+    ``faults`` are (offset, reason).
 
     >>> frame = Frame()
     >>> frame.line(0, {"begin": {}}); frame.record(14); frame.line(40, {"end": {"nodes": 2}})
@@ -80,17 +82,17 @@ class Frame:
 
     @property
     def complete(self) -> bool:
-        """Return whether the dump has exactly the records that were saved."""
+        """Return whether the dump has a last line, and exactly the records that it counts."""
         return self.ended and not self.faults
 
     def record(self, offset: int) -> None:
-        """Count a record, also one that cannot be read."""
+        """Count a record, even one that cannot be read."""
         if self.ended and not self.faults:
             self.faults.append((offset, "a record after the last line of the dump"))
         self.records += 1
 
     def line(self, offset: int, frame: dict[str, Any]) -> None:
-        """Check a first or a last line."""
+        """Check a first or last line, given as its JSON object."""
         if BEGIN in frame:
             if self.begun or self.ended or self.records:
                 self.faults.append((offset, "a first line after other lines"))
@@ -116,13 +118,14 @@ class Frame:
         self.ended = True
 
     def finish(self, offset: int) -> None:
-        """Check that the dump may end at ``offset``."""
+        """Check that a last line came if the first line announced one. ``offset`` is the end of the file."""
         if self.begun and not self.ended:
             self.faults.append((offset, "cut off: the last line, which the first line announces, is missing"))
 
 
 LINE_LIMIT = 16 * 1024 * 1024
-"""Longest line, in bytes. Servers accept requests of 1 to 1.5 MB by default; a setting can raise that."""
+"""Longest line to read, in bytes. Servers accept 1 to 1.5 MB per request by default, and can be set to more.
+"""
 
 UNREAD = "unread"
 """Field of a record that has a reason instead of data."""
@@ -133,7 +136,10 @@ _REASON_LIMIT = 1000  # characters; the maker of a dump may have written anythin
 
 
 class DamagedLineError(ValueError):
-    """A line that is not a record. ``path`` is None if it cannot be read. Only the dump modules use this."""
+    """A line that is not a record. ``path`` is None if the line has no readable path.
+
+    Only dump modules use this.
+    """
 
     def __init__(self, path: str | None, reason: str) -> None:
         super().__init__(reason)
@@ -142,7 +148,7 @@ class DamagedLineError(ValueError):
 
 
 class FrameLineError(DamagedLineError):
-    """A first or last line, which is not a record."""
+    """Raised for a first or last line, which is not a record. ``frame`` is its JSON object."""
 
     def __init__(self, frame: dict[str, Any]) -> None:
         super().__init__(None, "no record")
@@ -171,7 +177,7 @@ def json_record(line: bytes) -> dict[str, Any]:
 
 
 def line_of(record: dict[str, Any]) -> bytes:
-    """Return a record as a line.
+    """Return the line of a record.
 
     >>> line_of({"path": "/a"})
     b'{"path":"/a"}\\n'
@@ -180,7 +186,7 @@ def line_of(record: dict[str, Any]) -> bytes:
 
 
 def unread_record(path: str, reason: str) -> dict[str, Any]:
-    """Return the record of a path that could not be read.
+    """Return the record for a path that could not be read. `json_record` raises its reason.
 
     >>> json_record(line_of(unread_record("/a", "not authorised")))
     Traceback (most recent call last):
@@ -191,12 +197,12 @@ def unread_record(path: str, reason: str) -> dict[str, Any]:
 
 
 def base64_text(data: bytes) -> str:
-    """Return bytes as base64 text, which `base64_of` reads."""
+    """Return bytes as base64 text. `base64_of` reads this form."""
     return base64.b64encode(data).decode()
 
 
 def base64_of(record: dict[str, Any], name: str) -> bytes:
-    """Return the bytes of a field in base64."""
+    """Return the bytes in the base64 field ``name`` of a record."""
     text = record.get(name)
     if not isinstance(text, str):
         raise DamagedLineError(record["path"], f"no {name}")
@@ -207,7 +213,7 @@ def base64_of(record: dict[str, Any], name: str) -> bytes:
 
 
 def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
-    """Return the values of fields that are 64-bit numbers."""
+    """Return the values of the fields ``names``, which must be 64-bit integers."""
     numbers = [record.get(name) for name in names]
     for name, number in zip(names, numbers, strict=True):
         if type(number) is not int or not -_NUMBER_LIMIT <= number < _NUMBER_LIMIT:
@@ -216,7 +222,7 @@ def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
 
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
-    """Read the next line. Return it with its length, or None with its length if it exceeds the limit."""
+    """Read the next line. Return the line and its length; None instead of a line longer than `LINE_LIMIT`."""
     piece = file.readline(LINE_LIMIT)
     length = len(piece)
     if length < LINE_LIMIT or piece.endswith(b"\n"):
@@ -228,9 +234,9 @@ def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
 
 
 def records_of(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of a dump without its first and last line. Raises OSError.
+    """Yield the records of a dump, but not its first and last line. Raises OSError.
 
-    A file of another known format is not read to its end.
+    If the file is of another known format, the rest of it is not read.
     """
     with open_packed(path) as (file, _):
         if is_binary(kind_of_bytes(file.peek(HEAD))):
@@ -252,10 +258,10 @@ def first_record(path: Path) -> dict[str, Any] | None:
 
 
 def recognise(parsed: MetadataUri) -> None:
-    """Check that a file is a dump: that it has a record.
+    """Check that a file has at least one record, as every dump does.
 
     Raises:
-        StoreError: it is no dump; the message says what it seems to be.
+        StoreError: the file is not a dump; the message names its apparent kind.
     """
     path = Path(parsed.path)
     try:
@@ -267,5 +273,5 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def no_dump(path: Path) -> StoreError:
-    """Return the error of a file or directory that is no dump: its apparent kind, and what to do."""
+    """Return the error for a file or directory that is not a dump: its apparent kind, and what to do."""
     return StoreError(not_a("a dump of metadata", path, "bkaudit dump makes one"))

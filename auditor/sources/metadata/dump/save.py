@@ -1,13 +1,13 @@
 """Saves a running store as a dump with a first and a last line (`auditor.sources.metadata.dump.records`).
 
 The dump is written to a temporary file in the same directory, readable by its owner alone. It is renamed
-when it is complete. So an interrupted dump leaves no file. A name that ends with .gz or .zst
-means packed.
+when it is complete. So an interrupted dump leaves no file. If the name ends with .gz or .zst, the dump
+is packed.
 
-All keys of an etcd are of one revision. ZooKeeper and Oxia cannot read everything at one moment: a
-znode that is made or deleted meanwhile may be in the dump or not. If something vanished and
-reappeared below a znode, the dump records that znode as not read. Functions import the clients when
-they need them.
+The dump of an etcd has all keys at one revision. ZooKeeper and Oxia cannot read everything at one
+moment. A znode that is created or deleted during the dump may be in it or not. If an inner znode of
+ZooKeeper vanished and reappeared meanwhile, the dump records it as not read. Functions import the
+clients when they need them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True)
 class SaveRequest:
-    """The content to save of a store: its root, and the ``siblings``, existing trees beside the root.
+    """The content to save of a store: the root of the cluster, and existing trees beside it (``siblings``).
 
     If ``passwords`` is False, the passwords in ledger metadata are removed.
     """
@@ -57,9 +57,9 @@ class SaveRequest:
 
 @dataclass(frozen=True)
 class StoreRecords:
-    """Batches of records of a store, and ``time``, when the reading began, in ms.
+    """The records of a store in batches, and the time when their reading began, in ms.
 
-    A place that could not be read has a record with a reason
+    For a place that could not be read, there is a record with a reason
     (`auditor.sources.metadata.dump.records.unread_record`).
     """
 
@@ -68,13 +68,13 @@ class StoreRecords:
 
 
 class Reader(Protocol):
-    """A function that begins to read a store."""
+    """A function that begins to read the records of a store."""
 
     def __call__(self, request: SaveRequest) -> StoreRecords:
-        """Connect and find the root. The batches continue the reading as the caller takes them.
+        """Connect to the store and find the root. The store is read while the caller iterates the batches.
 
         Raises:
-            StoreError: the store cannot be reached, or has no such root. Iterating the batches raises it too.
+            StoreError: the store cannot be reached, or has no such root. Iterating can raise it too.
         """
 
 
@@ -84,9 +84,9 @@ SHOWN_GAPS = 10
 
 
 class DumpSummary(NamedTuple):
-    """The number of records in a dump, and of those that stand for unreadable places.
+    """The number of all records in a dump, and the number of those for unreadable places.
 
-    ``gaps`` are the first `SHOWN_GAPS` of the latter, as (path, reason).
+    ``gaps`` are the first `SHOWN_GAPS` unreadable places, as (path, reason).
     """
 
     records: int
@@ -130,7 +130,7 @@ def save(
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """Create a file that appears at ``path`` when the block ends, and not if the block raises.
+    """Create a file that appears at ``path`` when the ``with`` block ends, but not if the block raises.
 
     Raises:
         UsageError: ``path`` exists already, or its directory does not exist.
@@ -259,4 +259,4 @@ READERS: Mapping[str, Reader] = {
     PATHS_ETCD: read_etcd,
     OXIA: read_oxia,
 }
-"""Readers by the scheme of the store. A scheme without a reader is of a saved store."""
+"""Readers by the scheme of the metadata URI. A scheme that is missing here is that of a saved store."""

@@ -1,22 +1,22 @@
-"""Metadata saved as JSON lines: for ZooKeeper one znode per line, parents first, for etcd one key.
+"""Stores that read dumps: JSON lines with one znode of ZooKeeper or Oxia, or one key of etcd, per line.
 
     {"path": "/ledgers/LAYOUT", "data": "<base64>", "czxid": 5, "mzxid": 5, "ctime": 1795237656507,
      "mtime": 1795237656507, "version": 0, "ephemeralOwner": 0}
     {"path": "/bk/layout", "key": "<base64>", "data": "<base64>", "createRevision": 2, "modRevision": 2,
      "version": 1, "lease": 0}
 
-`open_dump` distinguishes the two. Unknown fields (``pzxid``) are ignored.
+`open_dump` recognises the kind. Unknown fields (``pzxid``) are ignored.
 
-ZooKeeper: times are in ms. ``cversion`` is optional; it is a client's: the number of children made
-plus the number deleted. ``ephemeralOwner`` is optional.
+ZooKeeper: parents come first. Times are in ms. ``ephemeralOwner`` is optional, and so is ``cversion``.
+``cversion`` has the value that a client sees: the number of children created plus the number deleted.
 
 Oxia: a record has a znode's fields, with ``session`` in the place of ``ephemeralOwner``, and
 optionally ``modifications``. Its version is the version id. ``session`` is null for a record without
 a session, because 0 is a valid session id.
 
-etcd: ``key`` is the key's bytes, ``path`` the same as text. The version of a ledger is its
-``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times: the scan time is that
-of the first line, or else the file's mtime. ``lease`` is optional.
+etcd: ``key`` has the key's bytes, and ``path`` has the same as text. The version of a ledger is its
+``modRevision``, as in BookKeeper; ``version`` is not used. etcd keeps no times. So the scan time is the
+time in the first line, or else the file's modification time. ``lease`` is optional.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _USUAL_KEY = {"lease": OWNER_UNKNOWN}
 
 
 def key_of_line(line: bytes) -> Znode:
-    """Read one line of a dump of etcd.
+    """Decode one line of a dump of etcd.
 
     >>> key_of_line(b'{"path": "/a", "key": "L2E=", "data": "YQ==", "createRevision": 1, "modRevision": 2,'
     ...            b' "version": 2, "lease": 0}').version
@@ -85,9 +85,9 @@ def key_of_line(line: bytes) -> Znode:
 
 
 def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
-    """Return the record of a key, with createRevision, modRevision, lease and version.
+    """Return the record of an etcd key. `key_of_line` reads its line.
 
-    `key_of_line` reads it.
+    ``numbers`` are createRevision, modRevision, lease and version.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> key_of_line(line_of(key_record(b"/a", b"a", 1, 2, 0, 2))).data
@@ -98,7 +98,7 @@ def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
 
 
 class EtcdDumpStore(LineStore):
-    """Metadata of BookKeeper's own etcd driver in a file of JSON lines."""
+    """A dump of an etcd with BookKeeper's own driver."""
 
     keeps_marks = False
     keeps_times = False
@@ -110,7 +110,7 @@ class EtcdDumpStore(LineStore):
     bookies_below: tuple[str, ...] = ("bookies", "cookies")
 
     def tree_of(self, path: str) -> Tree | None:
-        """Return the ledger tree for a ledger; None for the cluster's own keys."""
+        """Return `Tree.LEDGERS` for the path of a ledger; None for the cluster's own keys."""
         return Tree.LEDGERS if is_ledger(self.root, path) else None
 
     def cluster(self) -> ClusterNodes:
@@ -142,9 +142,9 @@ class PathEtcdDumpStore(EtcdDumpStore):
 
 
 def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
-    """Return whether the keys of an etcd dump are ZooKeeper's paths.
+    """Return whether the keys of an etcd dump are ZooKeeper's paths, as with Pulsar's own driver.
 
-    The first key that only one of the two layouts can have decides.
+    The first key that is possible in only one of both layouts decides.
 
     >>> has_paths([{"path": "/ledgers/cookies/b:3181"}, {"path": "/ledgers/LAYOUT"}], "/ledgers")
     True
@@ -169,11 +169,11 @@ _SESSION, _MODIFICATIONS = "session", "modifications"
 
 
 def open_dump(uri: MetadataUri) -> MetadataStore:
-    """Return the store for a dump, by its first readable record: ZooKeeper's has czxid, etcd's modRevision.
+    """Return the store for a dump. The fields of its first readable record show whether it is of etcd.
 
-    For etcd, the first `RECORDS_LOOKED_AT` records decide whether the keys are ZooKeeper's paths; those
-    sort first. Any other file is opened as ZooKeeper's. Reading it then raises an error with its apparent
-    kind.
+    For etcd, the first `RECORDS_LOOKED_AT` records show whether the keys are ZooKeeper's paths; the
+    distinctive keys come first. Any other file is opened as a dump of ZooKeeper. If it is not one, reading
+    it raises an error that names its apparent kind.
     """
     try:
         record = first_record(Path(uri.path))
@@ -186,7 +186,7 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
 
 
 def znode_of_line(line: bytes) -> Znode:
-    """Read one line of a dump of ZooKeeper.
+    """Decode one line of a dump of ZooKeeper or Oxia.
 
     >>> znode_of_line(b'{"path": "/a", "data": "YQ==", "czxid": 1, "mzxid": 2, "ctime": 3, "mtime": 4,'
     ...            b' "version": 5, "ephemeralOwner": 0}').data
@@ -209,7 +209,7 @@ def znode_of_line(line: bytes) -> Znode:
 
 
 def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
-    """Return the ephemeralOwner for the session of an Oxia record; {} for other records."""
+    """Return an ``ephemeralOwner`` field made from the session of an Oxia record; {} for other records."""
     if _SESSION not in record:
         return {}
     if record[_SESSION] is None:
@@ -219,7 +219,9 @@ def _owner_of_session(record: dict[str, Any]) -> dict[str, int]:
 
 
 def znode_record(znode: Znode) -> dict[str, Any]:
-    """Return the record of a znode whose children are counted. `znode_of_line` reads it.
+    """Return the record of a ZooKeeper znode. `znode_of_line` reads its line.
+
+    ``made`` and ``children`` of the znode must be known.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 1, 2, 3, 4, 5, 0, made=7, children=3)
@@ -234,7 +236,7 @@ def znode_record(znode: Znode) -> dict[str, Any]:
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
-    """Return the record of a znode of `auditor.sources.metadata.oxia`. `znode_of_line` reads it.
+    """Return the record of a znode that was read from Oxia. `znode_of_line` reads its line.
 
     >>> from auditor.sources.metadata.dump.records import line_of
     >>> znode = Znode("/a", b"a", 0, 2, 3, 4, 2, 1, made=8, modifications=7)
@@ -249,7 +251,7 @@ def oxia_record(znode: Znode) -> dict[str, Any]:
 
 
 class ZooKeeperDumpStore(LineStore):
-    """ZooKeeper's metadata in a file of JSON lines."""
+    """A dump of ZooKeeper or Oxia."""
 
     parse = staticmethod(znode_of_line)
     keeps_times = True
@@ -272,10 +274,10 @@ class ZooKeeperDumpStore(LineStore):
 
 
 def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
-    """Return the cluster's own znodes, with the number of children ever made below each id generator.
+    """Return the cluster's own znodes, and set ``made`` of each id generator.
 
-    The number comes from cversion and from the children present. For znodes above ledgers or marks it is
-    unknown, because those are not among these znodes.
+    ``made`` is the number of children ever created below it. It follows from cversion and from the children
+    present. For a znode above ledgers or marks it is unknown, because ``nodes`` lacks its children.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
     counted = {}

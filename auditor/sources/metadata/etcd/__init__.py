@@ -1,1 +1,1 @@
-"""Metadata in etcd: running, or in a snapshot of it."""
+"""Metadata in a running etcd, or in a snapshot of an etcd."""

@@ -1,9 +1,9 @@
-"""A read-only connection to etcd. No other module knows the client package.
+"""A read-only connection to etcd. No other module uses the etcd client package.
 
-The client uses three calls of the package's stubs and none that writes. Range reads keys.
-Authenticate only returns a token. Status reports the version and the length of the log. Each Range
-names a revision, so that many answers show one moment. The client tries the endpoints in the order of
-the URI, and goes on to the next if one does not answer.
+The client makes three calls of the package, and none that writes. Range reads keys. Authenticate only
+returns a token. Status reports the version and the length of the log. Each Range names a revision, so
+that many answers show one moment. The client tries the endpoints in the order of the URI, and goes on
+to the next if one does not answer.
 
 BookKeeper's own driver talks plain HTTP/2. This client uses TLS if the credentials file has
 ``[etcd.tls]``.
@@ -31,7 +31,7 @@ MESSAGE_LIMIT = 4 * 1024 * 1024
 """Largest answer, in bytes: gRPC's own default. Pages stay below it."""
 
 ROUND_WAITS_S = (0.5, 2.0)
-"""Seconds to wait after each round in which no endpoint answered. A round tries every endpoint once."""
+"""Seconds to wait after each failed round. A round tries every endpoint once."""
 
 _LOST_ENDPOINT_CODES = (
     grpc.StatusCode.UNAVAILABLE,
@@ -48,9 +48,9 @@ _HANDSHAKE = ("ssl", "tls", "handshake", "certificate")
 
 
 class Keys(NamedTuple):
-    """Columns of keys in ascending order of ``names``.
+    """Columns of keys, in ascending order of ``names``.
 
-    ``created`` and ``changed`` are the revisions of creation and last change. ``leases`` holds 0 for a
+    ``created`` and ``changed`` are the revisions at creation and at the last change. ``leases`` holds 0 for a
     key without a lease. ``written`` is the number of writes of each key.
     """
 
@@ -69,11 +69,11 @@ class Keys(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuestion:
-    """A Range request: the keys from ``start``, and before ``end``, at ``revision`` (0: the newest).
+    """A Range request for the keys from ``start`` on and before ``end``, at ``revision`` (0: the newest).
 
-    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. ``bare`` omits the
-    values, ``counted`` also the keys. ``since`` omits keys last changed before that revision; the server
-    then goes through all values of the range.
+    An empty ``end`` means the key ``start`` alone. A ``limit`` of 0 means no limit. With ``bare``, the
+    answer has no values; with ``counted``, it has no keys either. Unless ``since`` is 0, the answer lacks
+    keys whose last change was before revision ``since``. The server then reads all values of the range.
     """
 
     start: bytes
@@ -89,7 +89,7 @@ class EtcdQuestion:
 class EtcdAnswer:
     """The answer to an `EtcdQuestion`. ``size`` is its length in bytes.
 
-    ``count`` is the number of keys in the whole range; ``limit`` and ``since`` do not reduce it.
+    ``count`` is the number of keys in the whole range, regardless of ``limit`` and ``since``.
     """
 
     keys: Keys
@@ -101,7 +101,7 @@ class EtcdAnswer:
 
 @dataclass(slots=True)
 class Pending:
-    """A question without an answer yet, and the endpoint that it was sent to."""
+    """A question whose answer has not arrived yet, and the endpoint that it was sent to."""
 
     question: EtcdQuestion
     endpoint: _Endpoint
@@ -109,7 +109,7 @@ class Pending:
 
 
 class _Endpoint:
-    """One server: its channel, its read calls, and a token once the server has issued one."""
+    """One server: its channel, its calls, and the token that it issued, if any."""
 
     def __init__(self, host: str, credentials: EtcdCredentials, timeout_s: float) -> None:
         self._channel = open_channel(host, credentials.tls, MESSAGE_LIMIT)
@@ -164,9 +164,9 @@ class _Endpoint:
 class EtcdClient:
     """A client that sends questions to the first endpoint that answers. It connects at the first question.
 
-    ``begin`` sends and ``finish`` waits, so several questions can be in flight. The caller limits their
-    number. ``operations`` counts connections, token requests, ranges, counts, keys read and changes of
-    endpoint.
+    ``begin`` sends a question and ``finish`` waits for its answer, so several questions can be in flight.
+    The caller limits their number. ``operations`` counts connections, token requests, ranges, counts, keys
+    read and changes of endpoint.
     """
 
     def __init__(
@@ -193,12 +193,12 @@ class EtcdClient:
         return self._send(question)
 
     def finish(self, pending: Pending) -> EtcdAnswer:
-        """Wait for an answer. If the endpoint is lost, ask the others.
+        """Wait for an answer. If the endpoint is lost, ask the other endpoints.
 
         Raises:
-            CompactedError: the revision is no longer kept.
+            CompactedError: etcd no longer keeps the revision.
             TooLargeError: the answer would exceed `MESSAGE_LIMIT`.
-            StoreError: no endpoint answers, or this client may not read there.
+            StoreError: no endpoint answers, or this client may not read the range.
         """
         tokens_left = 1
         question = pending.question
@@ -228,7 +228,7 @@ class EtcdClient:
         return self.finish(self.begin(question))
 
     def version(self) -> str:
-        """Return the version of the current endpoint. Ask once, and no other endpoint.
+        """Return the version of the current endpoint. Ask once, without trying other endpoints.
 
         Raises:
             StoreError: the endpoint does not answer, or refuses this client.
@@ -259,7 +259,7 @@ class EtcdClient:
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
-        """Accept answers of this cluster only."""
+        """From now on, accept only answers of the cluster with this id."""
         self.cluster_id = cluster_id
 
     def close(self) -> None:
@@ -289,7 +289,10 @@ class EtcdClient:
         return self._current
 
     def _leave(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
-        """Move to the next endpoint, unless that was done already. Raise after the last round."""
+        """Move from a failed endpoint to the next, unless another question has already done so.
+
+        Raise after the last round. ``failures`` is the number of failures of this question so far.
+        """
         rounds, step = divmod(failures, len(self._hosts))
         if rounds > len(ROUND_WAITS_S):
             raise self._unreachable(error) from error

@@ -1,19 +1,19 @@
 """The keys of an etcd: names of the cluster's own keys, and spans of ledger keys.
 
-Every answer reports the number of keys in the whole requested range. So the server walks its index to
-the end of the range for every page (half a microsecond a key in 3.4.23). A range of millions of keys
-is therefore read in spans with ends of their own. Tasks get these spans too.
+A span is a range of keys. Every answer of etcd reports the number of keys in the whole requested
+range. So the server walks its index to the end of the range for every page (half a microsecond a key
+in 3.4.23). Readers therefore read millions of keys in many short spans. Tasks get such spans too.
 
-BookKeeper's driver makes ids in 128 buckets, ``bucket << 56 | n``. So spans are first cut at the
-edges of buckets, eight buckets at a time; that mostly suffices. If a cluster makes its ids in another
+BookKeeper's driver makes ids in 128 buckets, ``bucket << 56 | n``. So ranges are first cut at the
+edges of buckets, eight buckets at a time. This is usually enough. If a cluster makes its ids in another
 way, a span can still hold too many keys. Such a span is cut near the middle of its keys. No list of
-keys is ever held.
+keys is ever held in memory.
 
 In Pulsar's layout the keys are ZooKeeper's paths and the ids are digits. A span with too many keys is
 cut where the next digit differs:
 
-    /ledgers/00/0000/L0018               ids below 2^31
-    /ledgers/000/0000/0000/0000/L0018    ids from 2^31 on
+    /ledgers/00/0000/L0018               ids below 2^31 - 1
+    /ledgers/000/0000/0000/0000/L0018    ids from 2^31 - 1 on
 """
 
 from __future__ import annotations
@@ -27,29 +27,30 @@ from auditor.model.ledger_id import LedgerId
 from auditor.sources.metadata.store import NO_TIME, Znode, tree_of
 
 SPAN_KEYS = 100_000
-"""Number of keys above which a span is cut, if it can be cut."""
+"""Largest number of keys in a span. A span with more keys is cut if that is possible."""
 
 PART_KEYS = 1_000
 """Smallest number of keys that is worth a task of its own."""
 
 JOINED_KEYS = 10_000
-"""Largest number of keys up to which neighbouring spans of a part are joined."""
+"""Largest number of keys in a span that is joined from neighbouring spans of a part."""
 
 CUTS_LIMIT = 500
-"""Largest number of cuts, whatever the ids look like: enough for 50 million keys in a single bucket."""
+"""Largest number of cuts, to bound the work for unusual ids. It suffices for 50 million keys in one bucket.
+"""
 
 _HIGHEST = 1 << 128
 _UNSIGNED = 1 << 64
 
 Counter = Callable[[Sequence[tuple[bytes, bytes]]], list[int]]
-"""Function that returns the number of keys in each range."""
+"""Function that returns the number of keys in each of several ranges."""
 
 First = Callable[[bytes, bytes], bytes | None]
 """Function that returns the first key of a range; None if the range is empty."""
 
 
 class KeySpan(NamedTuple):
-    """The range from ``start``, and before ``end``, with its number of keys."""
+    """The range of keys from ``start`` on and before ``end``, and the number of keys in it."""
 
     start: bytes
     end: bytes
@@ -57,7 +58,9 @@ class KeySpan(NamedTuple):
 
 
 def key_of(scope: str, number: int) -> bytes:
-    """Return the key of a ledger by its 128-bit number, scope first. Keys sort in the order of these numbers.
+    """Return the key of a ledger by its 128-bit number: the scope in the upper half, the id in the lower.
+
+    Keys sort in the order of these numbers.
 
     >>> key_of("/bk", 1 << 64)
     b'/bk/ledgers/00000000-0000-0001-0000-000000000000'
@@ -68,7 +71,11 @@ def key_of(scope: str, number: int) -> bytes:
 def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
     """Return spans that cover everything below ``<scope>/ledgers/``, in order and without a hole.
 
-    They are small enough for ``task_count`` tasks. Spans that were counted as empty are included.
+    Args:
+        scope: the scope.
+        counts: counts the keys of ranges.
+        first: finds the first key of a range.
+        task_count: number of tasks that will share the spans. The spans are small enough for that.
     """
     whole = KeySpan(*etcd.children(scope, etcd.LEDGERS), 0)
     edges = [
@@ -91,7 +98,10 @@ def _grain(total: int, task_count: int) -> int:
 def _cut_down(
     waiting: list[KeySpan], grain: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Cut spans repeatedly until each has at most ``grain`` keys, or cannot be cut."""
+    """Cut spans repeatedly until each has at most ``grain`` keys, or cannot be cut.
+
+    ``cut`` returns the pieces of a span, or nothing if the span cannot be cut.
+    """
     waiting, done, cuts = waiting[::-1], [], 0
     while waiting:
         span = waiting.pop()
@@ -105,14 +115,14 @@ def _cut_down(
 
 
 def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
-    """Cut a span at those edges that lie inside it."""
+    """Cut a span at those ``edges`` that are inside it."""
     inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
     ranges = list(pairwise(inside))
     return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
 def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan]]:
-    """Group neighbouring spans into about ``group_count`` groups of about as many keys.
+    """Put neighbouring spans into about ``group_count`` groups with similar numbers of keys.
 
     Small neighbours in a group become one span.
 
@@ -147,7 +157,8 @@ def _join(group: Sequence[KeySpan]) -> list[KeySpan]:
 def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
     """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
 
-    The left span ends a power of two after the first key: the largest power that takes at most half.
+    The left span ends at the first key's number plus a power of two. The power is the largest one with which
+    the left span has at most half of the keys.
     """
     key = first(span.start, span.end)
     ledger = etcd.from_path(etcd.key_text(key)[len(scope) + 1 :]) if key is not None else None
@@ -173,13 +184,13 @@ def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[K
 
 
 _DIGITS = [bytes([byte]) for byte in range(ord("0"), ord("9") + 2)]
-"""The digits, and the byte after them."""
+"""The ten digits as bytes, and the byte that follows "9"."""
 
 
 def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_count: int) -> list[KeySpan]:
-    """Return spans that cover everything from ``start``, and before ``end``, in order and without a hole.
+    """Return spans that cover all keys from ``start`` on and before ``end``, in order and without a hole.
 
-    They are small enough for ``task_count`` tasks. Spans that were counted as empty are included.
+    They are for keys that are ZooKeeper's paths. The arguments are otherwise those of `spans`.
     """
     (total,) = counts([(start, end)])
 
@@ -191,9 +202,10 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_co
 
 
 def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
-    """Return edges at which a span can be cut.
+    """Return keys at which a span can be cut; [] if there are none.
 
-    They are at the first digit at or after the place where its first key and its end differ.
+    Take the first key in the span, and in it the first digit at or after the place where it differs from the
+    span's end. Each edge is the first key up to that place, followed by one of the ten digits.
     """
     key = first(span.start, span.end)
     if key is None:
@@ -222,7 +234,7 @@ PATHS_NOTE = "etcd keeps no times"
 def key_znode(
     path: str, data: bytes, create_revision: int, mod_revision: int, lease: int, version: int
 ) -> Znode:
-    """Return an etcd key as a `Znode`. ``version`` is etcd's own: the number of writes.
+    """Return an etcd key as a `Znode`. ``version`` is etcd's own number of writes, and becomes ``made``.
 
     >>> key_znode("/bk/layout", b"", 2, 9, 0, 3).version
     9
@@ -231,7 +243,7 @@ def key_znode(
 
 
 def is_ledger(root: str, path: str) -> bool:
-    """Return whether a key is in the part of the metadata that grows with the number of ledgers.
+    """Return whether a key of BookKeeper's own layout is in the tree of ledgers.
 
     >>> is_ledger("/bk", "/bk/ledgers/x"), is_ledger("/bk", "/bk/ledgers")
     (True, False)
@@ -240,7 +252,7 @@ def is_ledger(root: str, path: str) -> bool:
 
 
 def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`). Omit keys without such a name.
+    """Return keys by their ZooKeeper names (`auditor.keys.etcd.node_name`), without keys that have none.
 
     >>> list(by_node_name("/bk", [key_znode("/bk/bookies/writable/b:3181", b"", 2, 2, 7, 1)]))
     ['available/b:3181']
@@ -254,7 +266,7 @@ def by_node_name(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
 
 
 def own_nodes(root: str, keys: Iterable[Znode]) -> dict[str, Znode]:
-    """Return the cluster's own keys by their names below the root: no ledger and no mark.
+    """Return the cluster's own keys (no ledger, mark or lock) by their names below the root.
 
     The keys are ZooKeeper's paths.
 

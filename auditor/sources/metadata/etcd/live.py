@@ -1,13 +1,17 @@
-"""BookKeeper's metadata in a running etcd: its own layout, and Pulsar's, whose keys are ZooKeeper's paths.
+"""Metadata stores that read a running etcd, in BookKeeper's own layout or in Pulsar's layout.
+
+In Pulsar's layout the keys are ZooKeeper's paths:
 
     <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
     <root>/00/0000/L0018, <root>/000/0000/0000/0000/L0018
     <root>/underreplication/ledgers/..., /locks/...
 
-Pulsar's layout keeps ZooKeeper's values. A parent exists only if a client wrote it. Ephemeral keys
-have a lease. The version of a ledger is its mod revision, as in BookKeeper's own layout. Source:
-EtcdMetadataStore of Pulsar 4.2. To count ledgers, the program asks etcd for the counts of sixteen
-spans, the same that a scan cuts first.
+The values are those of ZooKeeper. A parent exists only if a client wrote it. Ephemeral keys have a
+lease. The version of a ledger is its mod revision, as in BookKeeper's own layout. Source:
+EtcdMetadataStore of Pulsar 4.2.
+
+To count the ledgers of BookKeeper's own layout, the program asks etcd for the key counts of sixteen
+spans. A scan first cuts the keys into the same spans.
 """
 
 from __future__ import annotations
@@ -65,7 +69,7 @@ _PARENTS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
 
 
 class EtcdStore(PinnedEtcd):
-    """BookKeeper's own layout in a running etcd. `PinnedEtcd` describes how it is read."""
+    """Metadata in BookKeeper's own layout in a running etcd; see `PinnedEtcd`."""
 
     keeps_marks = False
     note = NOTE
@@ -73,7 +77,7 @@ class EtcdStore(PinnedEtcd):
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the pinned revision; see `MetadataStore.parts`.
 
-        `cluster` pins the revision. Without a call of it, the newest revision is pinned here. There are no
+        `cluster` pins the revision. If it was not called, this pins the newest revision. The layout has no
         marks.
         """
         if tree is Tree.MARKS:
@@ -86,7 +90,7 @@ class EtcdStore(PinnedEtcd):
         return [self._part(_edges(group), moment) for group in balance(key_spans, part_count)]
 
     def history(self) -> History:
-        """Return the history that the store shows, at the revision that `cluster` pinned last.
+        """Return the identity of the store's history, at the revision that `cluster` pinned last.
 
         Raises:
             StoreError: see `cluster`.
@@ -100,7 +104,7 @@ class EtcdStore(PinnedEtcd):
         return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
 
     def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
-        """Return ranges of keys like those of the earlier run's files; see `ComparableStore.parts_since`."""
+        """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
         moment = self._moment = self._moment or self._pin()
         whole = etcd.children(self.root, etcd.LEDGERS)
         return [
@@ -109,7 +113,7 @@ class EtcdStore(PinnedEtcd):
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Read a part of `parts_since` at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
+        """Read a part from `parts_since` at its revision; see `auditor.sources.metadata.etcd.pinned_etcd`."""
         assert isinstance(part, SincePart)
         self._client.expect_cluster(part.cluster_id)
         yield from SinceReader(self._pages, part, self.root, columns).rows()
@@ -133,7 +137,7 @@ def _edges(group: list[KeySpan]) -> tuple[bytes, ...]:
 
 
 class PathEtcdStore(PinnedEtcd):
-    """ZooKeeper's paths in a running etcd. `PinnedEtcd` describes how it is read."""
+    """Metadata in Pulsar's layout in a running etcd, with ZooKeeper's paths as keys; see `PinnedEtcd`."""
 
     keeps_marks = True
     note = PATHS_NOTE
@@ -170,7 +174,7 @@ class PathEtcdStore(PinnedEtcd):
 
 
 def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count the keys below the root that begin with a digit: ledgers, and any parents of ledgers.
+    """Count the keys below the root that begin with a digit: ledgers, and parents of ledgers if they exist.
 
     Raises:
         StoreError: etcd cannot be reached.
@@ -187,7 +191,7 @@ def _below(path: str) -> tuple[bytes, bytes]:
 
 
 def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
-    """Return the key ranges below the root, or below ``name`` there, without marks and locks."""
+    """Return the key ranges below the root, or below its child ``name``, that have no marks and locks."""
     start, end = _below(f"{root}/{name}" if name else root)
     ranges = []
     for left_out in sorted(MARK_ROOTS):

@@ -1,8 +1,8 @@
 """Reads of etcd key ranges in pages below the message limit.
 
-The size of the values is not known in advance. So pages start small and grow to about half a message,
-by the size of the last page. If the server refuses an answer as too large, the page is halved. A
-value that fits no message becomes a gap with its key.
+The size of the values is not known in advance. So pages start with few keys and grow to about half a
+message, judging by the size of the last page. If the server refuses an answer as too large, the page
+is halved. A key whose value fits no message becomes a gap.
 
 Each answer reports the number of keys in its range. A range must yield that many keys, because
 nothing changes at one revision. A shorter result is an error.
@@ -35,7 +35,7 @@ LARGEST_PAGE = 5_000
 """Largest page, in keys. Larger pages of ledgers are not read any faster."""
 
 CHANGED_PAGES = 4
-"""Largest number of pages of changes in a range. A range with more is read completely."""
+"""Largest number of pages of changed keys in a range. With more, the whole range is read instead."""
 
 PAGE_BYTES = MESSAGE_LIMIT // 2
 """Target size of a page, in bytes: half a message, so that a few larger values still fit."""
@@ -43,7 +43,7 @@ PAGE_BYTES = MESSAGE_LIMIT // 2
 
 @dataclass(slots=True)
 class Page:
-    """Keys in ascending order, and gaps between them: (path, reason) of keys that could not be read."""
+    """Keys in ascending order, and gaps among them: (path, reason) of keys that could not be read."""
 
     keys: Keys
     gaps: list[tuple[str, str]] = field(default_factory=list)
@@ -56,7 +56,7 @@ class Page:
 
 
 def batch_of(page: Page, time: int) -> ZnodeBatch:
-    """Return a page as a `ZnodeBatch`. ``time`` is when its revision was pinned, in ms."""
+    """Return a page as a `ZnodeBatch`. ``time`` is the time when the page's revision was pinned, in ms."""
     changed = np.array(page.keys.changed, np.int64)
     names = ByteColumn.of(page.keys.names)
     plain = names.octets.max(initial=0) < 0x80  # all keys are ASCII
@@ -76,16 +76,16 @@ def batch_of(page: Page, time: int) -> ZnodeBatch:
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The changed keys of a range, and the number of all its keys."""
+    """The changed keys of a range, and the number of all keys in the range."""
 
     pages: list[Page]
     count: int
 
 
 class EtcdPages:
-    """A reader of key ranges at one revision.
+    """A reader of key ranges, page by page.
 
-    It carries its estimate of the page size from range to range.
+    It keeps its estimate of the page size from one range to the next.
     """
 
     def __init__(self, client: EtcdClient, options: StoreOptions) -> None:
@@ -99,9 +99,9 @@ class EtcdPages:
         self._limit = min(FIRST_PAGE, self._largest)
 
     def read(self, start: bytes, end: bytes, revision: int) -> Iterator[Page]:
-        """Read the keys from ``start``, and before ``end``, in order, page by page.
+        """Read the keys from ``start`` on and before ``end``, in order, page by page.
 
-        It requests the next page while the caller uses one.
+        It requests the next page while the caller uses the current one.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -110,11 +110,11 @@ class EtcdPages:
 
     @property
     def asks_ahead(self) -> bool:
-        """Return whether another question may be in flight while an answer is used."""
+        """Return whether the reader may send a second question before it has used the answer to the first."""
         return self._in_flight > 1
 
     def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
-        """Ask for the keys of a range last changed at revision ``since`` or later.
+        """Ask for the keys of a range that changed at revision ``since`` or later.
 
         `changed` waits for the answer.
         """
@@ -123,7 +123,7 @@ class EtcdPages:
     def changed(self, pending: Pending) -> ChangedKeys | None:
         """Return the changed keys that `ask_changed` asked for; None for more than `CHANGED_PAGES` pages.
 
-        For each such page the server goes through the whole rest of the range.
+        The limit saves work: for each page of changes the server goes through the whole rest of the range.
 
         Raises:
             CompactedError, StoreError: see `EtcdClient.finish`.
@@ -143,7 +143,7 @@ class EtcdPages:
             yield page.keys
 
     def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
-        """Yield all pages of a range. Raise if they have another number of keys than the server counts."""
+        """Yield all pages of a range. Raise if they do not have as many keys as the server counts."""
         read = expected = 0
         for page, answer in self._all(self._client.begin(question)):
             read += len(answer.keys.names)
@@ -156,7 +156,10 @@ class EtcdPages:
             )
 
     def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
-        """Yield the answer to a question and the following pages, until the range ends."""
+        """Yield the page that a sent question asked for, and all following pages of its range.
+
+        Each page comes with its answer.
+        """
         pending = sent
         while True:
             question = pending.question
@@ -197,7 +200,7 @@ class EtcdPages:
         return answer.keys.names[0] if answer.keys.names else None
 
     def _too_large(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
-        """Read a key without its value, which fits no message, and return it as a gap."""
+        """Return a gap for the key whose value fits no message, after reading the key without its value."""
         answer = self._client.ask(replace(question, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
         return Page(

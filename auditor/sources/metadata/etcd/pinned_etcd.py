@@ -1,8 +1,9 @@
 """Reads of a running etcd at one revision, or of its changes since an earlier one. It never writes.
 
-`PinnedEtcd.cluster` pins the newest revision. Every part carries it, so all tasks see one moment,
-whenever they run. A process that reads the ledgers through another object passes the moment on in
-`StoreOptions`: ``revision=nodes.revision`` and ``revision_time=nodes.scan_time``.
+`PinnedEtcd.cluster` pins the newest revision. A moment is a pinned revision and its time. Every part
+carries the moment, so all tasks see the same state, whenever they run. A process that reads the ledgers
+through another object passes the moment on in `StoreOptions`: ``revision=nodes.revision`` and
+``revision_time=nodes.scan_time``.
 
 etcd keeps old revisions until a compaction. ``--auto-compaction-retention`` compacts, and is off by
 default; an operator's job can compact too. With a retention longer than a scan, the pinned revision
@@ -10,21 +11,22 @@ rarely disappears during the scan. If it does, the read ends with `CompactedErro
 and after would belong to different moments. `PinnedEtcd.moment_lost` then tells the process that
 started the tasks. That process starts again from `PinnedEtcd.cluster`, which pins a newer revision.
 
-`SinceReader` takes ledgers that have not changed since an earlier run from that run's rows. It works
-on pieces of those rows. For each piece it asks the server which keys of the same range changed since,
-and how many keys the range has. It reuses the rows whose keys did not change if the range has exactly
-that many unchanged keys. Then none of these keys is gone, because a new key would be among the
-changed ones. If the numbers differ, it lists the keys of the range without values. It then reuses a
-row only if the list has its key, last changed at its version.
+`SinceReader` reuses an earlier run's rows of ledgers that have not changed. It works on pieces of these
+rows. For each piece it asks the server for the keys in the piece's range that changed after the rows
+were read, and for the number of all keys in the range. The rows whose keys did not change are reused if
+the range has exactly that many unchanged keys. Then none of these keys was deleted, because a key that
+replaced it would be among the changed ones. If the numbers differ, the reader lists the keys of the
+range without values. It then reuses a row only if the list has its key with the same version.
 
-The reader verifies that both runs saw one history. Its "since" is the version of one of the newest
-rows of the piece. The server must still report at least one of those rows unchanged. This detects
-a server that was reset to an older state and has passed the earlier revision again: it forgot the
-newest rows. (`History` detects a restored snapshot before anything is read.) If anything does not
-fit, or much has changed, the reader reads the whole range.
+The reader verifies that both runs saw the same history of the store. It asks for changes since the
+version of one of the newest rows of the piece. So the server must report at least one of the newest
+rows with the same version. A server that was reset to an older state lost the newest rows. It cannot
+report them, even if it has since passed the earlier revision again. (`History` detects a restored
+snapshot before anything is read.) If a check fails, or much has changed, the reader reads the whole
+range.
 
-etcd keeps no times. A ledger's mtime is the time at which the revision was pinned; it changed no
-later.
+etcd keeps no times. A ledger's mtime is the time at which the revision was pinned; the ledger did not
+change later.
 """
 
 from __future__ import annotations
@@ -66,12 +68,15 @@ from auditor.sources.metadata.store import (
 from auditor.sources.metadata.uri import MetadataUri
 
 WITNESSES = 8
-"""Number of a piece's newest rows to ask for again; at most a quarter of the rows (plus one)."""
+"""Largest number of a piece's newest rows to request again, to verify the history of the store.
+
+At most a quarter of the rows, plus one, are requested.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A revision, and the time when it was pinned, in ms."""
+    """A pinned revision, and the time when it was pinned, in ms."""
 
     revision: int
     time: int
@@ -79,7 +84,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class SincePart(Part):
-    """A part: keys from ``start``, and before ``end``, at one moment, and an earlier run's rows of them."""
+    """A part: the keys from ``start`` on and before ``end`` at one moment, and an earlier run's rows."""
 
     start: bytes
     end: bytes
@@ -89,7 +94,10 @@ class SincePart(Part):
 
 
 class _Question(NamedTuple):
-    """A piece, and the request for its changed keys; ``pending`` is None if the piece has no rows."""
+    """A piece, and the request for its keys that changed at revision ``since`` or later.
+
+    ``pending`` is None if the piece has no rows.
+    """
 
     piece: EarlierPiece
     since: int
@@ -97,7 +105,10 @@ class _Question(NamedTuple):
 
 
 class SinceReader:
-    """A reader that turns one part into rows with some columns of the table ledgers."""
+    """A reader that returns the rows of one part, in ``columns`` of the table ledgers.
+
+    It reuses rows of an earlier run; see the module.
+    """
 
     def __init__(self, pages: EtcdPages, part: SincePart, root: str, columns: pa.Schema) -> None:
         self._pages = pages
@@ -162,7 +173,7 @@ class SinceReader:
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
     def _listed(self, piece: EarlierPiece, since: int) -> _Versions:
-        """List the keys of a range that were last changed before a revision."""
+        """List the keys of a piece's range that were last changed before revision ``since``."""
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
@@ -172,7 +183,10 @@ class SinceReader:
         return _Versions.of(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
-        """Merge unchanged earlier rows and the changed keys of ``page``, in the order of their paths."""
+        """Merge unchanged earlier rows and the changed keys of ``page``, in the order of their paths.
+
+        ``unchanged_rows`` are positions in ``rows``.
+        """
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
         new = self._decode(page)
@@ -192,7 +206,7 @@ class SinceReader:
 
 @dataclass(frozen=True, slots=True)
 class _Versions:
-    """Paths of keys, and the version of each."""
+    """Paths of keys, and the version of each key."""
 
     paths: pa.StringArray
     versions: NDArray[np.int64]
@@ -202,11 +216,11 @@ class _Versions:
         return cls(pa.array(map(key_text, names), pa.string()), np.array(versions, np.int64))
 
     def have(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose path is among these paths."""
+        """Return a mask of the rows whose path is among ``paths``."""
         return np.asarray(pc.is_in(rows["path"], self.paths))
 
     def agree(self, rows: pa.RecordBatch) -> NDArray[np.bool_]:
-        """Return a mask of the rows whose path and version are among these."""
+        """Return a mask of the rows whose path is among ``paths`` with the same version."""
         positions = pc.index_in(rows["path"], self.paths)
         own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
         same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
@@ -217,7 +231,7 @@ class _Versions:
 class EtcdPart(Part):
     """A part of adjacent key spans, at one moment of one cluster.
 
-    Keys of other trees than ``tree`` are skipped.
+    ``edges`` are the start of each span, and the end of the last. Keys outside ``tree`` are skipped.
     """
 
     edges: tuple[bytes, ...]
@@ -233,7 +247,7 @@ class PinnedEtcd(ABC):
     keeps_marks: bool
     keeps_times = False
     note: str
-    """Fact about the layout that reports show."""
+    """Note about the layout in reports."""
 
     def __init__(self, uri: MetadataUri, options: StoreOptions, clock: Callable[[], int] = now_ms) -> None:
         self.uri = uri
@@ -249,18 +263,18 @@ class PinnedEtcd(ABC):
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        """Return the cluster's own keys under ZooKeeper's names, and gaps: (path, reason).
+        """Return the cluster's own keys by ZooKeeper's names, and gaps: (path, reason).
 
         Raises:
             StoreError: there is no cluster below the root.
         """
 
     def cluster(self) -> ClusterNodes:
-        """Pin the newest revision, or the one in the options, and read the cluster's own keys there.
+        """Pin a revision and read the cluster's own keys at it; see `MetadataStore.cluster`.
 
-        ``nodes`` are keyed by ZooKeeper's names (`auditor.keys.etcd.node_name`). ``scan_time`` is this
-        machine's clock. If the revision is compacted meanwhile, a newer one is pinned. See
-        `MetadataStore.cluster`.
+        The revision is that of the options, or else the newest. If etcd compacts the newest revision during
+        the read, a newer one is pinned. ``nodes`` are keyed by ZooKeeper's names
+        (`auditor.keys.etcd.node_name`). ``scan_time`` comes from this machine's clock.
         """
         lost = 0
         while True:
@@ -294,7 +308,7 @@ class PinnedEtcd(ABC):
         """Read one part at its revision; see `MetadataStore.read`.
 
         Raises:
-            CompactedError: etcd no longer keeps the revision. The module docstring says what to do then.
+            CompactedError: etcd no longer keeps the revision. Start again from `cluster`; see the module.
         """
         assert isinstance(part, EtcdPart)
         self._client.expect_cluster(part.cluster_id)
@@ -328,14 +342,17 @@ class PinnedEtcd(ABC):
         self._client.close()
 
     def _at(self, moment: Moment) -> tuple[Counter, First]:
-        """Return two functions for a moment: a count of the keys of ranges, and the first key of a range."""
+        """Return two functions for a moment: one counts the keys of ranges, one finds a range's first key."""
         revision = moment.revision
         return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
 
     def _gather(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
-        """Read keys by their names below the root, and the keys of some ranges. Return keys and gaps."""
+        """Read single keys by their names below the root, and all keys of some ranges.
+
+        Return the keys, and gaps: (path, reason).
+        """
         single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
         single_keys = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
         pages = [page for ends in ranges for page in self._pages.read(*ends, moment.revision)]
@@ -360,7 +377,7 @@ class PinnedEtcd(ABC):
 
 
 def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
-    """Return the keys of batches as znodes."""
+    """Return all keys of some batches as znodes."""
     return [
         key_znode(etcd.key_text(name), *numbers)
         for keys in key_batches
@@ -369,7 +386,7 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
 
 
 def _of_tree(page: Page, root: str, tree: Tree) -> Page:
-    """Return the page with only the keys of one tree."""
+    """Return the keys and gaps of a page that belong to ``tree``."""
     names, below = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
     gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]

@@ -1,10 +1,10 @@
 """The metadata store that reads a file of ``etcdctl snapshot save``, or a copy of a member's ``snap/db``.
 
-The file is a bbolt database; ``snapshot save`` appends its SHA-256. Pages have no checksums of their
-own. If the hash is wrong, or bytes are missing, the store reads the rest. Every ledger that it does
-not find then counts as unknown: a flipped bit can turn one ledger's key into another's. A ledger
-whose last change lies before an unreadable page is a gap as well: that page may have changed or
-deleted it.
+The file is a bbolt database; ``snapshot save`` appends its SHA-256. Single pages have no checksums. If
+the hash is wrong, or bytes are missing, the store still reads everything that it can. But every ledger
+that it does not find then counts as unknown: a flipped bit can turn one ledger's key into another's. A
+ledger whose last change lies before an unreadable page becomes a gap too. The unreadable page may
+have changed or deleted that ledger.
 
 A copy of ``snap/db`` has no hash, and lacks the changes that were only in the server's write-ahead
 log. `ClusterNodes.notes` says so.
@@ -34,7 +34,7 @@ from auditor.sources.metadata.uri import MetadataUri
 from auditor.sources.metadata.zookeeper.files import map_file
 
 PART_LEAVES = 20_000
-"""Largest number of leaves in a part. With their bits they stay below the 1 MB of Spark's task size warning.
+"""Largest number of leaf pages in a part. A larger part would exceed 1 MB, where Spark warns of large tasks.
 """
 
 READ_LEAVES = 1000  # leaves to decode at a time in a task
@@ -46,7 +46,10 @@ _STALE_REASON = "later changes could not be read: it may have changed or be dele
 
 @dataclass(frozen=True, eq=False)
 class LeavesPart(Part):
-    """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one."""
+    """A part of leaf pages. ``size`` and ``transaction`` show whether the file is still the indexed one.
+
+    ``changes`` is the number of changes in these pages. The first ``unsure`` of them lie before damage.
+    """
 
     file: str
     size: int
@@ -61,7 +64,7 @@ class LeavesPart(Part):
 
 @dataclass(frozen=True)
 class GapsPart(Part):
-    """A part of gaps that concern the whole tree."""
+    """A part without pages, for gaps that concern the whole tree."""
 
     gaps: tuple[tuple[str, str], ...]
 
@@ -78,7 +81,7 @@ class _DriverState:
 
 
 class EtcdSnapshotStore(SavedStore[_DriverState]):
-    """Metadata of BookKeeper's own layout in a saved etcd."""
+    """Metadata in BookKeeper's own layout in a saved etcd."""
 
     keeps_marks = False
     keeps_times = False
@@ -94,16 +97,17 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         self._keys = 0
 
     def cluster(self) -> ClusterNodes:
-        """Read the file once, on the driver; ``scan_time`` is the file's mtime.
+        """Read the file once, on the driver; see `MetadataStore.cluster`.
 
-        ``nodes`` are keyed by ZooKeeper's names (`auditor.keys.etcd.node_name`). See `MetadataStore.cluster`.
+        ``scan_time`` is the file's modification time. ``nodes`` are keyed by ZooKeeper's names
+        (`auditor.keys.etcd.node_name`).
         """
         loaded = self._load_keys(self.kind)
         position = f"revision {loaded.index.revision}"
         return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring leaves, without leaves that have no ledger.
+        """Return parts of neighbouring leaf pages, without pages that have no ledger.
 
         See `MetadataStore.parts`.
         """
@@ -149,7 +153,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                 raise StoreError(f"{part.file} changed while it was read")
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return a neighbour's value, by another pass over the file.
+        """Return the value of a key beside the root, by another pass over the file.
 
         See `NeighbourValueStore.value_beside`.
         """
@@ -206,16 +210,16 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             )
 
     def _load_keys(self, kind: KeyKind) -> _DriverState:
-        """Load the file with an index of this kind of keys.
+        """Return the content of the file, indexed for keys of this kind.
 
-        Read it again if the last index had another kind.
+        Read the file again if the last index was for another kind.
         """
         if self._kind is not kind:
             self._kind, self._content = kind, None
         return self._load()
 
     def _way_out(self) -> str:
-        """Return advice on the root: the roots that the snapshot has, or how to name one."""
+        """Return advice for a root that does not exist: the roots in the snapshot, or how to name a root."""
         with map_file(self._path) as data:
             roots = find_roots(data, self.markers)
         store = self.uri.text.partition("?")[0]
@@ -252,7 +256,7 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
-    """ZooKeeper's paths in a saved etcd, as Pulsar's own driver keeps them."""
+    """Metadata in a saved etcd whose keys are ZooKeeper's paths, as with Pulsar's own driver."""
 
     keeps_marks = True
     kind = KeyKind.PATHS
@@ -285,7 +289,7 @@ def recognise(parsed: MetadataUri) -> None:
 
 
 def _unreadable(file: Path, damage: DecodeError) -> StoreError:
-    """Return the error for a file of which nothing can be read."""
+    """Return the error for a file that cannot be read at all."""
     instead = "name a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
@@ -302,7 +306,7 @@ def _refuse_other(data: memoryview, part: LeavesPart) -> None:
 
 
 def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
-    """Return reasons why parts of the file may be missing, and other facts for the report."""
+    """Return two lists for the report: reasons why data may be missing, and harmless notes on the file."""
     written_bytes = meta.pages * meta.page_size
     if len(data) < written_bytes:
         return [f"cut off: {len(data)} of {written_bytes} bytes are present"], []
@@ -332,7 +336,10 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
 
 
 def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
-    """Decode the change in ``span``. ``main`` is the revision in its key; None if that is unknown."""
+    """Decode the change at ``span``.
+
+    ``main`` is the revision in the change's database key; None if unknown.
+    """
     key_value = decode_key_value(bytes(data[span.at : span.end]))
     if main is not None and key_value.mod_revision != main:
         raise DecodeError("etcd key", 0, f"its key has revision {main}, its value {key_value.mod_revision}")

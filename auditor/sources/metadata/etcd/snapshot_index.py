@@ -1,14 +1,14 @@
 """Index of an etcd snapshot: one pass on the driver that finds the last change of every key.
 
-The database is sorted by time. A change of a ledger holds only if no later change of the same key
-follows, and no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
-for every change of a ledger, sorts them, and derives one bit for every change in the file: whether it
-holds. Tasks get their leaves with these bits. The pass reads keys only, many leaves at a time: 3
-million ledgers, changed twice and counted, take 9 s of CPU and 150 MB beside the mapped file (1.9
-GB).
+The database has one element for every change, sorted by time. Only the last change of a key is
+current, and no task sees all changes. So the driver passes over the whole file once. It keeps 8 bytes
+for every change of a ledger, sorts them, and derives one bit for every change in the file: whether the
+change is current. Tasks get leaf pages with these bits. The pass reads keys only, many pages at a time.
+For 3 million ledgers, changed twice and counted, it takes 9 s of CPU and 150 MB beside the mapped file
+(1.9 GB).
 
-The index records damage: an unreadable page may hold later changes of any key before it. Changes
-after the last damage hold for certain. For those before it a later change may be lost.
+The index records damage: an unreadable page may hold later changes of any key before it. So only
+changes after the last damage are certainly current.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from auditor.sources.metadata.other_roots import roots_of
 from auditor.sources.metadata.store import MARK_ROOTS, tree_of
 
 CHUNK_LEAVES = 4096
-"""Number of leaves to decode at a time: 16 MB of a file with pages of 4 KiB."""
+"""Number of leaf pages to decode at a time: 16 MB of a file with pages of 4 KiB."""
 
 SHARES = 8
-"""Number of shares in which the changes are sorted. Eight shares take a third of the memory."""
+"""Number of groups of changes to sort one after the other. Eight groups take a third of the memory."""
 
 _UUID_LENGTH = 36
 _DASHES = np.array([8, 13, 18, 23])
@@ -63,7 +63,7 @@ _NO_LEDGER, _SET, _DELETED = range(3)  # kinds of change: of another key, write 
 
 
 class KeyKind(Enum):
-    """The kind of keys that are too many to keep whole; the index keeps only a number for each of them."""
+    """The kind of keys that are too numerous to keep. The index keeps a number for each of them instead."""
 
     UUIDS = "ledgers of BookKeeper's own layout"
     PATHS = "ledgers and marks where keys are ZooKeeper's paths"
@@ -72,10 +72,10 @@ class KeyKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Leaves:
-    """Leaf pages, the number of changes in each, and a bit per change.
+    """Leaf pages, the number of changes in each, and a bit for each change.
 
-    ``holds`` is true for the last change of a ledger's key, unless that deletes it. The first ``unsure``
-    changes lie before damage: a later change of the same key may be lost.
+    ``holds`` is true for the last change of a ledger's key, unless it is a deletion. The first ``unsure``
+    changes lie before damage; a later change of the same key may be lost.
     """
 
     start: NDArray[np.int64]
@@ -90,7 +90,7 @@ class EtcdSnapshotIndex:
     """The result of one pass over a snapshot, for keys below a scope.
 
     ``keys`` maps the cluster's own keys to the place of their current value. ``damage`` lists the
-    unreadable places in order. ``notes`` are doubts about ``revision`` alone.
+    unreadable places in order. ``notes`` are reasons why ``revision`` may be wrong.
     """
 
     kind: KeyKind
@@ -103,7 +103,7 @@ class EtcdSnapshotIndex:
 
 @dataclass(slots=True)
 class _Pass:
-    """The state of a pass."""
+    """The state of `build_index`."""
 
     scope: bytes
     kind: KeyKind
@@ -121,13 +121,13 @@ class _Pass:
     unsure_leaves: int = 0
 
     def lost(self, damage: DecodeError, leaves_before: int) -> None:
-        """Record damage. The first ``leaves_before`` leaves may lack a later change."""
+        """Record damage, which may hide later changes of keys in the first ``leaves_before`` leaf pages."""
         self.damage.append(damage)
         self.unsure_leaves = max(self.unsure_leaves, leaves_before)
 
 
 def build_index(data: memoryview, meta: Meta, scope: str, kind: KeyKind = KeyKind.UUIDS) -> EtcdSnapshotIndex:
-    """Index a whole snapshot.
+    """Index a whole snapshot for the keys below ``scope``.
 
     Raises:
         DecodeError: the bucket of keys cannot be found, so nothing at all is known.
@@ -189,7 +189,7 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
 
 
 def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return a mask of changes that are not later than the good change before them: they are misplaced."""
+    """Return a mask of misplaced changes: they are not later than the valid change before them."""
     wrong = np.zeros(len(good), bool)
     rows = np.flatnonzero(good)
     if rows.size:
@@ -204,7 +204,7 @@ def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_])
 def _below(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return a mask of keys at or below the scope; /bk2 is not below /bk."""
+    """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
     inside = np.zeros(len(begin), bool)
     if not len(scope):
         return begin >= 0
@@ -220,7 +220,7 @@ def _below(
 def _uuids(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the ledger keys of BookKeeper's driver, and the two halves of their ids."""
+    """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
     rows = np.flatnonzero(stop - begin == len(prefix) + _UUID_LENGTH)
     names = windows(data, begin[rows], len(prefix) + _UUID_LENGTH)
@@ -237,9 +237,10 @@ def _uuids(
 def _hashes(
     data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64], *, whole: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return a mask of the keys of this kind, and two hash numbers for each of them.
+    """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of them.
 
-    The probability is 2^-64 that any pair of keys has both numbers in common.
+    With ``whole``, all keys below the scope are numerous. The probability that any two keys have both
+    hash values in common is 2^-64.
     """
     octets = np.frombuffer(data, np.uint8)
     inside = stop - begin > len(scope) + 1
@@ -275,9 +276,9 @@ def _others(
     begin: NDArray[np.int64],
     stop: NDArray[np.int64],
 ) -> None:
-    """Remember the last change of keys that are not ledgers'. These keys are few, some with many changes.
+    """Record the last change of each key that is not a ledger's. These keys are few, but some change often.
 
-    Every new ledger changes one of 128 counters, so all but the last change of each is dropped together.
+    Every new ledger changes one of 128 counters. So only the last change of each key is decoded.
     """
     lengths = stop[rows] - begin[rows]
     for length in np.unique(lengths).tolist():
@@ -316,7 +317,7 @@ def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotInde
 
 
 def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
-    """Return whether a key of unknown form belongs to the tree that tasks read."""
+    """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
     below = etcd.key_text(key[len(pass_state.scope) + 1 :])
@@ -324,7 +325,7 @@ def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
 
 
 def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
-    """Return a mask of the changes that are the last of their ledger."""
+    """Return a mask of the ledger changes that are the last change of their ledger."""
     starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
     result = np.zeros(starts[-1], bool)
     for share in range(SHARES if len(result) else 0):
@@ -345,12 +346,12 @@ def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
 
 
 def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return upper halves of ids. An empty ``part`` means that its chunk has ledgers of scope 0 only."""
+    """Return the upper halves of the ids at ``rows``. An empty ``part`` stands for zeros (scope 0)."""
     return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
 
 def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iterator[int]:
-    """Yield the revisions at which the store was compacted. Its last changes may all be gone."""
+    """Yield the revisions of compactions. The store is at least at these; later changes may be gone."""
     try:
         root = bucket(data, meta, META_BUCKET)
         for key, value in items(data, meta, root) if root else ():
@@ -363,9 +364,7 @@ def _compacted_revisions(data: memoryview, meta: Meta, notes: list[str]) -> Iter
 def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
     """Return the sorted roots of clusters in a snapshot. Unreadable pages are skipped.
 
-    Args:
-        data: The whole file.
-        markers: Names of keys that a cluster has below its root.
+    ``markers`` are names of keys that a cluster has below its root.
     """
     meta = read_meta(data)
     root = bucket(data, meta, KEY_BUCKET)
@@ -383,7 +382,7 @@ def find_roots(data: memoryview, markers: tuple[str, ...]) -> list[str]:
 def _add_markers(
     data: memoryview, spans: list[PageSpan], markers: tuple[str, ...], is_there: dict[bytes, bool]
 ) -> None:
-    """Record whether the last change of each marker so far was a write. Changes come in the order of time."""
+    """Record in ``is_there`` whether each marker key exists, by its last change. Pages come in time order."""
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted

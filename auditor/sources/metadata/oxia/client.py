@@ -1,11 +1,11 @@
-"""An Oxia connection that can only read: the one module of this package that knows gRPC.
+"""A read-only connection to Oxia. No other module of this package opens gRPC channels.
 
-Five calls are made: GetShardAssignments, List, RangeScan, Read and GetNotifications. None that writes has a
-name here. The servers of the URI say which shards the namespace has and who leads each; a shard's leader is
-asked for its records. "Not leader", and a leader that is lost, mean to ask for the assignments again. An
-answer that broke off is asked on from the last key that came: what follows is of a later moment.
-
-The service has two names: up to 0.14 the older one, later the newer one, beside the older for some time.
+The client makes five calls, and none that writes: GetShardAssignments, List, RangeScan, Read and
+GetNotifications. The servers of the URI report the shards of the namespace and the leader of each
+shard. The leader of a shard answers questions about its records. If the leader is lost, or answers
+"not leader", the client requests the assignments again. If an answer breaks off, the client asks again
+from the last key received. The rest of the answer then shows a later moment.
+The gRPC service has an older name, up to 0.14, and a newer one. Some later releases know both names.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from auditor.sources.metadata.oxia.refusals import hinted_leader, is_temporary, 
 from auditor.sources.metadata.store import StoreOptions
 
 MESSAGE_LIMIT = 64 * 1024 * 1024
-"""No answer may be larger. A server ends a message with the value that passes 2 MiB."""
+"""Largest answer to accept, in bytes. A server ends a message with the value that exceeds 2 MiB."""
 
 RETRY_WAITS_S = (0.0, 0.5, 2.0, 4.0)
-"""How long is waited before a question is put again. A shard has a new leader after a second or two."""
+"""Seconds to wait before each retry. A shard has a new leader after a second or two."""
 
 SERVICES = {
     "io.oxia.proto.v1.OxiaClient": "0.15 or later",
     "io.streamnative.oxia.proto.OxiaClient": "0.14 or earlier",
 }
-"""The names of the service, and the releases that answer it first."""
+"""Names of the gRPC service, newest first. The first name that a server accepts shows its release."""
 
 _HASHES = 2**32
 _SINGLE_KEY_CHANGES = {0, 1, 2}
-"""Created, modified, deleted; 3 is the deletion of a range of keys."""
+"""Kinds of changes to one key: created, modified, deleted. Kind 3 is the deletion of a range of keys."""
 
 
 class ShardRange(NamedTuple):
-    """A shard of a namespace, and the hashes of the keys that it has, both ends included."""
+    """A shard of a namespace, and its range of key hashes, from ``low`` to ``high`` inclusive."""
 
     number: int
     low: int
@@ -55,7 +55,7 @@ class ShardRange(NamedTuple):
 
 
 class Assignments(NamedTuple):
-    """The shards of a namespace in the order of their hashes, and the leader of each by its number."""
+    """The shards of a namespace in the order of their hashes, and the leader of each, by shard number."""
 
     shards: tuple[ShardRange, ...]
     leaders: dict[int, str]
@@ -63,7 +63,10 @@ class Assignments(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NotifiedWrite:
-    """What one write changed, at an offset of the shard's log; ``has_range``: a range of keys was deleted."""
+    """The paths that one write changed, and the write's offset in the shard's log.
+
+    ``has_range`` is True if the write deleted a range of keys, which ``paths`` lacks.
+    """
 
     offset: int
     paths: tuple[str, ...]
@@ -71,7 +74,7 @@ class NotifiedWrite:
 
 
 class SentCall(NamedTuple):
-    """A call that was made, the leader that it was made to, and the channel to it."""
+    """A call sent to a leader, the channel to that leader, and the stream of the answer's messages."""
 
     leader: str
     channel: Any
@@ -79,7 +82,7 @@ class SentCall(NamedTuple):
 
 
 class ShardAnswer(Generic[Item]):
-    """The answer to a question that was sent to a shard; `batches` waits for it."""
+    """The answer of one shard to a question. The constructor sends the question; `batches` waits."""
 
     def __init__(self, client: OxiaClient, shard: ShardRange, question: ShardQuestion[Item]) -> None:
         self._client = client
@@ -88,10 +91,10 @@ class ShardAnswer(Generic[Item]):
         self._sent = self._send()
 
     def batches(self) -> Iterator[list[Item]]:
-        """What comes, a message at a time.
+        """Yield the received items, one list for each message.
 
         Raises:
-            StoreError: the shard cannot be read, or the answer is not one to the question.
+            StoreError: the shard cannot be read, or its answer does not match the question.
         """
         failures = 0
         try:
@@ -127,11 +130,11 @@ class ShardAnswer(Generic[Item]):
 
 
 class OxiaClient:
-    """Puts questions to the leaders of a namespace's shards. Connects at the first one.
+    """A client that sends questions to the leaders of a namespace's shards. It connects at the first one.
 
-    `begin` sends, so that several answers can be on their way; how many, the caller bounds. ``operations``
-    counts connections, calls by kind, records and keys that came, and calls that were made again. ``service``
-    is the name under which it answered; ``answered``: a server of Oxia did, if only to refuse.
+    `begin` does not wait, so several questions can be in flight; the caller limits them. ``operations``
+    counts connections, calls by kind, records and keys received, and retries. ``service`` is the accepted
+    service name. ``answered`` is True once an Oxia server has answered, even with a refusal.
     """
 
     def __init__(
@@ -154,49 +157,51 @@ class OxiaClient:
 
     @property
     def name(self) -> str:
-        """The servers of the URI and the namespace, as messages name them."""
+        """Return the name of this Oxia for messages: the servers of the URI, and the namespace."""
         return f"Oxia at {','.join(self._hosts)}, namespace {self.namespace}"
 
     def shards(self) -> tuple[ShardRange, ...]:
-        """The shards of the namespace, in the order of their hashes; asked for once, and after a loss.
+        """Return the shards of the namespace, in the order of their hashes.
+
+        They are requested at the first call, and again after a leader is lost.
 
         Raises:
-            StoreError: no server answers, or the namespace is not there, or this client is not let in.
+            StoreError: no server answers, the namespace does not exist, or this client may not read it.
         """
         return self._assigned().shards
 
     def renew(self) -> tuple[ShardRange, ...]:
-        """The same, asked for anew."""
+        """Request the shards again, and return them like `shards`."""
         self._assignments = None
         return self.shards()
 
     def begin(self, shard: ShardRange, question: ShardQuestion[Item]) -> ShardAnswer[Item]:
-        """Send a question to a shard, as soon as the rate limit lets it.
+        """Send a question to a shard as soon as the rate limit allows it.
 
         Raises:
-            StoreError: as `shards`, or the namespace has no such shard any more.
+            StoreError: see `shards`; or the namespace no longer has this shard.
         """
         self._limit.take(1)
         return ShardAnswer(self, shard, question)
 
     def ask(self, shard: ShardRange, question: ShardQuestion[Item]) -> list[Item]:
-        """Ask and wait for all; see `begin`."""
+        """Send a question, and return all items of the answer; see `begin`."""
         return [item for batch in self.begin(shard, question).batches() for item in batch]
 
     def offset(self, shard: ShardRange) -> int:
-        """Where a shard's log is now.
+        """Return the offset of the newest entry in a shard's log.
 
         Raises:
-            StoreError: it does not say, as a namespace without notifications.
+            StoreError: the shard does not report it. A namespace without notifications never does.
         """
         with closing(self._notifications(shard, None)) as stream:
             return next(stream).offset
 
     def changes(self, shard: ShardRange, after: int, until: int) -> Iterator[NotifiedWrite]:
-        """What was written to a shard after an offset of its log and until another one, in order.
+        """Yield the writes to a shard in its log's order, after offset ``after`` and up to offset ``until``.
 
         Raises:
-            StoreError: the server does not tell of all of it.
+            StoreError: the server no longer keeps some of these writes.
         """
         expected = after + 1
         if expected > until:
@@ -215,16 +220,16 @@ class OxiaClient:
                     return
 
     def send(self, shard: ShardRange, method: str, answer: Any, request: Any) -> SentCall:
-        """Put a question to the leader of a shard.
+        """Send a request to the leader of a shard.
 
         Args:
-            shard: which one.
-            method: the call.
-            answer: the message that its answers are.
-            request: the message to send.
+            shard: the shard.
+            method: name of the gRPC call.
+            answer: protobuf class of the answer's messages.
+            request: protobuf message to send.
 
         Raises:
-            StoreError: as `begin`.
+            StoreError: see `begin`.
         """
         leader = self._leader(shard)
         self.operations[method] += 1
@@ -232,21 +237,23 @@ class OxiaClient:
         return SentCall(leader, self._channels[leader], messages)
 
     def count(self, items: Sequence[object]) -> None:
-        """Count what came, and wait as long as the rate limit says."""
+        """Count received records, and wait as long as the rate limit requires."""
         self.operations["records_read"] += len(items)
         self._limit.take(len(items))
 
     def leave(self, sent: SentCall, shard: ShardRange, failures: int, error: grpc.RpcError) -> None:
-        """Let go of a leader that did not answer, so that the shard's next one is asked for.
+        """Prepare a retry after a failed call: wait, and find the shard's next leader.
+
+        The next leader is named by the error, or by assignments that the next call requests again.
 
         Args:
-            sent: the call.
-            shard: what was asked for.
-            failures: how often this question failed before without anything that came.
-            error: how it failed.
+            sent: the failed call.
+            shard: the shard that the call asked.
+            failures: number of failures of this question since it last received an item.
+            error: the error of the call.
 
         Raises:
-            StoreError: it is no use to ask again, or it was asked often enough.
+            StoreError: a retry cannot help, or there were enough retries.
         """
         role = f"leader of shard {shard.number} of {self.name}"
         if not is_temporary(error):
@@ -266,13 +273,16 @@ class OxiaClient:
             self._assignments = None
 
     def close(self) -> None:
-        """Let go of all connections; a later question opens others."""
+        """Close all connections. A later question opens new ones."""
         for address in list(self._channels):
             self._close(address)
         self._assignments = None
 
     def _notifications(self, shard: ShardRange, after: int | None) -> Generator[NotifiedWrite, None, None]:
-        """An endless stream, one item a write; without an offset it begins with where the log is."""
+        """Yield the writes to a shard after offset ``after``, endlessly.
+
+        If ``after`` is None, the first item only has the current offset of the log.
+        """
         failures = 0
         while True:
             request = pb.OxiaNotificationsRequest(shard=shard.number, after=after)
@@ -326,11 +336,11 @@ class OxiaClient:
         raise reason if isinstance(reason, StoreError) else self._unreachable(host, self.name, reason)
 
     def _assignments_of(self, host: str) -> Assignments:
-        """What one server says.
+        """Request the assignments from one server.
 
         Raises:
-            grpc.RpcError: it does not say it.
-            UnsettledError: what it says is not a whole set of shards, each with a leader.
+            grpc.RpcError: the server does not answer, or refuses.
+            UnsettledError: the shards leave a hole or overlap, or one has no leader.
         """
         request = pb.OxiaShardsRequest(namespace=self.namespace)
         for service in [self.service] if self.service else list(SERVICES):

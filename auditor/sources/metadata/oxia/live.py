@@ -1,14 +1,16 @@
-"""Metadata in a running Oxia, read without ever writing; keys are ZooKeeper's paths (Pulsar's driver).
+"""The metadata store that reads a running Oxia. It never writes.
+
+Its keys are ZooKeeper's paths, as Pulsar's driver writes them:
 
     <root>/LAYOUT, INSTANCEID, cookies/ID, available/ID, available/readonly/ID, idgen ...
     <root>/00/0000/L0018, <root>/000/0000/0050/0000/L0000
     <root>/underreplication/ledgers/..., /locks/...
 
-Values are those of ZooKeeper, and each directory has a record with an empty value. The driver lists the top
-of a tree and cuts it into parts; each task asks the leaders of all shards for its directories. The flat
-layout keeps all ledgers right below the root: there a part is some shards. A version is the version id of the
-record; a change, and a deletion with a creation after it, make another one. Source: OxiaMetadataStore of
-Pulsar 4.2.
+The values are those of ZooKeeper. Each directory has a record with an empty value. The driver lists
+the top of a tree and cuts it into parts. Each task asks the leaders of all shards for the directories
+of its part. The flat layout keeps all ledgers directly below the root; there a part is some of the
+shards. The version of a ledger is the version id of its record. A change gives a record another
+version id, and so do a deletion and a new creation. Source: OxiaMetadataStore of Pulsar 4.2.
 """
 
 from __future__ import annotations
@@ -52,15 +54,21 @@ from auditor.sources.metadata.tree_shape import DIVISIBLE
 from auditor.sources.metadata.uri import DEFAULT_NAMESPACE, MetadataUri
 
 SPREAD = 4
-"""Subtrees dealt out to each part: their sizes are not known, so several even out."""
+"""Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
 
 LISTED_LIMIT = 2000
-"""Directories that the driver lists to cut a tree; each shard is asked for each of them."""
+"""Largest number of directories that the driver lists at one level to cut a tree.
+
+It sends one request for each directory to each shard.
+"""
 
 
 @dataclass(frozen=True)
 class OxiaPart(Part):
-    """Records to be read alone, and directories of which all is read that is of the tree."""
+    """A part of single records, and of directories to read with everything below them.
+
+    Below ``directories``, records of other trees than ``tree`` are skipped.
+    """
 
     tree: Tree
     paths: tuple[str, ...] = ()
@@ -68,7 +76,7 @@ class OxiaPart(Part):
 
 
 class OxiaStore:
-    """Metadata in a running Oxia; see the module. ``clock`` gives ms since 1970."""
+    """Metadata in a running Oxia. ``clock`` returns ms since 1970."""
 
     live = True
     keeps_marks = True
@@ -86,8 +94,8 @@ class OxiaStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own records; see `MetadataStore.cluster`.
 
-        ``scan_time`` is this machine's clock, but never before the largest time that was read: those are the
-        clocks of the leaders.
+        ``scan_time`` comes from this machine's clock. It is never before the largest time in a record, which
+        a leader's clock sets.
         """
         now = self._clock()  # before the servers are asked: an age must not come out too small
         shards = self._client.renew()
@@ -111,7 +119,7 @@ class OxiaStore:
         return ClusterNodes(nodes, max(now, *times, 0), position, tuple(gaps), (NOTE,))
 
     def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Subtrees dealt out to ``wanted`` parts; see `MetadataStore.parts`."""
+        """Cut a tree into subtrees, and deal them out to ``wanted`` parts; see `MetadataStore.parts`."""
         shards, wanted = self._client.shards(), max(1, wanted)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
@@ -134,21 +142,21 @@ class OxiaStore:
         return parts
 
     def part_of(self, path: str) -> Part:
-        """The record at ``path`` without what is below it; see `OnePathStore.part_of`."""
+        """Return the part with the record at ``path`` alone; see `OnePathStore.part_of`."""
         return OxiaPart(Tree.WHOLE, (path,))
 
     def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
-        """Some records dealt out; see `WatchableStore.parts_of`."""
+        """Deal single records out to at most ``wanted`` parts; see `WatchableStore.parts_of`."""
         wanted = max(1, wanted)
         dealt = [tuple(paths[share::wanted]) for share in range(wanted)]
         return [OxiaPart(Tree.WHOLE, share) for share in dealt if share]
 
     def watch_ledgers(self) -> None:
-        """Remember where the log of each shard is; see `WatchableStore.watch_ledgers`."""
+        """Record the current offset of each shard's log; see `WatchableStore.watch_ledgers`."""
         self._watch = NotificationWatch(self._client, self.root)
 
     def ledgers_moved(self) -> LedgerMoves:
-        """What has moved since; see `WatchableStore.ledgers_moved`."""
+        """Return the changes since `watch_ledgers`; see `WatchableStore.ledgers_moved`."""
         watch, self._watch = self._watch, None
         if watch is None:
             return LedgerMoves(unknown="no watch was set before the first scan")
@@ -167,24 +175,30 @@ class OxiaStore:
             yield ZnodeBatch.of(znodes, gaps)
 
     def read_whole(self, path: str) -> Iterator[RecordBatch]:
-        """Read the record at a path and all that is below it, as records."""
+        """Read the record at a path and all records below it."""
         yield from self._records([path])
         yield from self._walk([Directory(path, 1, self._client.shards())])
 
     def has_beside(self, name: str) -> bool:
-        """Whether it is there now; see `NeighbourStore.has_beside`."""
+        """Return whether a record exists at or below that name; see `NeighbourStore.has_beside`."""
         return self._is_there(f"{self.root.rpartition('/')[0]}/{name}")
 
     def moment_lost(self) -> bool:
-        """Whether the namespace has other shards than `cluster` saw: parts name some that are gone then."""
+        """Return whether the shards of the namespace have changed since `cluster`.
+
+        Parts that were cut before then name shards that no longer exist.
+        """
         return self._shards is not None and frozenset(self._client.renew()) != self._shards
 
     def operations(self) -> dict[str, int]:
-        """Connections, calls by their names, records and keys that came; no other kind of call exists."""
+        """Return the counts of connections, of calls by name, and of records and keys received.
+
+        The store makes no other calls.
+        """
         return dict(self._client.operations)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _records(self, paths: Sequence[str]) -> Iterator[RecordBatch]:
@@ -197,7 +211,7 @@ class OxiaStore:
         return list_children(self._client, [path], self._options.in_flight)[path]
 
     def _roots(self, tree: Tree) -> list[str]:
-        """The records at or below which a tree lies.
+        """Return the top paths of a tree.
 
         Raises:
             NoRootError: there is nothing at the root.
@@ -211,7 +225,10 @@ class OxiaStore:
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
 
     def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
-        """The children of those of some directories that may be cut; nothing where no more listing pays."""
+        """List the children of those paths in ``frontier`` that may be cut.
+
+        Return {} if more than `LISTED_LIMIT` may be cut.
+        """
         divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
         if len(divisible) > LISTED_LIMIT:
             return {}
@@ -225,22 +242,22 @@ class OxiaStore:
             )
 
     def _is_there(self, path: str) -> bool:
-        """Whether there is a record at a path, or below it."""
+        """Return whether a record exists at a path, or directly below it."""
         return any(znodes for znodes, _ in self._records([path])) or bool(self._children(path))
 
 
 SAMPLED = 8
-"""Directories of a level that are listed to estimate how many ledgers there are; each has 10,000 at most."""
+"""Number of directories to list on each level, to estimate the ledgers. Each has at most 10,000 children."""
 
 _LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
-"""Children of the root that hold ledgers, how many levels lie between them and the leaves, and where."""
+"""Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
-    """Count or estimate the ledgers below the root: Oxia counts nothing, so that keys are listed.
+    """Count or estimate the ledgers below the root, by listing keys. Oxia itself reports no counts.
 
     Raises:
         StoreError: Oxia cannot be reached.
@@ -265,7 +282,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
-    """The keys of ledgers that lie right below the root, some at a time."""
+    """Yield the keys of the ledgers directly below the root, one list for each message."""
     stem = len(key_bytes(root)) + 1
     for shard in client.shards():
         for keys in client.begin(shard, ChildKeys(root)).batches():
@@ -273,7 +290,7 @@ def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Ask one server for its assignments: which name of the service it knows tells its release."""
+    """Request the assignments from one server. The service name that it accepts shows its release."""
     begun = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
         trouble = None

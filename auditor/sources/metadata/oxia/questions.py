@@ -1,7 +1,7 @@
-"""What is asked of one shard of an Oxia, and how the answers are read.
+"""Questions to one shard of an Oxia, and the decoding of the answers.
 
-Records come in the order of their keys, which differs between releases. Both orders keep what lies right
-below a path P together: it is the range from ``P/`` and before ``P//``.
+Records arrive in the order of their keys, which differs between releases. In both orders, the keys
+directly below a path P form one range: from ``P/``, and before ``P//``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.store import MAX_INT64, Znode, owner_of_session
 
 NOTE = "Oxia has no moment to read all at: each directory of a shard is read at a moment of its own"
-"""What a reader of the report should know."""
+"""Note about Oxia in the report."""
 
 _FOUND, _NO_SUCH_KEY = 0, 1
 
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 class OxiaRecord(NamedTuple):
-    """A record: its key and value, and its version; times in ms. ``session`` None: it is not ephemeral."""
+    """A record: its key, value and version. Times are in ms. ``session`` is None if it is not ephemeral."""
 
     key: bytes
     value: bytes
@@ -34,10 +34,11 @@ class OxiaRecord(NamedTuple):
     session: int | None
 
     def znode(self) -> Znode:
-        """The record as the other stores give it.
+        """Return the record as a znode.
 
-        A version id counts over all keys of a shard; the number of changes has a field of its own. A record
-        that counts the children made below it was changed for each but the first. Session 0 is a session.
+        The version id counts changes of all keys of a shard. So the record has its own number of changes. An
+        id generator's record changes with every child created below it, except the first. So ``made`` is
+        the number of changes plus one. Session id 0 is valid, so ``ephemeral_owner`` is the id plus one.
 
         >>> OxiaRecord(b"/ledgers/idgen", b"", 9, 4, 5, 6, 0).znode().ephemeral_owner
         1
@@ -57,31 +58,31 @@ class OxiaRecord(NamedTuple):
 
 
 class ShardQuestion(Protocol[Item]):
-    """A question to one shard; the answers come in any number of messages."""
+    """A question to one shard. The answer arrives in any number of messages."""
 
     method: ClassVar[str]
     answer: ClassVar[Any]
 
     def request(self, shard: int) -> Any:
-        """The message to send."""
+        """Return the protobuf message to send."""
 
     def items(self, message: Any) -> list[Item]:
-        """What one message of the answer holds.
+        """Return the items in one message of the answer.
 
         Raises:
-            StoreError: it does not belong to the question.
+            StoreError: the message does not match the question.
         """
 
     def after(self, items: list[Any]) -> Self:
-        """The question for what comes behind these items."""
+        """Return the question for the items that follow the received ``items``."""
 
     def missing(self) -> str | None:
-        """What is not answered yet when the answer ends; None if that may be all."""
+        """Return what is still missing at the end of the answer; None if the answer may be complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChildRecords:
-    """The records right below a path, with their values; ``start`` is the first key that may come."""
+    """A question for the records directly below a path. ``start`` is the first key; None for all."""
 
     path: str
     start: bytes | None = None
@@ -102,13 +103,13 @@ class ChildRecords:
         return replace(self, start=items[-1].key + b"\0")
 
     def missing(self) -> str | None:
-        """See `ShardQuestion`: a range is whole when its answer ends."""
+        """Return None: a range is complete when its answer ends."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ChildKeys:
-    """The keys right below a path."""
+    """A question for the keys directly below a path. ``start`` is the first key; None for all."""
 
     path: str
     start: bytes | None = None
@@ -129,13 +130,16 @@ class ChildKeys:
         return replace(self, start=items[-1] + b"\0")
 
     def missing(self) -> str | None:
-        """See `ShardQuestion`."""
+        """Return None: a range is complete when its answer ends."""
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsAt:
-    """The records of some keys, in their order; None for a key that the shard does not have."""
+    """A question for the records at some keys.
+
+    Its items are in the order of the keys, with None for a key that the shard does not have.
+    """
 
     keys: tuple[bytes, ...]
 
@@ -159,12 +163,12 @@ class RecordsAt:
         return replace(self, keys=self.keys[len(items) :])
 
     def missing(self) -> str | None:
-        """See `ShardQuestion`."""
+        """Return a sentence that names the first key without an item; None if every key has one."""
         return f"nothing was answered of {key_text(self.keys[0])}" if self.keys else None
 
 
 def range_request(shard: int, path: str, start: bytes | None) -> Any:
-    """The request for what lies right below a path, from a key on.
+    """Return the request for the keys or records directly below a path, from the key ``start`` on.
 
     >>> range_request(0, "/ledgers", None).end
     b'/ledgers//'

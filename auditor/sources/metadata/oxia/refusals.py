@@ -1,7 +1,7 @@
-"""What Oxia's errors mean, and what to do about them.
+"""Explanations of Oxia's errors, with advice.
 
-Up to 0.14 a server has status codes of its own, which gRPC shows as UNKNOWN: its words tell them apart. Later
-releases use gRPC's codes. Both are asked about here.
+Servers up to 0.14 have status codes of their own. gRPC shows those as UNKNOWN, so only the texts
+distinguish them. Later releases use gRPC's codes. This module recognises both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECTION = "oxia.tls"
 
 
 def is_temporary(error: grpc.RpcError) -> bool:
-    """Whether the same question may be answered later, or by another server."""
+    """Return whether the same question may succeed later, or at another server."""
     details = error.details() or ""
     if _NOT_OXIA in details or _NO_NAMESPACE in details:
         return False
@@ -60,12 +60,12 @@ def hinted_leader(error: grpc.RpcError, shard: int) -> str | None:
 
 
 def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
-    """Return the error for an answer that will not change.
+    """Return the error for an answer that a retry would not change.
 
     Args:
-        name: who was asked, as messages name it.
-        namespace: what was asked for.
-        error: the answer.
+        name: name of the Oxia for the message.
+        namespace: the namespace in the request.
+        error: the server's answer.
     """
     code, details = error.code(), error.details() or ""
     if _NO_NAMESPACE in details or (code is grpc.StatusCode.NOT_FOUND and "namespace" in details):
@@ -91,14 +91,14 @@ def refusal(name: str, namespace: str, error: grpc.RpcError) -> StoreError:
 def unreachable(
     address: str, role: str, error: grpc.RpcError, timeout_s: float, tls: Tls | None
 ) -> StoreError:
-    """Return the error for a server that was asked often enough.
+    """Return the error for a server after the last retry.
 
     Args:
         address: HOST:PORT of the server.
-        role: what it is.
-        error: the last answer, or why there is none.
-        timeout_s: how long each answer was waited for.
-        tls: what the credentials file has for it.
+        role: role of the server for the message, such as the leader of a shard.
+        error: the last error of the call.
+        timeout_s: time limit of each call, in seconds.
+        tls: the TLS files for Oxia in the credentials file; None for a plain connection.
     """
     code, details = error.code(), error.details() or ""
     if any(words in details for words in _TEMPORARY_WORDS) or code is grpc.StatusCode.ABORTED:

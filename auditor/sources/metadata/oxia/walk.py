@@ -1,12 +1,15 @@
-"""A tree of records read level by level, from all shards of a namespace.
+"""A walk through a tree of records, level by level, in all shards of a namespace.
 
-What lies right below a path is one range in every release; a whole subtree is none (`questions`). So each
-directory is asked for in each shard: one stream, which shows one moment of one shard. A record does not tell
-whether others lie below it. Everything is looked below, but for ledgers, marks and locks, whose names show
-what they are: if such a record has a value, nothing is looked for below it.
+In every release, the keys directly below a path form one range. The keys of a whole subtree do not
+(`auditor.sources.metadata.oxia.questions`). So the walk sends one request for each directory to each
+shard. Each answer shows one moment of one shard.
 
-A directory without a record of its own is not seen, and neither is what lies below it. Pulsar's driver makes
-a record for each directory, and lists by the same ranges.
+A record does not show whether it has children. So the walk looks below every record, except below
+ledgers, marks, locks and nodes of id generators. It recognises those by their names. If such a record
+has no value, the walk looks below it all the same.
+
+The walk does not find a directory without a record of its own, nor anything below it. Pulsar's driver
+creates a record for each directory, and lists by the same ranges.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.tree_shape import DEPTH_LIMIT, LEAF
 
 Gap = tuple[str, str]
-"""Absolute path and reason."""
+"""An absolute path and a reason: records at or below the path may be missing from the result."""
 
 
 class Directory(NamedTuple):
-    """A path to read the children of: how deep it lies below where a walk began, and in which shards."""
+    """A path whose children are to be read, its depth below the start of the walk, and the shards to ask."""
 
     path: str
     depth: int
@@ -34,16 +37,16 @@ class Directory(NamedTuple):
 
 
 class RecordBatch(NamedTuple):
-    """Records as they came, and what was not read beside them."""
+    """Records as znodes, and the gaps among them."""
 
     znodes: list[Znode]
     gaps: list[Gap]
 
 
 def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterator[RecordBatch]:
-    """The records at some paths, without what lies below them; one that is not there has none.
+    """Yield the records at some paths, without anything below them. A missing record is omitted.
 
-    Which shard has a key its writer may choose, so that every shard is asked for it.
+    A writer can choose the shard of a key. So every shard is asked for every path.
     """
     for begin in range(0, len(paths), batch):
         keys = tuple(map(key_bytes, paths[begin : begin + batch]))
@@ -54,7 +57,13 @@ def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterat
 
 
 def list_children(client: OxiaClient, paths: Sequence[str], in_flight: int) -> dict[str, list[str]]:
-    """The paths right below some others, in order, by the path above them."""
+    """Return, for each path, the sorted paths of its children.
+
+    Args:
+        client: the client.
+        paths: absolute paths.
+        in_flight: largest number of requests without an answer.
+    """
     children: dict[str, set[str]] = {path: set() for path in paths}
     questions = ((ChildKeys(path), shard, path) for path in paths for shard in client.shards())
     sent: deque[tuple[str, ShardAnswer[bytes]]] = deque()
@@ -76,9 +85,15 @@ def walk_records(
     in_flight: int,
     concerns: Callable[[str], bool] = lambda path: True,
 ) -> Iterator[RecordBatch]:
-    """All records below some directories that concern the reader, and what lies below those.
+    """Yield all records below some directories.
 
-    Held at a time: a message of each answer on its way, and the directories that are still to be asked for.
+    Memory holds one message of each pending answer, and the directories still to read.
+
+    Args:
+        client: the client.
+        tops: the directories.
+        in_flight: number of pending requests from which on no further directory is requested.
+        concerns: returns whether to read the record at a path. The walk does not look below other records.
     """
     waiting = list(tops)[::-1]
     sent: deque[_Asked] = deque()
@@ -105,7 +120,11 @@ def walk_records(
 
 
 class _Asked(NamedTuple):
-    """The answer of one shard for a directory; ``below`` collects what all of its shards have below it."""
+    """The pending answer of one shard for a directory.
+
+    ``below`` collects the directory's subdirectories from all of its shards. ``is_last`` is True for the
+    last shard.
+    """
 
     directory: Directory
     answer: ShardAnswer[OxiaRecord]

@@ -1,7 +1,9 @@
-"""Which records changed while others were read: Oxia's notifications, one batch for each write.
+"""A watch that reports which records changed while the ledgers were read, from Oxia's notifications.
 
-Where each shard's log stood is remembered, and asked from in the end. The offsets of a log have no gaps, so
-that a batch which the server no longer keeps is missed. Notifications can be off for a namespace.
+A shard sends one notification for each write in its log. The watch records the offset of each shard's
+log at its start. At the end it requests all notifications since that offset. Offsets have no gaps, so
+the client notices if the server no longer keeps a notification. A namespace can have notifications
+switched off.
 """
 
 from __future__ import annotations
@@ -11,11 +13,14 @@ from auditor.sources.metadata.oxia.client import OxiaClient, ShardRange
 from auditor.sources.metadata.store import LedgerMoves, Tree, tree_of
 
 MOVES_LIMIT = 500_000
-"""Writes that are asked for, and paths that are kept. With more, all is read again."""
+"""Largest number of writes to request from a shard, and of changed paths to keep.
+
+With more, the caller reads all ledgers again.
+"""
 
 
 class NotificationWatch:
-    """A watch of all ledgers below ``root``, from when it was made."""
+    """A watch of all ledgers below ``root``, from its creation on."""
 
     def __init__(self, client: OxiaClient, root: str) -> None:
         self._client = client
@@ -28,7 +33,7 @@ class NotificationWatch:
             self._unknown = f"the ledgers could not be watched: {error}"
 
     def moves(self) -> LedgerMoves:
-        """What has moved, up to a moment after this was called."""
+        """Return the ledger paths that changed up to a moment after this call."""
         if self._unknown is not None:
             return LedgerMoves((), self._unknown)
         try:
@@ -37,10 +42,10 @@ class NotificationWatch:
             return LedgerMoves((), f"not all that changed is known: {error}")
 
     def _moved_paths(self) -> set[str]:
-        """The paths of the ledger tree that were written to.
+        """Return the paths of the ledger tree that were written since the watch began.
 
         Raises:
-            StoreError: a shard does not tell, or it is too much.
+            StoreError: a shard does not report all writes, or there are too many.
         """
         moved: set[str] = set()
         if set(self._client.renew()) != set(self._offsets):

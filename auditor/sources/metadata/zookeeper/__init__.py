@@ -1,1 +1,1 @@
-"""Metadata in ZooKeeper: running, or in a server's own files."""
+"""Metadata in a running ZooKeeper, or in a server's own files."""

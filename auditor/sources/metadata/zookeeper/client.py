@@ -1,8 +1,8 @@
 """Read-only client for many znodes of ZooKeeper.
 
-The client sends multiRead requests of many paths, several at a time. A server before 3.6 knows no
+The client sends multiRead requests of many paths, several at a time. A server before 3.6 does not know
 multiRead; it gets single requests. The client replaces a broken connection and repeats the requests that
-were lost with it. It never accepts an answer from a server that is behind one that answered before.
+were lost with it. It accepts answers only from servers that are not behind any earlier answer.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Se
 NO_NODE = -101
 NO_AUTH = -102
 ATTEMPTS = 3
-"""Number of attempts to read one path, or to find a server, when the connection breaks each time."""
+"""Largest number of attempts to read one path, or to connect to a server, if the connection breaks each time.
+"""
 REQUEST_BYTES = 256 * 1024
-"""Largest request, in bytes: a quarter of jute.maxbuffer's default.
+"""Largest request, in bytes: a quarter of the default of jute.maxbuffer.
 
-A server closes the connection at a larger one than jute.maxbuffer.
+A server closes the connection if a request is larger than jute.maxbuffer.
 """
 
 _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
@@ -36,7 +37,7 @@ _CODES = {NO_NODE: "no such znode", NO_AUTH: "not authorised to read it"}
 
 @dataclass(frozen=True, slots=True)
 class FailedRead:
-    """A read without a result, and the reason. ``code`` is ZooKeeper's error code, None if it sent none."""
+    """A read without a result, and the reason. ``code`` is ZooKeeper's error code; None if there is none."""
 
     code: int | None
     reason: str
@@ -44,14 +45,14 @@ class FailedRead:
 
 @dataclass(slots=True)
 class _Chunk:
-    """The paths of one request. ``places`` are their positions in the caller's list."""
+    """The paths of one request, as positions in the caller's list (``places``)."""
 
     places: list[int]
     attempts: int = 0
 
 
 class ZooKeeperReader:
-    """A reader of znodes and lists of children, many at a time. It connects at the first read.
+    """A reader of znodes and of lists of children, many at a time. It connects at the first read.
 
     ``operations`` counts connections, requests by kind, znodes read and znodes listed.
     """
@@ -68,19 +69,22 @@ class ZooKeeperReader:
 
     @property
     def last_zxid(self) -> int:
-        """Return the zxid of the newest transaction that any server had seen when it answered."""
+        """Return the zxid of the newest transaction that any server had seen when it answered this reader."""
         if self._session is not None:
             self._newest_zxid = max(self._newest_zxid, self._session.last_zxid)
         return self._newest_zxid
 
     def be_at(self, zxid: int) -> None:
-        """Accept answers only from servers that have seen ``zxid``, which another reader has seen."""
+        """From now on, accept answers only from servers that have seen the transaction ``zxid``.
+
+        Another reader has seen this zxid.
+        """
         if zxid > self.last_zxid:
             self.close()
             self._newest_zxid = zxid
 
     def catch_up(self) -> None:
-        """Accept answers only from a server that has everything the leader has now."""
+        """Wait until the server has every transaction that the leader has now."""
         if self._session is None:
             return  # the next connection syncs too
         self.operations["sync"] += 1
@@ -106,7 +110,7 @@ class ZooKeeperReader:
         return [answer if isinstance(answer, list) else _failed_read(answer) for answer in answers]
 
     def close(self) -> None:
-        """End the session. A later read opens another."""
+        """End the session. A later read opens a new one."""
         if self._session is not None:
             self._newest_zxid = self.last_zxid
             session, self._session, self._multi_read = self._session, None, None
@@ -160,10 +164,10 @@ class ZooKeeperReader:
         return chunks if paths else []
 
     def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]) -> list[_Chunk]:
-        """Return the chunks to ask for again after ``error``: two halves, or the same single path.
+        """Return the chunks to request again after ``error``: two halves of a chunk, or the same single path.
 
-        Halving isolates a znode that cannot be read from those that can. After the last attempt the error
-        becomes the path's answer.
+        Halving separates a znode that cannot be read from the others. After the last attempt for a single
+        path, nothing is requested again, and the path's answer is the error.
         """
         if len(chunk.places) > 1:
             middle = len(chunk.places) // 2
@@ -191,7 +195,7 @@ class ZooKeeperReader:
         """Return the session for the next request, and find out whether its server knows multiRead.
 
         Args:
-            anew: no answer is pending. A session that moved to another server is then replaced.
+            anew: True if no answer is pending. Then a session that moved to another server is replaced.
         """
         if self._session is not None and self._session.moved and anew:
             self.close()
@@ -215,7 +219,7 @@ class ZooKeeperReader:
         return session
 
     def _opened(self) -> Session:
-        """Open a session with a server that has everything the leader has at this moment.
+        """Open a session with a server that has every transaction that the leader has now.
 
         If no server accepts the very first connection, give up at once: the hosts may be wrong. Later, try
         again: a server may be restarting, or the ensemble may be electing a leader.

@@ -1,7 +1,8 @@
 """The files of a ZooKeeper server's version-2 directory: their names and their bytes.
 
-``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) carries the zxid of the last transaction when the
-server began to write it. ``log.<zxid>`` carries that of its first transaction. Zxids are in hex.
+The name ``snapshot.<zxid>`` (or with ``.gz`` or ``.snappy``) has the zxid of the last transaction before
+the server began to write the snapshot. The name ``log.<zxid>`` has the zxid of the log's first
+transaction. Zxids are in hex.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _COPY_BYTES = 1024 * 1024
 
 
 class ZxidFile(NamedTuple):
-    """A file and the zxid in its name."""
+    """A snapshot or log file, and the zxid in its name."""
 
     zxid: int
     path: Path
@@ -38,7 +39,7 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     """Return the snapshots, newest first, and the logs, oldest first, of ``directory`` or its ``version-2``.
 
     Raises:
-        StoreError: the directory cannot be listed, or holds no snapshot.
+        StoreError: the directory cannot be listed, or has no snapshot.
     """
     files_by_kind: dict[str, list[ZxidFile]] = {"snapshot": [], "log": []}
     try:
@@ -59,10 +60,10 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
 
 
 def recognise(parsed: MetadataUri) -> None:
-    """Check that the first bytes of at least one snapshot in the directory are those of a snapshot.
+    """Check that at least one snapshot file in the directory begins like a ZooKeeper snapshot.
 
     Raises:
-        StoreError: no snapshot begins like one, or `snapshots_and_logs` fails.
+        StoreError: no snapshot file does, or `snapshots_and_logs` fails.
     """
     snapshots, _ = snapshots_and_logs(Path(parsed.path))
     if not any(_begins_like_a_snapshot(path) for _, path in snapshots):
@@ -89,7 +90,7 @@ def map_file(path: Path) -> Iterator[memoryview]:
     """Map a file into memory. A compressed file is first unpacked to a temporary file without a name.
 
     Raises:
-        DecodeError: the compressed stream is damaged, or the path is no regular file.
+        DecodeError: the compressed data is damaged, or the path is not a regular file.
         StoreError: the file cannot be read.
     """
     try:

@@ -1,15 +1,15 @@
 """The metadata store that reads a running ZooKeeper. It never writes.
 
-The driver reads the cluster's own nodes, and lists the top of a tree to cut it into parts. Each task
-opens its own connection for its part. The flat layout keeps all ledgers below one znode. There a part
-is a share of the names by their hash, and each task lists the root itself.
+The driver reads the cluster's own nodes, and lists the top of a tree to cut the tree into parts. Each
+task opens its own connection for its part. The flat layout keeps all ledgers directly below the root.
+There a part has the children of the root whose names have a certain hash, and each task lists the root.
 
 ZooKeeper reports the number of children of each znode. So `count_ledgers` looks only at the znodes above
-the leaves, level by level. Of a level with more than `SAMPLED` znodes it looks at that many, evenly
-spread, and each counts for its neighbours.
+the leaves, level by level. If a level has more than `SAMPLED` znodes, it looks at that many, evenly
+spread, and multiplies.
 
-A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. The command is
-plain text. So `probe` only learns of a TLS port that it is reachable.
+A server answers ``srvr`` if ``4lw.commands.whitelist`` allows it, as the default does. `probe` sends this
+command only without TLS. For a TLS port it only finds out whether the port is reachable.
 """
 
 from __future__ import annotations
@@ -49,12 +49,18 @@ SPREAD = 4
 """Number of subtrees in each part. Their sizes are unknown, and several of them even out."""
 
 LISTED_LIMIT = 2000
-"""Largest number of inner znodes that the driver lists to cut a tree: seconds, at 10,000 children each."""
+"""Largest number of inner znodes that the driver lists at one level to cut a tree.
+
+With 10,000 children each, this takes seconds.
+"""
 
 
 @dataclass(frozen=True)
 class SubtreesPart(Part):
-    """A part of whole subtrees, and of single znodes whose children are in other parts."""
+    """A part of whole subtrees, and of single znodes whose children are in other parts.
+
+    ``tops`` are the top znodes of the subtrees, and the single znodes.
+    """
 
     tops: tuple[Top, ...]
     zxid: int = 0  # zxid of the server when the parts were cut
@@ -62,7 +68,10 @@ class SubtreesPart(Part):
 
 @dataclass(frozen=True)
 class ShareOfRootPart(Part):
-    """A part of the root's children: those with hash ``share`` of ``shares``, and everything below them."""
+    """A part of the root's children, and everything below them.
+
+    It has the children whose name's hash is ``share`` modulo ``shares``.
+    """
 
     share: int
     shares: int
@@ -89,8 +98,8 @@ class ZooKeeperStore:
     def cluster(self) -> ClusterNodes:
         """Read the cluster's own nodes; see `MetadataStore.cluster`.
 
-        ZooKeeper tells its clients no time. So ``scan_time`` comes from this machine's clock. It is never
-        before the largest ctime or mtime that was read, which the server's clock sets.
+        ZooKeeper does not tell its clients the time. So ``scan_time`` comes from this machine's clock. It is
+        never before the largest ctime or mtime in a znode, which the server's clock sets.
         """
         # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
@@ -142,9 +151,9 @@ class ZooKeeperStore:
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
     def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
-        """List those znodes of ``frontier`` that may be cut.
+        """List the children of those znodes in ``frontier`` that may be cut.
 
-        Return {} if there are more than `LISTED_LIMIT`.
+        Return {} if more than `LISTED_LIMIT` may be cut.
         """
         divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
         if len(divisible) > LISTED_LIMIT:
@@ -163,7 +172,8 @@ class ZooKeeperStore:
     def watch_ledgers(self) -> None:
         """Watch the ledger tree on a separate connection; see `WatchableStore.watch_ledgers`.
 
-        A reader that connects afterwards waits for everything the leader has. So it reads nothing older.
+        A reader that connects afterwards waits until its server has everything that the leader has. So it
+        reads nothing older than the watch.
         """
         self._end_watch()
         self._watch = TreeWatch(self._hosts, self.root, self._options, self._reader.last_zxid)
@@ -202,7 +212,7 @@ class ZooKeeperStore:
             yield ZnodeBatch.of(znodes, gaps)
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the znode exists now; see `NeighbourStore.has_beside`."""
+        """Return whether the znode ``name`` exists beside the root now; see `NeighbourStore.has_beside`."""
         path = f"{self.root.rpartition('/')[0]}/{name}"
         (answer,) = self._reader.data([path])
         if not isinstance(answer, FailedRead) or answer.code == NO_AUTH:
@@ -258,9 +268,9 @@ class ZooKeeperStore:
         return StoreError(f"cannot read {where}: {failed.reason}")
 
     def _underreplication(self, gaps: list[tuple[str, str]]) -> list[Top]:
-        """Return the tops below underreplication, without marks and locks.
+        """Return the znodes at and below ``underreplication`` to read, without marks and locks.
 
-        Those grow with the number of ledgers.
+        Marks and locks are left out because they grow with the number of ledgers.
         """
         path = f"{self.root}/underreplication"
         (names,) = self._reader.children([path])
@@ -273,7 +283,7 @@ class ZooKeeperStore:
 
 
 SAMPLED = 64
-"""Largest number of znodes to look at on one level: some hundreds of reads for a whole tree."""
+"""Largest number of znodes to look at on one level to count ledgers: some hundreds of reads for a tree."""
 
 _LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
@@ -282,7 +292,7 @@ _LEVELS = (
 """Pattern of children of the root that hold ledgers, number of levels down to the leaves, and layouts."""
 
 ANSWER_LIMIT = 4096
-"""Largest answer to ``srvr`` that is read, in bytes; a usual one has 200."""
+"""Largest number of bytes to read of an answer to ``srvr``. A usual answer has 200."""
 
 _VERSION = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
 _MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
@@ -335,7 +345,7 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 
 def probe(host: str, options: StoreOptions) -> Server:
-    """Ask one server for its version and mode with ``srvr``."""
+    """Request version and mode from one server with the command ``srvr``."""
     tls = read_credentials(options.credentials).zookeeper.tls is not None
     name, _, port = host.rpartition(":")
     begun = time.monotonic()

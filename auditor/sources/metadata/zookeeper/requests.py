@@ -72,7 +72,7 @@ class Operation(IntEnum):
 _GET_DATA = Operation.GET_DATA.value
 
 Answer = NodeData | list[str] | int
-"""The answer for one path: its data, its children's names, or an error code (-101: no such znode)."""
+"""The answer for one path: its data, the names of its children, or an error code (-101: no such znode)."""
 
 
 class MultiRead:
@@ -100,7 +100,7 @@ class MultiRead:
         """Return the answers in the order of the paths.
 
         Raises:
-            DecodeError: the response breaks the format, or has another number of answers than paths.
+            DecodeError: the response breaks the format, or the number of answers is not that of the paths.
         """
         answers: list[Answer] = []
         header_at, int_at, stat_at = _HEADER.unpack_from, _INT.unpack_from, _STAT.unpack_from
@@ -158,9 +158,9 @@ _RECURSIVE = 1
 
 
 class EventType(IntEnum):
-    """Kinds of change to a znode.
+    """Types of events about a change to a znode.
 
-    Other event numbers concern the session, or one znode's list of children.
+    Events of other types concern the session, or the list of children of one znode.
     """
 
     CREATED = 1
@@ -169,7 +169,7 @@ class EventType(IntEnum):
 
 
 class WatchEvent(NamedTuple):
-    """One event. ``type`` is an `EventType` if the event concerns a znode."""
+    """One event of a watch. ``type`` is an `EventType` if the event is about a change to a znode."""
 
     type: int
     path: str

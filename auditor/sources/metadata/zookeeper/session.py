@@ -1,8 +1,9 @@
 """One session with ZooKeeper: its login, its server, and whether the server changed.
 
-kazoo moves a broken connection to another server by itself, and opens another session when the old one
-expired. A `Session` is over at that moment (`Session.moved`). So no caller mixes answers of two servers.
-The handshake carries the newest zxid seen before; a server that is behind it refuses the connection.
+If a connection breaks, kazoo moves to another server by itself, and opens a new session if the old one
+expired. A `Session` ends at that moment (`Session.moved`). So no caller mixes answers of two servers.
+The handshake carries the newest zxid seen before. A server that is behind this zxid refuses the
+connection.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ LOST = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, KazooTimeout
 """Exceptions that end a request when its connection breaks."""
 
 GARBAGE = "an answer that does not follow ZooKeeper's protocol"
-"""Reason to report if the other side is no ZooKeeper, or the network damages its bytes."""
+"""Reason to report if the server is not a ZooKeeper, or if the network damages its bytes."""
 
 REFUSED = (AuthFailedError, SessionClosedRequireSaslError)
 
@@ -60,14 +61,17 @@ _LOGGER.addHandler(logging.NullHandler())
 
 
 class NotReachedError(Exception):
-    """No server accepted the connection. Another attempt may succeed."""
+    """Raised if no server accepted the connection. Another attempt may succeed."""
 
 
 class Session:
     """A ZooKeeper session that sends only reads and watches. It ends when its connection ends.
 
     Args:
-        newest_zxid: newest zxid seen before. A server that is behind it refuses the connection.
+        hosts: HOST:PORT of each server, separated by commas.
+        timeout_s: seconds to wait for a connection, and for one answer.
+        credentials: login and TLS files.
+        newest_zxid: newest zxid seen before. A server that is behind this zxid refuses the connection.
 
     Raises:
         NotReachedError: no server answered in time.
@@ -115,10 +119,10 @@ class Session:
         return int(self._client.last_zxid)
 
     def sync(self, path: str) -> None:
-        """Wait until the server has everything that the leader has now.
+        """Wait until the server has every transaction that the leader has now.
 
         Raises:
-            NotReachedError: the server did not answer. This session cannot be used any more.
+            NotReachedError: the server did not answer. This session can no longer be used.
             StoreError: the server refuses the credentials.
         """
         try:
@@ -128,14 +132,14 @@ class Session:
             raise NotReachedError(f"{reason_of(error, self._timeout_s)}{self._trouble}") from error
 
     def multi_read(self, operation: Operation, paths: list[str]) -> Any:
-        """Send one request for all paths. Pass the result to `answers`."""
+        """Send one multiRead request for all paths. Pass the result to `answers`."""
         return self._send(MultiRead(operation, paths))
 
     def ask(self, request: MultiRead) -> list[Answer]:
         """Send a request and return the server's answers.
 
         kazoo's own thread calls the request's ``deserialize``, after all events that the server sent before
-        the answer and before any later event.
+        the answer, and before any later event.
 
         Raises:
             Exception: see `answers`.
@@ -143,14 +147,14 @@ class Session:
         return self.answers(self._send(request))
 
     def watch(self, path: str, listener: Callable[[WatchEvent], None]) -> None:
-        """Call ``listener`` from now on with each event of a znode at or below ``path``.
+        """From now on, call ``listener`` for each event of a znode at or below ``path``.
 
-        kazoo's own thread calls it, in the server's order of events and before any answer that was read after
-        them. No event is lost until the session has moved.
+        kazoo's own thread calls it, in the server's order of events. It does so before it delivers any answer
+        that the server sent after the event. No event is lost until the session has moved.
 
         Raises:
-            ZookeeperError: the server knows no such watch (before 3.6), or forbids it.
-            ConnectionLoss: or another of `LOST`.
+            ZookeeperError: the server does not know such a watch (before 3.6), or forbids it.
+            ConnectionLoss: or another exception of `LOST`.
             StoreError: the server refuses the credentials.
         """
 
@@ -171,17 +175,17 @@ class Session:
         return self._client.get_children_async(path)
 
     def answers(self, pending: Any) -> list[Answer]:
-        """Wait for the server's answers to `multi_read`.
+        """Wait for the server's answers to a request of `multi_read`.
 
         Raises:
-            ConnectionLoss: or another of `LOST`; also if another server may have answered.
+            ConnectionLoss: or another exception of `LOST`; also if another server may have answered.
             StoreError: the server refuses the credentials.
         """
         received: list[Answer] = self._received(pending)
         return received
 
     def answer(self, pending: Any) -> Answer:
-        """Wait for the server's answer to `read`, and return it in the form of `answers`."""
+        """Wait for the server's answer to a request of `read`, and return it in the form of `answers`."""
         try:
             received = self._received(pending)
         except LOST:
@@ -224,7 +228,10 @@ class Session:
         return received
 
     def _changed(self, state: str) -> None:
-        """Note a change of state. kazoo's own thread calls this before it connects to another server."""
+        """Record a change of the connection's state.
+
+        kazoo's own thread calls this before it connects to another server.
+        """
         self._refused = self._refused or self._client.client_state == KeeperState.AUTH_FAILED
         self.moved = self.moved or state != KazooState.CONNECTED
 
@@ -240,9 +247,9 @@ class Session:
 
 
 def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a step of kazoo's connection: drop the connection if it cannot read the bytes received.
+    """Wrap a step of kazoo's connection: drop the connection if the step cannot decode the received bytes.
 
-    kazoo would let such an error end its thread, with a traceback on standard error.
+    Without this, the error would end kazoo's thread, with a traceback on standard error.
     """
 
     @wraps(step)
@@ -263,7 +270,7 @@ def reason_of(error: Exception, timeout_s: float) -> str:
 
 
 class _Trouble(logging.Handler):
-    """A log handler that keeps the last failure of a connection. kazoo reports it to its log only."""
+    """A log handler that keeps the last failure of a connection, which kazoo reports only to its log."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -308,7 +315,9 @@ def _sasl(sasl: Sasl | None) -> dict[str, str] | None:
 
 
 def _require_ticket(hosts: str, sasl: Sasl | None) -> None:
-    """Refuse a principal without a ticket: kazoo would end its thread with a traceback on standard error.
+    """Refuse to log in with Kerberos but without a ticket.
+
+    Without this check, kazoo's thread would end with a traceback on standard error.
 
     Raises:
         StoreError: there is no valid ticket; the message quotes Kerberos.

@@ -1,14 +1,14 @@
 """The metadata store that reads a ZooKeeper server's own files.
 
-It takes the newest valid snapshot and replays the logs on it. The result is the tree after the last
-transaction of the logs. Most znodes of a large cluster did not change since the snapshot; tasks read
-those from slices of the file. The driver works out the znodes that the logs touched and every
-ephemeral znode, and hands them to tasks.
+It takes the newest valid snapshot and replays the transaction logs on it. The result is the tree after
+the last transaction of the logs. A slice is a byte range of the snapshot file. Most znodes of a large
+cluster did not change since the snapshot. Tasks read these from slices of the file. The driver computes
+all other znodes: those that the logs change, and every ephemeral one. It passes them to tasks.
 
-A damaged snapshot is skipped for the next older one, as ZooKeeper does, and `ClusterNodes.notes` says so.
-If transactions are missing between that one and the logs, the whole tree is a gap. A server deletes the
-ephemeral znodes of a dead client only when it ends the session. So a bookie can appear registered here
-that a live server would soon drop.
+If a snapshot is damaged, the store skips it and takes the next older one, as ZooKeeper does, and
+`ClusterNodes.notes` says so. If transactions are missing between the older snapshot and the logs, the
+whole tree is a gap. A server deletes the ephemeral znodes of a dead client only when it ends the
+session. So a bookie can appear registered here although a running server would soon drop it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from auditor.sources.metadata.zookeeper.snapshot_index import (
 )
 
 SNAPSHOT_ATTEMPTS = 100
-"""Number of snapshots to try. ZooKeeper tries no more of them for a valid one (``FileSnap.deserialize``)."""
+"""Largest number of snapshots to try for a valid one, as in ZooKeeper (``FileSnap.deserialize``)."""
 
 COMPRESSED_PARTS = 4
 """Largest number of parts of a compressed snapshot: each part unpacks the whole file again."""
@@ -49,7 +49,7 @@ PART_BYTES = 512 * 1024  # Spark warns above 1 MB a task
 
 @dataclass(frozen=True)
 class SlicesPart(Part):
-    """A part of snapshot slices, each with the paths to leave out because other parts hold them."""
+    """A part of snapshot slices, each with paths to skip. The driver computes the znodes at these paths."""
 
     file: str
     tree: Tree
@@ -58,7 +58,7 @@ class SlicesPart(Part):
 
 @dataclass(frozen=True)
 class ZnodesPart(Part):
-    """A part of znodes that the driver worked out, and of gaps that concern the whole tree."""
+    """A part of znodes that the driver computed, and of gaps that concern the whole tree."""
 
     znodes: tuple[Znode, ...]
     gaps: tuple[tuple[str, str], ...]
@@ -66,7 +66,10 @@ class ZnodesPart(Part):
 
 @dataclass(frozen=True, slots=True)
 class _DriverState:
-    """The part of the files that the driver keeps in memory: no unchanged ledger."""
+    """The data from the files that the driver keeps in memory. It has no ledger that did not change.
+
+    ``state`` has the znodes that the driver computed, by path.
+    """
 
     file: Path
     index: ZooKeeperSnapshotIndex
@@ -103,7 +106,10 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
-        """Return parts of neighbouring slices and of later changes; see `MetadataStore.parts`."""
+        """Return parts of neighbouring slices, and parts of znodes that the driver computed.
+
+        See `MetadataStore.parts`.
+        """
         loaded = self._load()
         pieces = [
             (piece, without)
@@ -138,11 +144,11 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
     def has_beside(self, name: str) -> bool:
-        """Return whether the znode exists after the last log; see `NeighbourStore.has_beside`."""
+        """Return whether the znode exists after the last transaction; see `NeighbourStore.has_beside`."""
         return self.value_beside(name) is not None
 
     def value_beside(self, name: str) -> bytes | None:
-        """Return the znode's data after the last log; see `NeighbourValueStore.value_beside`."""
+        """Return the znode's data after the last transaction; see `NeighbourValueStore.value_beside`."""
         loaded = self._load()
         return (loaded.index.neighbours | loaded.replay.neighbours).get(name)
 

@@ -1,16 +1,16 @@
 """Index of a snapshot: one pass on the driver that finds its slices and the few znodes that the driver needs.
 
-The pass verifies the file: every record fits, the end mark is present, the checksums are right. So tasks
-later read a file that is known to be whole.
+A slice is a byte range of the snapshot file. The pass also verifies the file: every record fits, the end
+mark is present, and the checksums are right. So tasks later read a file without damage.
 
 The replay then applies the transaction logs. A snapshot is fuzzy: the server goes on while it writes
 the file, so the file may already hold effects of later transactions. The replay therefore skips an
-operation on a newer znode, and a create of an existing one. A delete or change of a missing znode
-does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but applies older changes again.
-Before 3.6 the end of a session lists no paths. If another znode took an ephemeral one's place there,
-ZooKeeper can leave old bytes behind; this replay does not.
+operation on a newer znode, and the creation of an existing znode. The deletion or change of a missing
+znode does nothing. ZooKeeper is as tolerant (``DataTree.processTxn``), but applies older changes again.
+Before 3.6, the log record for the end of a session lists no paths. ZooKeeper can then keep old bytes
+where another znode took the place of an ephemeral one; this replay does not.
 
-The replay follows only znodes below the root, and is meant for the transactions between two snapshots.
+The replay follows only znodes below the root. It is meant for the transactions between two snapshots.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from auditor.sources.metadata.zookeeper.files import ZxidFile, map_file
 SLICE_RECORDS = 20_000
 SLICE_BYTES = 64 * 1024 * 1024
 NAME_BYTES = 64
-"""Longest name of a znode beside the root to look at, in bytes."""
+"""Longest name of a znode beside the root that the index records, in bytes."""
 
 _ZERO, _NINE, _L = b"09L"
 _SCOPES = f"{ledger_path.SCOPES}/".encode()
@@ -49,7 +49,7 @@ _SCOPES = f"{ledger_path.SCOPES}/".encode()
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A run of snapshot records: ``count`` of them, from byte ``offset``."""
+    """A byte range of the snapshot: ``count`` consecutive records, from byte ``offset`` on."""
 
     offset: int
     count: int
@@ -60,10 +60,10 @@ class ZooKeeperSnapshotIndex:
     """The result of one pass over a snapshot, for znodes below a root.
 
     Attributes:
-        slices: every slice, with the trees that have znodes in it.
-        base: znodes at the touched paths, and all ephemeral ones, by path.
-        base_of: the paths of ``base``, slice by slice.
-        cluster: znodes that are in no tree (`tree_of` is None), by path.
+        slices: byte ranges of the snapshot, each with the trees that have znodes in it.
+        base: znodes before the replay of the logs, by path: those that the logs name, and all ephemeral ones.
+        base_of: for each slice, the paths of ``base`` that are in it.
+        cluster: the cluster's own znodes outside ``base`` (`tree_of` is None), by path.
         newest: largest ctime or mtime of all znodes outside ``base``, in ms.
     """
 
@@ -78,7 +78,7 @@ class ZooKeeperSnapshotIndex:
 
 
 def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
-    """Index a whole snapshot.
+    """Index a whole snapshot. ``touched`` are the paths that the transaction logs name.
 
     Raises:
         DecodeError: the snapshot is damaged or cut off. Do not use any of it.
@@ -96,7 +96,7 @@ def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnap
 
 
 def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -> Iterator[Znode | int]:
-    """Yield records as znodes. Yield the record's offset instead if its path is not UTF-8."""
+    """Yield the records at ``rows`` as znodes. For a path that is not UTF-8, yield the record's offset."""
     path_at, data_at, tail_at = (
         bounds.path_at[rows].tolist(),
         bounds.data_at[rows].tolist(),
@@ -117,7 +117,7 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
 
 
 def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
-    """Return the rows of the records at or below a root."""
+    """Return the positions of the records whose path is ``root`` or below it."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
     path_at, ends = bounds.path_at, bounds.path_end
     rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
@@ -130,10 +130,9 @@ def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
 def surely_ledgers(
     data: memoryview, bounds: Boundaries, rows: NDArray[np.int64], root: str
 ) -> NDArray[np.bool_]:
-    """Return a mask of the rows below a root whose first bytes place them in the ledger tree.
+    """Return a mask of the rows below a root that the first bytes of their names place in the ledger tree.
 
-    These are digits, L and a digit, or ``scopes/``: ledgers and the znodes above them. Callers classify the
-    few other rows one by one.
+    The bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
     """
     octets = np.frombuffer(data, np.uint8)
     begins = bounds.path_at[rows] + len(root.encode()) + 1
@@ -147,9 +146,9 @@ def surely_ledgers(
 
 
 def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
-    """Return the data of the znodes beside the root by name.
+    """Return the data of the znodes beside the root, by name.
 
-    ``rows`` are the records at or below the root.
+    ``rows`` are the records at or below the root, which are skipped.
     """
     parent = root.rpartition("/")[0].encode() + b"/"
     is_outside = np.ones(len(bounds.path_at), np.bool_)
@@ -203,7 +202,7 @@ def _add(
 
 
 def read_slice(data: memoryview, piece: Slice) -> Boundaries:
-    """Find the boundaries of one slice again, in the task that reads it.
+    """Find the records of one slice again, in the task that reads it.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
@@ -223,10 +222,10 @@ _EPOCH_BITS = 32
 
 @dataclass(slots=True)
 class Replay:
-    """The operations below a root after a zxid, and the faults of the logs that hold them.
+    """The operations below a root after the snapshot's zxid, and the faults of the logs.
 
     ``zxid`` is that of the last transaction. ``missing`` gives reasons why transactions may be missing; it is
-    empty if there is no hole between them. ``notes`` are harmless facts about the logs.
+    empty if the transactions have no hole. ``notes`` are harmless facts about the logs.
     """
 
     zxid: int
@@ -243,15 +242,18 @@ class Replay:
         return paths.union(*(what.paths for _, _, what in self.operations if isinstance(what, CloseSession)))
 
     def new_children(self) -> Counter[str]:
-        """Count the children created below each path. A fuzzy snapshot may hold some of them already."""
+        """Count the creations of children below each path.
+
+        A fuzzy snapshot may contain some of these children already.
+        """
         creates = (what.path for _, _, what in self.operations if isinstance(what, Create))
         return Counter(path.rpartition("/")[0] for path in creates)
 
     def apply(self, base: dict[str, Znode]) -> dict[str, Znode | None]:
-        """Return the touched znodes after the last operation; None for a deleted one.
+        """Return the znodes after the last operation, by path; None for a deleted one.
 
         Args:
-            base: the snapshot's znodes at the touched paths, and every ephemeral znode.
+            base: the snapshot's znodes at the paths that operations name, and every ephemeral znode.
         """
         state: dict[str, Znode | None] = dict(base)
         owned: defaultdict[int, set[str]] = defaultdict(set)
@@ -283,7 +285,7 @@ class Replay:
 
 
 def read_logs(logs: Iterable[ZxidFile], after: int, root: str) -> Replay:
-    """Read the operations below ``root`` of all transactions after a zxid.
+    """Read the operations below ``root`` of all transactions after zxid ``after``.
 
     Args:
         logs: transaction logs in ascending order.

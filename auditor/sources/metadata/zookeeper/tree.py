@@ -1,10 +1,10 @@
 """A walk through a tree of znodes that changes meanwhile, and a watch that reports its changes.
 
-The walk reads every znode's data. The stat says whether the znode has children, so only those with
-children are listed. A znode can disappear during the walk:
+The walk reads every znode's data. A znode's stat shows whether it has children, so the walk lists only
+znodes with children. A znode can disappear during the walk:
 
 - A leaf (ledger, mark, lock or registration) was deleted.
-- For an inner znode, the walk lists its parent again. If the parent lacks it too, it was deleted.
+- For an inner znode, the walk lists its parent again. If the parent lacks the znode too, it was deleted.
   Otherwise its content is unknown, and the walk reports a gap.
 
 A persistent recursive watch reports, in order, the znodes below the root that were created, changed and
@@ -12,12 +12,13 @@ deleted. It does so while its session stays on one server. It costs bytes only f
 
 The watch alone proves nothing: a server silently leaves out events of znodes that this client may not
 read. So `TreeWatch` reads the inner znodes when it sets the watch and again at the end. A znode's
-``cversion`` counts the children ever created and deleted. Between both reads it must have grown by
-the number of events about its children. Answers and events arrive in one order, so both numbers
-belong to one moment. A cluster of ten million ledgers needs some thousands of small reads for this.
+``cversion`` counts the children ever created and deleted. Between both reads, it must have grown by the
+number of events about the znode's children. Answers and events arrive in one order, so ``cversion`` and
+number of events belong to one moment. A cluster of ten million ledgers needs some thousands of small
+reads for this.
 
 One case remains undetected. A znode is readable when the watch is set, a change of its ACL takes this
-client's READ permission away, and then a client writes to it.
+client's READ permission away, and then a client writes to the znode.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from auditor.sources.metadata.zookeeper.session import LOST, NotReachedError, Se
 
 @dataclass(frozen=True, slots=True)
 class Top:
-    """The start of a walk. If ``deep`` is false, the walk reads this znode alone."""
+    """A znode at which a walk starts. If ``deep`` is False, the walk reads only this znode."""
 
     path: str
     deep: bool = True
@@ -67,8 +68,8 @@ Gap = tuple[str, str]
 def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Znode], list[Gap]]]:
     """Read the tops and everything below the deep ones, in batches of znodes and gaps.
 
-    Memory holds one batch, the names of the children still to read (a batch and the widest znode), and the
-    inner znodes still to list.
+    Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
+    are at most a batch, plus the children of the widest znode.
     """
     to_read = [(top.path, 0 if top.deep else DEPTH_LIMIT + 1) for top in tops]
     to_list: list[_Inner] = []
@@ -89,7 +90,10 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
 
 
 def _take(to_list: list[_Inner], room: int) -> list[_Inner]:
-    """Pop inner znodes with about ``room`` children together off the end of the list; at least one znode."""
+    """Remove inner znodes from the end of the list, and return them.
+
+    They have at most ``room`` children together; a single znode may have more.
+    """
     inner_znodes = [to_list.pop()]
     children = inner_znodes[0].num_children
     while to_list and children + to_list[-1].num_children <= room:
@@ -150,7 +154,7 @@ def _read_chunk(
 
 
 def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
-    """Return gaps for vanished inner znodes that their parent still lists."""
+    """Return gaps for those vanished inner znodes that their parents still list."""
     parents = sorted({path.rpartition("/")[0] for path in vanished})
     listings = dict(zip(parents, reader.children(parents), strict=True))
     gaps = []
@@ -166,17 +170,23 @@ def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
 
 
 MOVES_LIMIT = 500_000
-"""Largest number of changed paths to keep, some 60 MB. Beyond that another full scan costs little more."""
+"""Largest number of changed paths to keep, some 60 MB. With more, another full scan costs little more."""
 
 INNER_LIMIT = 200_000
-"""Largest number of inner znodes to read. Each of the two reads takes ten seconds at the default rate."""
+"""Largest number of inner znodes that a watch reads. Reading this many takes ten seconds at the default rate.
+
+A watch reads them twice.
+"""
 
 _UNSIGNED = 0xFFFFFFFF
 _OF_ZNODES = frozenset(EventType)
 
 
 class _CountedRead(MultiRead):
-    """getData of some znodes. ``counts`` holds, for each, the child events received before the answer."""
+    """A getData request for some znodes that also records their child events.
+
+    ``counts`` has, for each znode, the number of child events that arrived before the answer.
+    """
 
     def __init__(self, paths: list[str], changes: Mapping[str, int]) -> None:
         super().__init__(Operation.GET_DATA, paths)
@@ -191,7 +201,8 @@ class _CountedRead(MultiRead):
 class TreeWatch:
     """A watch of all ledgers below ``root``, from its creation on.
 
-    ``operations`` counts connections and requests by kind. ``newest_zxid`` is the newest zxid seen before.
+    ``operations`` counts connections and requests by kind. Servers that are behind ``newest_zxid`` refuse
+    the connection.
     """
 
     def __init__(self, hosts: Sequence[str], root: str, options: StoreOptions, newest_zxid: int) -> None:
@@ -268,7 +279,7 @@ class TreeWatch:
             self._moved.add(path)
 
     def _inner(self, session: Session) -> dict[str, int]:
-        """Return each inner znode's cversion minus the number of child events received.
+        """Return each inner znode's cversion minus the number of events about its children so far.
 
         Raises:
             StoreError: a znode cannot be read, or there are too many.
@@ -292,9 +303,9 @@ class TreeWatch:
         return cversions
 
     def _next_level(self, session: Session, level: Sequence[str]) -> Iterator[str]:
-        """Yield the inner znodes one level below ``level``.
+        """Yield the inner znodes that are children of those in ``level``.
 
-        Znodes that have only ledgers below them are not listed.
+        Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """
         divisible = DIVISIBLE[Tree.LEDGERS]
         above = [
