@@ -85,7 +85,7 @@ def read_check_configuration(options: AuditOptions) -> CheckConfiguration:
             raise UsageError(f"{path}: {key}: no such key; {suggestion(key, _KEYS)}")
     table = values.get("constants", {})
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: constants: {table!r} is not a table")
+        raise UsageError(f"{path}: constants: {table!r} is no TOML table")
     settings = CheckSettings.from_values(table, f"{path}: constants")
     chosen = {*_ids(options.checks, "--checks")} or _of_file(values, "checks", path)
     skipped = {*_ids(options.skip_checks, "--skip-checks")} or _of_file(values, "skip_checks", path)

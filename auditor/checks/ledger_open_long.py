@@ -99,8 +99,14 @@ def _group() -> Column:
 def _writer_words() -> Column:
     """Return the part of the message that shows whether a writer can still exist."""
     return (
-        F.when(F.col("last") == F.col("total"), "its owner names it last, so that a writer may well exist")
-        .when(F.col("last") > 0, words("{last} of them may well have a writer: their owner names them last"))
+        F.when(
+            F.col("last") == F.col("total"),
+            "it is the last ledger of its owner, so that a writer may well exist",
+        )
+        .when(
+            F.col("last") > 0,
+            words("{last} of them may well have a writer: each is the last ledger of its owner"),
+        )
         .when(
             F.col("superseded") == F.col("total"), "its owner names later ledgers, and writes to the last one"
         )

@@ -110,8 +110,8 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or last: the newest beside this run. Data that has not "
-            "changed since is taken from it instead of being read; the findings are the same.",
+            "An earlier run of this cluster, or the word last for the newest one in the directory of this "
+            "run. Data that has not changed since then is taken from it; the findings are the same.",
             value="RUN",
         ),
     ] = None

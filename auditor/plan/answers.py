@@ -306,7 +306,7 @@ def _open_state(
     answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
     broken = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
     unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
-    broken += [f"holds forbid it: {sentence}" for sentence in permission.forbidden]
+    broken += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden]
     unknown += [f"not permitted: {sentence}" for sentence in permission.unknown]
     for state, reasons, word in (
         (StepState.CHANGED, broken, "changed"), (StepState.UNKNOWN, unknown, "not known"),

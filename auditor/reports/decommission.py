@@ -29,7 +29,7 @@ ANSWERS = {
 CAUSES = {
     Cause.HELD: (
         "holds of the run forbid it",
-        "lift each of them as written, and audit again",
+        "remove the reason of each hold, and audit again",
     ),
     Cause.LAST_SERVED: (
         "entries whose other copies are on bookies that are down",

@@ -354,7 +354,7 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
         brief = f"{counts}, {since}"
         if changes["unseen"]:
             full += f"; {changes['unseen']:,} could not be checked again"
-            brief = f"{counts}, {changes['unseen']:,} unseen, {since}"
+            brief = f"{counts}, {changes['unseen']:,} not checked, {since}"
         forms = [(full, *reasons), (full, *short), (brief, *short), (brief,)]
         yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)
     elif reasons:

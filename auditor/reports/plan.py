@@ -117,8 +117,8 @@ _SENTENCES = {
     Fact.VERSION: ("each ledger has the version and state {value}", "the ledgers changed"),
     Fact.LISTED: ("the store has the ledger", "the store has no such ledger"),
     Fact.NAMES: ("its ensembles name {of}", "its ensembles do not name {of}"),
-    Fact.QUEUED: ("it is marked, or names {of} no more", "it is not marked and names {of}"),
-    Fact.MARKED: ("it is marked", "it is not marked"),
+    Fact.QUEUED: ("it is marked underreplicated, or names {of} no more", "it is not marked and names {of}"),
+    Fact.MARKED: ("it is marked underreplicated", "it is not marked underreplicated"),
     Fact.LOCKED: ("a worker holds it", "no worker holds it"),
     Fact.UNOWNED: ("no owner names it", "an owner names it"),
 }  # fmt: skip

@@ -100,7 +100,7 @@ def test_a_wrong_choice_is_refused_in_one_line(options: dict[str, Any], message:
         ("check = []", "check: no such key; did you mean checks?"),
         ("checks = [1]", "checks: [1] is neither a string nor a list of strings"),
         ('checks = ["entry-los"]', "checks: 'entry-los' is not a check; did you mean entry-lost?"),
-        ("constants = 3", "constants: 3 is not a table"),
+        ("constants = 3", "constants: 3 is no TOML table"),
         ("[constants]\nopen_days = -1", "constants: open_days: -1 is below 1 days"),
         ("[constants]\nopendays = 3", "constants: opendays: no such constant; did you mean open_days?"),
     ],

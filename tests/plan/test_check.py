@@ -513,9 +513,9 @@ def held(kind: ActionKind, key: str, object: str = "bookie", reason: str = "repl
     ("kind", "key", "object", "why"),
     [
         (ActionKind.RECOVER, "7", "ledger", "changed: ledgers 7"),
-        (ActionKind.RECOVER, "c:1", "bookie", "holds forbid it: bookie c:1 is needed (replica-mismatch)"),
-        (ActionKind.RECOVER, "metadata", "source", "holds forbid it"),
-        (ActionKind.RECOVER, "bookie c:1", "source", "holds forbid it"),
+        (ActionKind.RECOVER, "c:1", "bookie", "not allowed because of a hold: bookie c:1 is needed (replica-mismatch)"),
+        (ActionKind.RECOVER, "metadata", "source", "not allowed because of a hold"),
+        (ActionKind.RECOVER, "bookie c:1", "source", "not allowed because of a hold"),
     ],
 )  # fmt: skip
 def test_a_step_is_no_longer_true_where_a_newer_run_holds_its_objects(
@@ -545,7 +545,7 @@ def test_one_command_copies_held_ledgers_too(tmp_path: Path) -> None:
     run_of(tmp_path / "new", [], LOST, ledgers=rows, cluster=[], **held(ActionKind.RECOVER, "7", "ledger"))
     [answer] = asked(plan, str(tmp_path / "new"))
     assert answer.state is StepState.CHANGED
-    assert any("holds forbid it: ledger 7 is needed" in sentence for sentence in answer.why)
+    assert any("not allowed because of a hold: ledger 7 is needed" in sentence for sentence in answer.why)
 
 
 def test_a_bookie_that_a_step_starts_again_may_be_held(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_no_run_fills_more_than_a_terminal(width: int) -> None:
     heads = [*URGENCY_LABELS.values(), "other critical findings", "other errors", "warnings", "notes"]
     assert [head for line in lines for head in heads if re.match(rf"{head} +\d", line)] == heads
     shown = " ".join(" ".join(lines).split())
-    assert "changed 1 new, 1 worse, 2 fixed, 3 unseen, since 2026-11-20 05:07:49 UTC" in shown
+    assert "changed 1 new, 1 worse, 2 fixed, 3 not checked, since 2026-11-20 05:07:49 UTC" in shown
     assert re.search(rf"notes {len(ALL) * 24_691_356:,}:? {len(ALL)} checks", shown)
     assert any(line.startswith("NOT HEALTHY") for line in lines[-9:])
 

@@ -149,7 +149,9 @@ def frame_length(prefix: bytes) -> int:
     Raises `DecodeError` at byte 0 for a length of 0, or of more than `MAX_FRAME_BYTES`.
     """
     if len(prefix) != LENGTH.size:
-        raise DecodeError(_WHAT, len(prefix), f"{len(prefix)} of {LENGTH.size} bytes of length")
+        raise DecodeError(
+            _WHAT, len(prefix), f"only {len(prefix)} of the {LENGTH.size} bytes of its length prefix"
+        )
     (length,) = LENGTH.unpack(prefix)
     if not 0 < length <= MAX_FRAME_BYTES:
         raise DecodeError(_WHAT, 0, f"a frame of {length} bytes, not 1 to {MAX_FRAME_BYTES}")

@@ -291,7 +291,10 @@ def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
         layout = layout_codec.decode(key.data)
         kind = layout.kind
     except DecodeError as damage:
-        return LayoutKind.ETCD, f"the layout key cannot be understood ({damage}): etcd has one layout"
+        return (
+            LayoutKind.ETCD,
+            f"the layout key cannot be understood ({damage}); etcd has only one layout, which is used",
+        )
     except RuleError as error:
         raise StoreError(f"--metadata {uri}: {key.path} cannot be understood: {error}") from error
     if kind is not LayoutKind.ETCD:
