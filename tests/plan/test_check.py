@@ -513,7 +513,7 @@ def held(kind: ActionKind, key: str, object: str = "bookie", reason: str = "repl
     ("kind", "key", "object", "why"),
     [
         (ActionKind.RECOVER, "7", "ledger", "changed: ledgers 7"),
-        (ActionKind.RECOVER, "c:1", "bookie", "not allowed because of a hold: bookie c:1 is needed (replica-mismatch)"),
+        (ActionKind.RECOVER, "c:1", "bookie", "because of a hold: bookie c:1 is needed (replica-mismatch)"),
         (ActionKind.RECOVER, "metadata", "source", "not allowed because of a hold"),
         (ActionKind.RECOVER, "bookie c:1", "source", "not allowed because of a hold"),
     ],
