@@ -1,10 +1,10 @@
-"""The gate: decides by the holds of a run and the age of its data whether an action is permitted.
+"""The gate: it decides, by a run's holds and the age of its data, whether an action is permitted.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(0, 42)])
 
-Every instruction that a person or a script could follow passes the gate: plan steps, space steps, the answer
-of a decommissioning, and each command that is filled in. An instruction needs an `Allowed`, and only the
-functions of this module make one.
+Every instruction that a person or a script could follow passes the gate: plan steps, steps that free space,
+the answer of a decommissioning, and each command that is filled in. An instruction needs an `Allowed`, and
+only the functions of this module make one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_DATA_AGE_MS = 24 * 3_600_000
-"""Largest age of the data for a dangerous action, in ms."""
+"""Largest age of the data on which a dangerous action may rest, in ms."""
 
 CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
@@ -49,14 +49,14 @@ CHECKS_NAMED = 3
 CURES: Mapping[ActionKind, frozenset[str]] = {
     ActionKind.REBUILD_INDEX: frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
 }
-"""Reasons of holds that an action removes for the next action of the same procedure.
+"""Reasons of holds that a kind of action removes for the next action of the same procedure.
 
 After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
 """
 
 
 class HeldRun(Protocol):
-    """The part of a run that the gate uses."""
+    """The part of a finished run that the gate uses."""
 
     @property
     def holds(self) -> HoldBook:
@@ -66,13 +66,13 @@ class HeldRun(Protocol):
 
 @dataclass(frozen=True)
 class HoldsOfRun:
-    """Holds of a run that is still being made."""
+    """Holds of a run that is still being made, as a `HeldRun`."""
 
     holds: HoldBook
 
 
 Batches = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
-"""Function that reads record batches of a part of a run, given its path there, columns, and a filter."""
+"""Function that reads record batches of a part of a run: (path below the run, columns, filter)."""
 
 _COLUMNS = (
     "object", "key", "forbids", "reason", "certain", "first_seen", "lift", "message", "urgency", "accepted",
@@ -81,7 +81,7 @@ _COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run; holds on ledgers are read on demand, all others once.
+    """Holds of one run; holds on ledgers are read whenever they are needed, all others once.
 
     Args:
         batches: reads parts of the run.
@@ -89,10 +89,10 @@ class HoldBook:
         as_of: the time of the oldest data that the run rests on, ms.
         has_earlier: whether an earlier run with holds was found.
         logs_read: whether the bookies' entry logs were read.
-        unheld: kinds of action that may lack holds, each with the checks whose holds may be missing
-            (`auditor.checks.configuration.kinds_without_holds`).
+        unheld: kinds of action for which holds may be missing, each with the checks that may have placed too
+            few (`auditor.checks.configuration.kinds_without_holds`).
         now: the current time, ms.
-        newest: the time of the newest data that the run rests on, ms; None: that of the oldest.
+        newest: the time of the newest data that the run rests on, ms; None: the same as ``as_of``.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class HoldBook:
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except those on ledgers, by object and key; bounded by bookies and entry logs."""
+        """All holds except those on ledgers, by object and key: at most a few per bookie and entry log."""
         found: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read(ds.field("object") != HoldObject.LEDGER.value):
             found.setdefault((hold.object, hold.key), []).append(hold)
@@ -146,11 +146,11 @@ class HoldBook:
         return found
 
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the first hold on a ledger that forbids a kind of action; empty if there is none."""
+        """Return the first hold, on any ledger, that forbids a kind of action; empty if there is none."""
         return tuple(islice(self.on_ledgers(kind), 1))
 
     def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
+        """Return the holds on bookies, logs and sources that forbid a kind, and the first on any ledger."""
         others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
         return (*others, *self.first_of_ledgers(kind))
 
@@ -160,7 +160,7 @@ class HoldBook:
         return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind of action is forbidden; ``why`` is the first reason.
+        """Return the ledgers on which a kind of action is forbidden; ``why`` is one reason.
 
         The result is an Arrow table, because it may have as many rows as there are ledgers.
         """
@@ -188,10 +188,10 @@ class HoldBook:
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those of these ledgers, by key, that the run proved closed and unowned.
+        """Return those of the ledgers ``keys`` that the run proved closed and unowned.
 
         The proof is a confirmed ``ledger-unowned`` of a closed ledger. It rests on every owner store, and on
-        two runs that are a rollover apart. A ledger without a finding may have an owner.
+        two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
         """
         proved: set[str] = set()
         if keys and self.exists:
@@ -279,8 +279,8 @@ def permit(
         run: the finished run that the action rests on.
         kind: the kind of action.
         objects: the objects of the action; the gate adds the sources that it rests on.
-        after: the action before it in the same procedure, on the same objects. It removes some holds
-            (`CURES`).
+        after: the previous action of the same procedure, on the same objects, which removes some holds
+            (`CURES`); None if there is none.
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -296,11 +296,7 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     """Decide whether an action on the whole cluster is permitted: no hold on any object may forbid it.
 
     Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. One held ledger is
-    therefore enough to refuse the action.
-
-    Args:
-        run: the finished run that the action rests on.
-        kind: the kind of action.
+    therefore enough to refuse the action. ``run`` is the finished run that the action rests on.
 
     Raises:
         RunError: the table holds is broken.
@@ -319,18 +315,17 @@ def permit_ledgers(
     ledgers: Sequence[ActionObject],
     after: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
-    """Decide for each ledger whether an action that is taken ledger by ledger is permitted.
+    """Decide, for an action that is taken ledger by ledger, on which ledgers it is permitted.
 
     Args:
         run: the finished run that the action rests on.
         kind: the kind of action.
-        objects: the objects of every part of the action, such as a bookie.
+        objects: further objects of the action on each ledger, such as a bookie.
         ledgers: the ledgers.
         after: as in `permit`.
 
     Returns:
-        The permitted part, None if nothing is permitted; and one refusal for all, or one for each held
-            ledger.
+        The permission, None if nothing is permitted; and one refusal for everything, or one per ledger.
     """
     book = run.holds
     cured = _cured(after, objects)
@@ -358,14 +353,14 @@ def permit_ledgers(
 
 
 def _cured(after: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds that the previous action removes; none if it lacks one of the objects."""
+    """Return the reasons of holds that the previous action removes; none if it was not on all the objects."""
     if after is None or not {*objects} <= {*after.objects}:
         return frozenset()
     return CURES.get(after.kind, frozenset())
 
 
 def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]) -> frozenset[ActionObject]:
-    """Return the ledgers among these objects that lack the proof for a deletion; none for other kinds."""
+    """Return the ledgers among these objects that lack the proof for their deletion; none for other kinds."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledgers = {object for object in objects if object.kind is HoldObject.LEDGER}
@@ -374,7 +369,7 @@ def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject])
 
 
 def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
-    """Return why the run supports no action of this kind at all; None if it does."""
+    """Return why the run permits no action of this kind, on any object; None if it may permit some."""
     if not book.exists and kind is not ActionKind.WAIT:
         return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in book.unheld:
@@ -393,7 +388,7 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
 
 
 def _why_unfit(book: HoldBook, kind: ActionKind, unfit: RunUnfit) -> str:
-    """Return the reason with the names of the checks that are missing."""
+    """Return the reason why a run is unfit; if checks are missing, with their names."""
     if unfit is not RunUnfit.CHECKS_NOT_RUN:
         return unfit.sentence
     return f"{unfit.sentence} ({first_names(book.unheld[kind], CHECKS_NAMED)})"
