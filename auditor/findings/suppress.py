@@ -2,7 +2,7 @@
 
 A suppressions file is TOML; every entry has a ``reason`` and a last day::
 
-    [[suppress]]                      # names the findings for which all its keys are true
+    [[suppress]]                      # suppresses the findings that match all its keys
     id = "orphan-ledger"              # a check; * stands for any letters, ? for one
     bookie_id = "bk-old-*"
     reason = "bk-old-1 to -3 are being emptied, OPS-1204"

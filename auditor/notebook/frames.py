@@ -184,9 +184,9 @@ class Frames:
         Index: level and name, the worst of each level first. Columns:
 
         - bookies: number of bookies that are lost together
-        - ledgers, entries, bytes: lost by what indexes hold today
-        - promised_ledgers, promised_entries, promised_bytes: lost if every copy were there
-        - ledgers_possible: lost ledgers if all that is unknown were missing
+        - ledgers, entries, bytes: lost data, with the copies that indexes show
+        - promised_ledgers, promised_entries, promised_bytes: the same, if no copy were missing before
+        - ledgers_possible: lost ledgers if all unknown copies were missing
         - below_ack_quorum, below_write_quorum: ledgers with too few copies left
         - unrecoverable: open ledgers that recovery could not close
         """
