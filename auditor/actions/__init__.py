@@ -1,1 +1,1 @@
-"""Holds, the gate that every instruction passes, and the ordered list of actions."""
+"""Holds, the gate that permits or refuses instructions, and the ordered list of actions."""

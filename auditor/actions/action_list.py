@@ -1,13 +1,13 @@
 """Ordered list of actions of a run; all screens, pages, plans and alerts print from it.
 
-Each check has an instruction for its findings (``do_now``) and its kind (``action``). An instruction is on
-the list for those objects on which the gate permits it. Forbidden instructions are on a list of their own,
-with the reason. Actions on one object stand together, in the order in which they are taken. Objects are
+A check has an instruction for its findings (``do_now``) and the kind of that action (``action``). The list
+has the instruction for the objects on which the gate permits it. Forbidden instructions are on a second list,
+with the reason. Actions on one object are together, in the order in which a person takes them. Objects are
 ordered by their most urgent finding.
 
 A hold can forbid a necessary stop because the bookie alone has or serves entries. The list then says: copy
-these entries first, then stop the bookie. It says the same if a stop would leave entries without a server
-because other bookies on the list stop too.
+these entries first, then stop the bookie. It says the same if several bookies on the list alone serve entries
+together, so that not all of them may stop.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from auditor.model.holds import ActionKind, FactReason, HoldObject, HoldTarget
 from auditor.model.ledger_id import LedgerId
 
 COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
-"""Holds on a stop that end once the entries have another copy that is served."""
+"""Reasons of holds on a stop that end once other bookies serve copies of the entries."""
 ALL_WOULD_STOP = "every bookie that takes writes should stop: repair their common fault, and audit again"
-"""Reason why no copy is made before a stop: no bookie remains that could take it."""
+"""Reason, in a refusal, why no entry is copied before a stop: no bookie would remain to take copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
-"""Function from bookies that would stop to the sets that alone serve an entry together (see `StopSet`)."""
+"""Function from stopping bookies to the sets of them that alone serve an entry together (see `StopSet`)."""
 _KINDS = list(ActionKind)
 
 
 @dataclass(frozen=True, slots=True)
 class PermittedLedgers:
-    """Ledgers of one check's findings on which its action is permitted: their number and the first one."""
+    """Ledgers on which a check's action is permitted: their number, and the ids of the first one."""
 
     count: int
     scope_id: int
@@ -46,14 +46,14 @@ class PermittedLedgers:
 
 @dataclass(frozen=True, slots=True)
 class ActionList:
-    """Actions in order, and instructions that findings ask for and holds forbid."""
+    """Actions in order, and the instructions that findings ask for and that holds forbid."""
 
     actions: tuple[Action, ...]
     forbidden: tuple[ForbiddenAction, ...]
 
     @property
     def texts(self) -> dict[str, str]:
-        """First instruction of each check."""
+        """First instruction of each check, by check id."""
         found: dict[str, str] = {}
         for action in self.actions:
             for id in action["checks"]:
@@ -72,12 +72,11 @@ def build_action_list(
 
     Args:
         run: the run, whose holds are finished.
-        counts: numbers of findings that have the same check, urgency and object.
-        ledgers: the permitted ledgers of each check with an action on ledgers. A check that is not in it has
-            none.
+        counts: numbers of findings with the same check, urgency and object.
+        ledgers: the ledgers on which a check's action is permitted, by check id. A missing check has none.
         writable: the bookies that take writes; None if that is not known.
-        joint_holders: the function that finds bookies which alone serve an entry together; None if it is not
-            known.
+        joint_holders: the function that finds sets of bookies which alone serve an entry together; None if it
+            is not known.
     """
     groups: dict[tuple[str, str], list[FindingCount]] = {}
     for count in counts:
@@ -102,7 +101,7 @@ def build_action_list(
 class _StopsTogether:
     """Bookies that the list would stop, and sets of them that must not all stop.
 
-    ``last_holders`` maps a bookie to the set, with itself, that alone serves some entries.
+    ``last_holders`` maps a bookie to the set of bookies, including itself, that alone serves some entries.
     """
 
     bookies: frozenset[str] = frozenset()
@@ -114,7 +113,7 @@ def _stops_together(
     pressing: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
 ) -> _StopsTogether:
-    """Collect all stops of the list as one set; confirmed and urgent ones are considered first."""
+    """Collect the bookies that the list would stop; confirmed and urgent findings come first."""
     ordered = sorted(
         (not count.confirmed, place_of_check(count.urgency, count.severity, count.id), name)
         for check, group in pressing
@@ -134,7 +133,7 @@ def _stops_together(
 
 
 def _may_stop(run: HeldRun, name: str) -> bool:
-    """Return whether the list may stop a bookie, at once or after copies."""
+    """Return whether the list may stop a bookie, at once or after its entries are copied."""
     answer = permit(run, ActionKind.STOP, [bookie(name)])
     return not isinstance(answer, Refused) or _ends_with_copies(answer)
 
@@ -171,7 +170,7 @@ def _is_pressing(group: Sequence[FindingCount]) -> bool:
 
 
 def _in_order(group: Sequence[FindingCount]) -> list[FindingCount]:
-    """Sort by severity, confirmed findings before others, and then by object."""
+    """Sort counts by severity, confirmed findings before others, and then by object."""
     return sorted(
         group,
         key=lambda count: (
@@ -247,7 +246,7 @@ def _on_bookies(
 
 
 def _collect_nothing(check: Check, counts: list[FindingCount], name: str) -> Action:
-    """Return the instruction for a bookie that must not collect, and must serve on while others stop."""
+    """Return the restart, without garbage collection, of a bookie that must serve while others stop."""
     text = f"restart {name} alone, with {NO_COLLECTION} in its configuration: it deletes nothing meanwhile"
     return _action(check, counts, {}, text)
 
@@ -261,7 +260,7 @@ def _ends_with_copies(refusal: Refused) -> bool:
 
 
 def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
-    """Return the kinds of an instruction; a restart is a stop and a start."""
+    """Return the kinds of action of a check's instruction; a restart is a stop and a start."""
     if check.action is None:
         return ()
     restarts = check.action is ActionKind.STOP and (check.do_now or "").startswith("restart ")
@@ -269,7 +268,7 @@ def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
 
 
 def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
-    """Return the bookies of an instruction; for a bookie with several ids these are the other ids."""
+    """Return the bookies of an instruction; for a bookie with several ids these are the further ids."""
     if count.bookie_id is None:
         return []
     if not any(rule.on is HoldTarget.IDENTITY for rule in check.holds):
@@ -283,9 +282,9 @@ def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
 
 
 def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders: Sequence[str]) -> Action:
-    """Return an instruction that satisfies two holds: one requires a stop, the other the bookie's copies.
+    """Return the instruction to copy a bookie's entries and then stop it.
 
-    ``holders`` are the bookies of the list, with this one, that alone serve these entries.
+    ``holders`` are the bookies of the list, including this one, that alone serve the entries.
     """
     assert check.do_now is not None
     stop = check.do_now.format(bookies=name, ledgers="")
@@ -355,7 +354,7 @@ def _ledger_names(first: FindingCount, count: int) -> str:
 
 
 def _sorted(actions: Sequence[Action]) -> list[Action]:
-    """Sort actions: those on one object together in the order of execution, the most urgent object first."""
+    """Sort actions: the most urgent object first, and the actions on one object in the order of execution."""
 
     def subject(action: Action) -> tuple[str | None, ...]:
         return action["bookie_id"], action["scope_id"], action["ledger_id"]
@@ -367,9 +366,9 @@ def _sorted(actions: Sequence[Action]) -> list[Action]:
 
 
 def _phase(action: Action) -> int:
-    """Return the position of an action among those on one object.
+    """Return the position of an action among the actions on one object.
 
-    An action that changes nothing comes between the stop and the start.
+    An action that changes nothing (kind None) comes between the stop and the start.
     """
     kind = ActionKind.RESTORE_METADATA if action["kind"] is None else ActionKind(action["kind"])
     return _KINDS.index(kind)
@@ -380,4 +379,4 @@ LEDGER_ACTIONS = tuple(
     for check in BY_ID.values()
     if check.action is not None and "{ledgers}" in (check.do_now or "")
 )
-"""Checks with an action on ledgers, and its kind; the gate decides for each ledger."""
+"""Pairs (check, kind of action) of checks with an action on ledgers; the gate decides for each ledger."""

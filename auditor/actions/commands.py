@@ -1,8 +1,8 @@
-"""Commands that change a cluster: their kinds of action, and the filling of their templates.
+"""Commands that change a cluster: their kinds of action, and values for the blanks in them.
 
-A template stands on a check's manual page, or here for a bookie's HTTP server. Its words in capitals are only
-filled in with an `Allowed` of the gate for the objects that they name. A template itself may be shown
-anywhere, because nobody can run it as it stands.
+A command is a template with blanks: words in capitals, such as BOOKIE. Templates are on the manual pages of
+checks, and here for a bookie's HTTP server. A blank is only filled in with an `Allowed` of the gate for the
+object that it names. The template itself may be shown anywhere, because nobody can run it unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import ActionObject, Allowed, Permission, Refused
 
 Blanks = Mapping[str, str]
-"""Values for the words in capitals of a command."""
+"""Values for the blanks of a command (words in capitals), by word."""
 
 _SHELL = "bookkeeper shell "
 _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
@@ -27,11 +27,11 @@ _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
 
 @dataclass(frozen=True, slots=True)
 class _WritingCommand:
-    """Commands of BookKeeper's shell with one beginning: their kind, and what they change.
+    """Commands of BookKeeper's shell with the same beginning: their kind, and the objects that they change.
 
-    A command ``on_bookie`` changes the bookie of the finding although its text does not name it. A command
-    that ``is_cluster_wide`` makes AutoRecovery work on every ledger and bookie, or on none. A command that
-    ``closes`` its ledger first fences the ledger's writer.
+    ``on_bookie`` commands change the bookie of the finding although their text does not name it.
+    ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none. Commands that
+    ``closes`` marks fence the writer of a ledger before they close it.
     """
 
     beginning: str
@@ -112,7 +112,9 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
         scope_id: the scope of the ledger in ``blanks``.
 
     Returns:
-        None if the command changes nothing, or if none of its objects is known, so that it stays a template.
+        The gate's answer. None if the command changes nothing, or if none of its objects is known, so that
+            its
+        blanks stay empty.
 
     Raises:
         RunError: the table holds is broken.
@@ -149,8 +151,7 @@ def _objects(rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int)
 def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None) -> str:
     """Fill known values into a command, quoted for a shell.
 
-    A value with characters that cannot be shown is not filled in: with any other name the command would be
-    wrong.
+    A value with characters that cannot be shown stays a blank, because any replacement would be wrong.
 
     Args:
         command: the template.
@@ -178,7 +179,7 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
 
 
 def fill_words(command: str, blanks: Blanks) -> str:
-    """Fill known values into any command, as `fill_command` does; the caller must have asked the gate."""
+    """Fill known values into a command, as `fill_command` does, but without the check of a permission."""
     words = []
     for word in command.split():
         value = blanks.get(word)
@@ -189,7 +190,7 @@ def fill_words(command: str, blanks: Blanks) -> str:
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
     """Return the command that decommissions a bookie.
 
-    Without the flag the command takes the local bookie, and ignores an id in its place (pulsar #21607).
+    Without ``-bookieid`` the command takes the local bookie, and ignores an id in its place (pulsar #21607).
     """
     return fill_command(f"{_SHELL}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission)
 
@@ -201,7 +202,7 @@ def collect_command(permission: Allowed, url: str) -> str:
 
 
 def compact_command(permission: Allowed, url: str, *, major: bool) -> str:
-    """Return the request for a compaction; the bookie collects garbage first."""
+    """Return the request for a compaction to ``url`` on a bookie's HTTP server; it collects garbage first."""
     _require_kind(permission, ActionKind.COMPACT)
     # Servers before 4.17 fail if the body lacks one of the two keys.
     body = json.dumps({"forceMajor": major, "forceMinor": True})

@@ -2,7 +2,7 @@
 
     last known bytes      the only copy that an index shows or may show; copies that no ensemble names and
                           that may be needed; bytes that no index lists; unread disks while data is missing
-    copies that differ    entries past the end of a closed ledger; findings report payloads that differ
+    copies that differ    entries past the end of a closed ledger (findings report different payloads)
     damaged databases     a start fails on them, or loses the data behind the damage
     unreachable ledgers   no member is registered, or the copies of an entry are on bookies that are down
     open ledgers          recovery would fence their writers
@@ -48,12 +48,12 @@ from auditor.tables import Tables
 Row = dict[str, Any]
 
 _TAKES_AWAY = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-"""Kinds that put the copies of a bookie out of reach for good."""
+"""Kinds of action that put the copies on a bookie out of reach for good."""
 _INTERRUPTS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
-"""Kinds that put the copies of a bookie out of reach for a while.
+"""Kinds of action that put the copies on a bookie out of reach for a while.
 
-They are allowed if an entry has one copy because its ledger was written to one bookie at a time: such a
-bookie could otherwise never be restarted. They are forbidden if more copies were written and the others are
+A hold on a last copy does not forbid them if the ledger was written to one bookie at a time, because this
+bookie could otherwise never be restarted. It forbids them if more copies were written and the others are
 gone.
 """
 
@@ -83,7 +83,7 @@ def _row(
 
 
 def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
-    """Yield holds on bookies that alone have a known copy, alone serve one, or have open ledgers."""
+    """Yield holds on bookies that alone have or serve a copy of an entry, or that have open ledgers."""
     for exposure in exposures:
         name = exposure.bookie_id
         if count := exposure.last_known_possible:
@@ -111,7 +111,7 @@ def _forbidden(degraded: int) -> tuple[ActionKind, ...]:
 
 
 def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies whose disks were not read completely, if anything is ``missing``."""
+    """Yield holds on bookies that were not read completely. There are none unless an entry is ``missing``."""
     if not missing:
         return
     for bookie in tables.roster.bookies:
@@ -122,7 +122,7 @@ def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
-    """Return ledgers that an owner names, that the metadata lacks, and that no index has."""
+    """Return the ledgers that an owner names and that neither the metadata nor an index has."""
     dangling = findings.where((F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR))
     return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
@@ -130,7 +130,8 @@ def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
 def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]) -> Iterator[Row]:
     """Yield holds on bookies whose unread entry logs may have the bytes of ``unlocated`` ledgers.
 
-    ``unread_logs`` are the bookies with an unreadable log, in a run that reads logs.
+    ``unlocated`` is the number of these ledgers (`unlocated_ledgers`). ``unread_logs`` are the bookies with
+    an unreadable log, in a run that reads logs.
     """
     if not unlocated:
         return
@@ -174,9 +175,9 @@ _MAY_BE_LAST = (GcReason.LAST_COPY, GcReason.OTHER_ID, GcReason.MEMBERS_UNKNOWN,
 
 
 def foreign_copies(tables: Tables) -> DataFrame | None:
-    """Count copies that no ensemble names and that may be the last ones, by bookie; None if there are none.
+    """Count, by bookie, the copies that no ensemble names and that may be the last; None if there are none.
 
-    Columns: bookie_id, count (ledgers), certain (the proved ones among them), first (a ledger).
+    Columns: bookie_id, count (ledgers), certain (number of proved ones), first (the lowest ledger id).
     """
     if "gc_foresight" in tables.known_empty:
         return None
@@ -207,9 +208,10 @@ def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
 
 def copies_past_end(tables: Tables) -> DataFrame | None:
-    """Count ledgers with entries behind their end, by bookie_id; None if there are none.
+    """Count the ledgers with entries behind their end, by bookie_id; None if there are none.
 
-    Ledgers that a takeover explains do not count: their writers got no acknowledgement of these entries.
+    A takeover, in which a second writer closes a ledger, can explain such entries. Ledgers that it explains
+    do not count: the first writer got no acknowledgement of these entries.
     """
     if "past_end" in tables.known_empty:
         return None
@@ -230,8 +232,9 @@ def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 def unindexed_bytes(tables: Tables) -> DataFrame | None:
     """Return needed bytes that no index lists, by bookie_id and log_id; None if no log was read.
 
-    Further columns: bytes, ledgers (their number), and certain. Bytes of a young log are uncertain: the next
-    flush of the index may list them, or the index lost them. A collection does not touch the current log.
+    Further columns: bytes, ledgers (their number), and certain. Bytes in a log that is newer than the index
+    are uncertain: the index may list them at its next flush, or it has lost them. The log that is being
+    written does not count, because a collection leaves it alone.
     """
     if "space" not in tables.frames or "space" in tables.known_empty:
         return None
@@ -248,7 +251,10 @@ def unindexed_bytes(tables: Tables) -> DataFrame | None:
 
 
 def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
-    """Yield holds on entry logs with such bytes, and on their bookies, from rows of `unindexed_bytes`."""
+    """Yield holds on entry logs with bytes that no index lists, and on their bookies.
+
+    ``logs`` are rows of `unindexed_bytes`.
+    """
     of_bookies: dict[str, list[bool]] = {}
     for log in logs:
         name, number, certain = log["bookie_id"], log["log_id"], log["certain"]
@@ -281,7 +287,7 @@ def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
 
 @dataclass(frozen=True)
 class OldSource:
-    """A source whose data is older than the metadata: its key, and a sentence with the reason."""
+    """A source whose data is older than the metadata: its key, and the message of its hold."""
 
     key: str
     message: str
@@ -309,7 +315,7 @@ _UNREACHABLE: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
 def unreachable_ledgers(tables: Tables) -> DataFrame | None:
     """Return holds on ledgers with entries that only bookies which are down can have.
 
-    None if no member is down. The columns are those of a new hold
+    None if no bookie is down. The columns are those of a new hold
     (`auditor.actions.finding_holds.NEW_COLUMNS`).
     """
     down = [row["bookie_id"] for row in tables.roster.unregistered]

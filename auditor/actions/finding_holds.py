@@ -1,7 +1,7 @@
 """Holds that come from findings, as their checks declare them (`auditor.model.holds.HoldRule`).
 
-Unconfirmed findings hold too. A finding that is milder than its check's severity does not hold, because it
-reports no danger to data. A bookie or source has one hold for each check, a ledger one for each check too.
+Unconfirmed findings hold too. A finding that is milder than its check's severity places no hold, because it
+reports no danger to data. There is one hold for each pair of object (bookie, ledger or source) and check.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,20 +18,20 @@ from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
 
 NEW_COLUMNS = tuple(name for name in HOLDS.names if name not in ("first_seen", "carried"))
-"""Columns of a hold before it is compared with the holds of the earlier run."""
+"""Columns of a hold that do not depend on the holds of the earlier run."""
 
 _IDS = {HoldTarget.IDENTITY: "$.ids[*].bookie_id", HoldTarget.COPIES: "$.bookies"}
-"""JSON paths to the bookies of a hold in the evidence of a finding."""
+"""JSON paths, in the evidence of a finding, to the bookies on which it places holds."""
 
 
 def holds_of_findings(
     findings: DataFrame, changes: DataFrame, tables: Tables, found: Mapping[str, int]
 ) -> list[DataFrame]:
-    """Return rows of holds in `NEW_COLUMNS`, one DataFrame for each kind of target with findings.
+    """Return rows of holds in `NEW_COLUMNS`, one DataFrame for each `HoldTarget` with findings.
 
     Args:
         findings: the table findings of the run.
-        changes: its table changes, which says which findings are accepted.
+        changes: its table changes, which has the accepted findings.
         tables: its other tables; orphans has the bookies with ledgers that the metadata does not list.
         found: the number of findings of each check; checks without findings are skipped.
     """
@@ -106,7 +106,7 @@ _OBJECTS = {
     HoldTarget.METADATA: HoldObject.SOURCE,
     HoldTarget.OWNERS: HoldObject.SOURCE,
 }
-"""Kind of object of each target; all others are bookies."""
+"""Kind of object of each target; targets that are not in it are bookies."""
 
 
 def _as_holds(rows: DataFrame, target: HoldTarget, rules: Mapping[str, tuple[Check, HoldRule]]) -> DataFrame:

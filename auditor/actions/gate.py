@@ -1,4 +1,4 @@
-"""The gate: decides by the holds of a run and the age of its data whether an action is permitted.
+"""The gate: it decides, by a run's holds and the age of its data, whether an action is permitted.
 
     permit(run, ActionKind.RECOVER, [bookie("bk1:3181"), ledger(0, 42)])
 
@@ -40,7 +40,7 @@ __all__ = [
 ]  # fmt: skip
 
 MAX_DATA_AGE_MS = 24 * 3_600_000
-"""Largest age of the data for a dangerous action, in ms."""
+"""Largest age of the data on which a dangerous action may rest, in ms."""
 
 CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
@@ -54,7 +54,7 @@ After its index is rebuilt, a bookie can open its databases, and its collector k
 
 
 class HeldRun(Protocol):
-    """The part of a run that the gate uses."""
+    """The part of a finished run that the gate uses."""
 
     @property
     def holds(self) -> HoldBook:
@@ -64,13 +64,13 @@ class HeldRun(Protocol):
 
 @dataclass(frozen=True)
 class HoldsOfRun:
-    """Holds of a run that is still being made."""
+    """Holds of a run that is still being made, as a `HeldRun`."""
 
     holds: HoldBook
 
 
 Batches = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
-"""Function that reads record batches of a part of a run, given its path there, columns, and a filter."""
+"""Function that reads record batches of a part of a run: (path below the run, columns, filter)."""
 
 _COLUMNS = (
     "object", "key", "forbids", "reason", "certain", "first_seen", "lift", "message", "urgency", "accepted",
@@ -79,7 +79,7 @@ _COLUMNS = (
 
 
 class HoldBook:
-    """Holds of one run; holds on ledgers are read on demand, all others once.
+    """Holds of one run; holds on ledgers are read whenever they are needed, all others once.
 
     Args:
         batches: reads parts of the run.
@@ -125,7 +125,7 @@ class HoldBook:
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Hold]]:
-        """All holds except those on ledgers, by object and key; bounded by bookies and entry logs."""
+        """All holds except those on ledgers, by object and key: at most a few per bookie and entry log."""
         found: dict[tuple[str, str], list[Hold]] = {}
         for hold in self._read(ds.field("object") != HoldObject.LEDGER.value):
             found.setdefault((hold.object, hold.key), []).append(hold)
@@ -143,11 +143,11 @@ class HoldBook:
         return found
 
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return the first hold on a ledger that forbids a kind of action; empty if there is none."""
+        """Return the first hold, on any ledger, that forbids a kind of action; empty if there is none."""
         return tuple(islice(self.on_ledgers(kind), 1))
 
     def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
-        """Return holds on bookies, entry logs and sources that forbid a kind, and the first on a ledger."""
+        """Return the holds on bookies, logs and sources that forbid a kind, and the first on any ledger."""
         others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
         return (*others, *self.first_of_ledgers(kind))
 
@@ -157,7 +157,7 @@ class HoldBook:
         return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
-        """Return the ledgers on which a kind of action is forbidden; ``why`` is the first reason.
+        """Return the ledgers on which a kind of action is forbidden; ``why`` is one reason.
 
         The result is an Arrow table, because it may have as many rows as there are ledgers.
         """
@@ -185,10 +185,10 @@ class HoldBook:
             yield from holds
 
     def deletable_ledgers(self, keys: Collection[str]) -> frozenset[str]:
-        """Return those of these ledgers, by key, that the run proved closed and unowned.
+        """Return those of the ledgers ``keys`` that the run proved closed and unowned.
 
         The proof is a confirmed ``ledger-unowned`` of a closed ledger. It rests on every owner store, and on
-        two runs that are a rollover apart. A ledger without a finding may have an owner.
+        two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
         """
         proved: set[str] = set()
         if keys and self.exists:
@@ -276,8 +276,8 @@ def permit(
         run: the finished run that the action rests on.
         kind: the kind of action.
         objects: the objects of the action; the gate adds the sources that it rests on.
-        after: the action before it in the same procedure, on the same objects. It removes some holds
-            (`CURES`).
+        after: the previous action of the same procedure, on the same objects, which removes some holds
+            (`CURES`); None if there is none.
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -293,11 +293,7 @@ def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
     """Decide whether an action on the whole cluster is permitted: no hold on any object may forbid it.
 
     Nobody chooses the ledgers that AutoRecovery copies, or the bookies that it reads. One held ledger is
-    therefore enough to refuse the action.
-
-    Args:
-        run: the finished run that the action rests on.
-        kind: the kind of action.
+    therefore enough to refuse the action. ``run`` is the finished run that the action rests on.
 
     Raises:
         RunError: the table holds is broken.
@@ -316,18 +312,17 @@ def permit_ledgers(
     ledgers: Sequence[ActionObject],
     after: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
-    """Decide for each ledger whether an action that is taken ledger by ledger is permitted.
+    """Decide, for an action that is taken ledger by ledger, on which ledgers it is permitted.
 
     Args:
         run: the finished run that the action rests on.
         kind: the kind of action.
-        objects: the objects of every part of the action, such as a bookie.
+        objects: further objects of the action on each ledger, such as a bookie.
         ledgers: the ledgers.
         after: as in `permit`.
 
     Returns:
-        The permitted part, None if nothing is permitted; and one refusal for all, or one for each held
-            ledger.
+        The permission, None if nothing is permitted; and one refusal for everything, or one per ledger.
     """
     book = run.holds
     cured = _cured(after, objects)
@@ -355,14 +350,14 @@ def permit_ledgers(
 
 
 def _cured(after: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
-    """Return the reasons of holds that the previous action removes; none if it lacks one of the objects."""
+    """Return the reasons of holds that the previous action removes; none if it was not on all the objects."""
     if after is None or not {*objects} <= {*after.objects}:
         return frozenset()
     return CURES.get(after.kind, frozenset())
 
 
 def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]) -> frozenset[ActionObject]:
-    """Return the ledgers among these objects that lack the proof for a deletion; none for other kinds."""
+    """Return the ledgers among these objects that lack the proof for their deletion; none for other kinds."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledgers = {object for object in objects if object.kind is HoldObject.LEDGER}
@@ -371,7 +366,7 @@ def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject])
 
 
 def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
-    """Return why the run supports no action of this kind at all; None if it does."""
+    """Return why the run permits no action of this kind, on any object; None if it may permit some."""
     if not book.exists and kind is not ActionKind.WAIT:
         return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
     if kind in book.unheld:
@@ -390,7 +385,7 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
 
 
 def _why_unfit(book: HoldBook, kind: ActionKind, unfit: RunUnfit) -> str:
-    """Return the reason with the names of the checks that are missing."""
+    """Return the reason why a run is unfit; if checks are missing, with their names."""
     if unfit is not RunUnfit.CHECKS_NOT_RUN:
         return unfit.sentence
     return f"{unfit.sentence} ({first_names(book.unheld[kind], CHECKS_NAMED)})"

@@ -1,4 +1,4 @@
-"""Memory of holds: a hold of the earlier run stays until this run has seen its lifting condition.
+"""Memory of holds: a run carries on a hold of the earlier run until it has seen the lifting condition.
 
     finding-gone     the table changes has no `unseen` finding of the check for this object, and none that is
                      milder only because less was read
@@ -8,7 +8,7 @@
 Some facts are only seen with an option (entry logs, answers of bookies, further stores of owners). They are
 not gone because a later run lacked the option (`auditor.actions.run_inputs`).
 
-A hold that this run makes again keeps the time at which it was first seen.
+A hold that this run finds again keeps the time at which it was first seen.
 """
 
 from __future__ import annotations
@@ -34,25 +34,26 @@ _OF_REGISTRATIONS = (
     FactReason.NO_MEMBER_REGISTERED,
     FactReason.COPIES_ON_DOWN_BOOKIES,
 )
-"""Facts that rest on registrations."""
+"""Reasons of holds that rest on the registrations of bookies."""
 _KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
-"""Facts that make data on a bookie needed."""
+"""Reasons of holds that show that data on a bookie is needed."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Parts of the cluster that this run read, as far as lifting a hold depends on it.
+    """Parts of the cluster that this run read, as far as lifting a hold depends on them.
 
     Args:
         metadata_whole: no part of the metadata was left out.
         registrations_whole: all cookies and registrations were read.
         bookies_read: bookies whose index and journal tail were read to the end.
-        needed: bookies that this run holds because data on them is needed.
+        needed: bookies on which this run places holds because data on them is needed.
         anything_missing: an entry or the metadata of a ledger is missing, or may be.
         unseen: pairs of check and bookie id (None: no bookie) of findings that were not looked for again.
         found: checks with findings in this run.
-        lost_reasons: reasons of holds that the earlier run could see and this one could not.
-        lost_carried: the same for holds that the earlier run carried on from any run before it.
+        lost_reasons: reasons of holds that the earlier run could see and that this run could not.
+        lost_carried: reasons of holds that some run before the earlier one could see and this run could not;
+            they concern holds that the earlier run carried on.
         unread_logs: bookies and entry logs, by the keys of holds, with bytes that this run could not read.
         unread_records: bookies with copies of ledgers whose records could not be decoded; None: all could.
     """
@@ -71,11 +72,11 @@ class Seen:
 
 
 def unseen_findings(changes: DataFrame) -> DataFrame:
-    """Return check, bookie and ledger of earlier findings that this run did not look for equally well.
+    """Return check, bookie and ledger of earlier findings that this run could not have seen as well.
 
-    A finding may appear as a milder stage of the same trouble, only because less was read. The result has it
-    under the id of each stage. Example: entry-lost becomes below-ack-quorum if a bookie that lacks the entry
-    cannot be read.
+    A finding may turn into a milder stage of the same trouble only because less was read. Example: entry-lost
+    becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
+    each stage.
     """
     rank, known = ranks(), ranks("known_severity")
     milder = (rank > known) | ((rank == known) & (F.col("missing") < F.col("known_missing")))
@@ -93,14 +94,14 @@ def read_bookies(tables: Tables) -> frozenset[str]:
 
 
 def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
-    """Return the bookies with holds from facts that make their data needed."""
+    """Return the bookies with holds that show that their data is needed; ``facts`` are rows of holds."""
     return frozenset(str(row["key"]) for row in facts if row["reason"] in _KEEP_DATA)
 
 
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
-    """Return bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
+    """Return the bookies with copies of ledgers that do not name them and may lack other copies: bookie_id.
 
-    None if no bookie has such copies. Their data is needed even if it is not the last copy.
+    None if no bookie has such copies. The data of these bookies is needed even if it is not the last copy.
     """
     if "over_replicated" in tables.known_empty:
         return None
@@ -115,17 +116,23 @@ _ON_COOKIES = tuple(
     # An unreadable cookie still shows that it exists, and that it is unreadable.
     if check.id not in ("cookie-missing", "cookie-unreadable")
 )
-"""Checks that compare the contents of cookies, and so find nothing on an unreadable cookie."""
+"""Checks that compare the contents of cookies, and so find nothing if a cookie is unreadable."""
 
 
 def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
-    """Return pairs of check and bookie with an unreadable cookie, from rows of `Roster.every_cookie`."""
+    """Return each pair of a check of `_ON_COOKIES` and a bookie with an unreadable cookie.
+
+    ``cookies`` are rows of `Roster.every_cookie`.
+    """
     damaged = {row["bookie_id"] for row in cookies if row["damage"] is not None}
     return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
-    """Return ledgers with an unknown copy; ``unread_record`` says whether all their copies are unknown."""
+    """Return the ledgers with an unknown copy, in the key columns and ``unread_record``.
+
+    ``unread_record`` is true if all copies of a ledger are unknown, because its record could not be decoded.
+    """
     unread = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_unknown = F.col("class") != F.col("potential_class")
     unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
@@ -153,7 +160,7 @@ def with_memory(
         earlier: the table holds of the earlier run; None if no earlier run has one.
         changes: the table changes of this run.
         seen: the parts of the cluster that this run read.
-        now: when the findings of this run were complete, ms.
+        now: the time at which the findings of this run were complete, ms.
         undecided: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
     if earlier is None:
@@ -235,17 +242,20 @@ _ON_COPIES = frozenset(
     for rule in check.holds
     if rule.on in (HoldTarget.LACKING, HoldTarget.HOLDERS, HoldTarget.COPIES)
 )
-"""Checks that hold bookies for their copies of a finding's ledger, or for copies that they lack."""
+"""Checks that place holds on bookies because of their copies of a finding's ledger, present or lacking."""
 
 
 def _is_of_unread_copy(seen: Seen) -> Column:
-    """Return whether a check with findings holds a bookie for its copy, and the bookie was not read again."""
+    """Return whether a hold is on a bookie for its copy of a ledger, and this run did not read the bookie.
+
+    Holds of checks without findings in this run are left out.
+    """
     on_copies = _among(_ON_COPIES & seen.found, F.col("reason"))
     return (F.col("object") == HoldObject.BOOKIE) & on_copies & ~_among(seen.bookies_read)
 
 
 def _is_lost(seen: Seen) -> Column:
-    """Return whether this run could not see the reason of a hold, because it had fewer options."""
+    """Return whether this run could not see the reason of a hold, because it had fewer inputs."""
     reason = F.col("reason")
     carried = F.col("carried") & _among(seen.lost_carried, reason)
     return _among(seen.lost_reasons, reason) | carried
@@ -257,7 +267,7 @@ def _among(names: Collection[str], column: Column | None = None) -> Column:
 
 
 def _finding_unseen(seen: Seen) -> Column:
-    """Return whether a finding of this check was not looked for again, on this bookie or without a bookie."""
+    """Return whether this run did not look again for the finding behind a hold, on its bookie or on any."""
     anywhere = {id for id, bookie in seen.unseen if bookie is None}
     pairs = {f"{id}\0{bookie}" for id, bookie in seen.unseen if bookie is not None}
     of_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)

@@ -1,4 +1,4 @@
-"""Objects of actions: bookies, ledgers and entry logs; and the sources that each kind of action rests on."""
+"""Objects of actions (bookies, ledgers, entry logs), and the sources that a kind of action rests on."""
 
 from collections.abc import Iterator, Sequence
 
@@ -30,7 +30,7 @@ def ledger(ledger_id: int, scope_id: int = 0) -> ActionObject:
 
 
 def source(key: str) -> ActionObject:
-    """Return a source as the object of an action, by one of the keys of `auditor.model.holds`."""
+    """Return a source as the object of an action; ``key`` is one of `auditor.model.holds`."""
     return ActionObject(HoldObject.SOURCE, key)
 
 
@@ -44,7 +44,7 @@ _RESTS_ON = {
     ActionKind.MAKE_COOKIE: (METADATA_SOURCE,),
     ActionKind.DELETE_LEDGER: (METADATA_SOURCE, OWNERS_SOURCE),
 }
-"""Sources other than bookies that must be complete for a kind of action."""
+"""Sources, other than bookies, that must be complete for a kind of action."""
 
 
 def rests_on(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:

@@ -1,7 +1,7 @@
 """Procedures of plan steps: the commands for each kind of action, in order.
 
-A procedure is only filled in with the names of objects if the gate permits this kind on these objects. The
-manual pages of checks describe the effect and the risk of each command.
+The names of objects are filled in only if the gate permits this kind of action on the objects. The manual
+pages of checks describe the effect and the risk of each command.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_PATHS_SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """One command of the shell, as on a manual page, and the options that follow it."""
+    """One command of the shell, as on a manual page; ``options`` are added to it."""
 
     role: CommandRole
     text: str
@@ -36,7 +36,7 @@ class CommandLine:
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """Commands that a person types for one kind of action, in order; words in capitals are filled in."""
+    """Commands that a person types for one kind of action, in order; words in capitals are blanks."""
 
     kind: ActionKind
     lines: tuple[CommandLine, ...]
@@ -45,8 +45,9 @@ class Procedure:
         """Return the commands with the names of objects filled in.
 
         Args:
-            allowed: the gate's permission for this kind and for each object in ``blanks``.
-            blanks: values of words in capitals, such as BOOKIE (several with commas between) and ID.
+            allowed: the gate's permission for this kind of action, and for each object in ``blanks``.
+            blanks: values of words in capitals, such as ID and BOOKIE; several bookies have commas between
+                them.
 
         Raises:
             ValueError: the permission is for another kind, or not for all of these objects.
@@ -76,7 +77,7 @@ MAKE_COOKIE_WITH_INDEXES = Procedure(
         *MAKE_COOKIE.lines[1:],
     ),
 )
-"""The same procedure for bookies with indexDirectories."""
+"""Procedure that makes the cookie of a bookie with indexDirectories (the others: `MAKE_COOKIE`)."""
 DELETE_COOKIE = _procedure(
     ActionKind.DELETE_COOKIE,
     (SAVE, "cookie_get BOOKIE"),
@@ -107,15 +108,15 @@ REBUILD_LEDGERS_INDEX = _procedure(
 REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO, "rebuild-db-ledger-locations-index"))
 
 REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain check mark-unreadable)"
-"""Advice for holding back copies that were already requested."""
+"""Advice on stopping copies that were already requested."""
 
 
 _BY_HAND = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
-"""Beginnings of instructions without a command; the bookie's id follows."""
+"""Beginnings of instructions that are not commands; the bookie's id follows."""
 
 
 def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
-    """Return kind and bookie of an instruction of `stop_bookie` or `start_bookie`; None for other texts.
+    """Return kind and bookie of an instruction to stop or start a bookie by hand; None for any other text.
 
     >>> kind_by_hand("start bk1:3181")
     (<ActionKind.START: 'start'>, 'bk1:3181')
@@ -137,14 +138,14 @@ def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
 
 
 def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
-    """Return the instruction to set lines in the configuration of a bookie that is being stopped."""
+    """Return the instruction to set lines in a bookie's configuration while it is stopped."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
     words = f"set {' and '.join(settings)} in its configuration"
     return PlanCommand(HAND, words, "its collector then deletes none of it", "writes")
 
 
 def exchange_disks(allowed: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
-    """Return the instruction to put directories back in their places, while the bookies are stopped."""
+    """Return the instruction to put exchanged directories back while the bookies are stopped."""
     require_permission(allowed, ActionKind.STOP, *map(bookie, bookies))
     words = f"put back, each in its own place: {', '.join(shlex.quote(path) for path in paths)}"
     return PlanCommand(HAND, words, "each bookie has its own data again", "writes")
@@ -188,5 +189,5 @@ def _filled(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
 
 @cache
 def _manual() -> dict[str, Command]:
-    """Return every command of a check's manual page, by its text."""
+    """Return every command of the checks' manual pages, by its text."""
     return {command.text: command for check in ALL for command in check.commands}

@@ -1,4 +1,4 @@
-"""Inputs of a run; a later run with fewer inputs does not see everything that this one saw."""
+"""Inputs of a run: a later run with fewer inputs cannot see everything that the earlier one saw."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from auditor.model.holds import FactReason
 
 @dataclass(frozen=True, slots=True)
 class RunInputs:
-    """Inputs that a run read only because of an option; findings and holds of some reasons rest on them.
+    """Inputs that a run read only because of an option; some findings and holds rest on them.
 
     Args:
         entry_logs: 1 if the bookies' entry logs were read, else 0.
         answers: 1 if bookies of a live store were asked for entries, else 0.
-        owner_stores: the stores of owners that were read, sorted, by an identity that is the same in every
-            run (`auditor.tables.owner_stores.store_identity`). `UNNAMED` stands for a store of a run of an
-            earlier version.
-        gone_entries: 1 if an index has entries in missing entry logs, else 0. An index alone does not show
-            that these copies are missing.
+        owner_stores: identities of the stores of owners that were read, sorted. A store has the same identity
+            in every run (`auditor.tables.owner_stores.store_identity`), except that runs of an earlier
+            version have `UNNAMED`.
+        gone_entries: 1 if an index has entries in missing entry logs, else 0. Only the entry logs show that
+            these copies are missing.
     """
 
     entry_logs: int = 0
@@ -31,7 +31,7 @@ class RunInputs:
     gone_entries: int = 0
 
     def joined(self, other: RunInputs) -> RunInputs:
-        """Return the maximum of both runs' inputs."""
+        """Return the inputs that one or both of the two runs had."""
         return RunInputs(
             max(self.entry_logs, other.entry_logs),
             max(self.answers, other.answers),
@@ -40,7 +40,7 @@ class RunInputs:
         )
 
     def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
-        """Return checks, and reasons of holds, of an earlier run that read more than this one."""
+        """Return checks, and reasons of holds, that ``earlier`` could see and these inputs cannot."""
         reasons: set[str] = set()
         if self.entry_logs < earlier.entry_logs:
             reasons |= _OF_ENTRY_LOGS
@@ -53,12 +53,12 @@ class RunInputs:
         return frozenset(reasons)
 
     def _lacks_owners_of(self, earlier: RunInputs) -> bool:
-        """Return whether a store of owners of the earlier run was not read, or replaced by another one."""
+        """Return whether a store of owners that the earlier run read is missing, or replaced by another."""
         swapped = Counter(earlier.owner_stores) - Counter(self.owner_stores)
         return any(swapped.keys() - {UNNAMED}) or len(self.owner_stores) < len(earlier.owner_stores)
 
 
 UNNAMED = ""
-"""Name for a store of owners in a run of an earlier version, which only kept the number of stores."""
+"""Identity of each store of owners in a run of an earlier version, which only kept the number of stores."""
 _OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
-"""Reasons that entry logs show, or may show; checks that need logs become `Change.UNSEEN` without this."""
+"""Reasons of holds that only entry logs show; checks that need logs are left out, as they become unseen."""

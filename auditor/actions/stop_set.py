@@ -1,7 +1,7 @@
-"""Bookies that one list of instructions stops; they are judged together, as a hold knows only one.
+"""Bookies that one list of instructions stops, judged together; a hold only considers one bookie.
 
-Each of two bookies may stop while the other one serves the same entries, but not both. The run's ledgers show
-which bookies alone serve an entry together (`auditor.simulate.exposure.find_joint_holders`).
+Each of two bookies may stop while the other one serves the same entries, but not both at once. The run's
+ledgers show which bookies alone serve an entry together (`auditor.simulate.exposure.find_joint_holders`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Collection, Iterable, Sequence
 from auditor.model.amounts import first_names
 
 DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
-"""Checks on bookies whose next collection deletes needed data; these bookies stop, or collect nothing."""
+"""Checks on bookies whose next collection deletes needed data: stop them, or make them collect nothing."""
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
-"""Settings that delay the first collection after a start, and each later one, by a year (in ms)."""
+"""Settings with which a bookie collects garbage a year (in ms) after its start, and then once a year."""
 
 _NAMED = 5
-"""Largest number of bookies in a sentence."""
+"""Largest number of bookies that a sentence names."""
 
 
 def why_last_of_set(holders: Sequence[str]) -> str:
-    """Return why one of these bookies must not stop: other steps of the plan stop the rest.
+    """Return why one of these bookies must not stop: the plan already stops the others.
 
     >>> why_last_of_set(["a:1", "b:1"])
     'a:1, b:1 alone serve entries together, and this plan stops the others'
@@ -29,11 +29,11 @@ def why_last_of_set(holders: Sequence[str]) -> str:
 
 
 class StopSet:
-    """Bookies that stop so far; tells whether a further stop leaves an entry without a server.
+    """Bookies that stop so far; it tells whether a further stop leaves an entry without a server.
 
     Args:
         joint_holders: sets of two or more bookies that alone serve an entry together. None if there are too
-            many to list; any two may then be such a set.
+            many to list; then any two bookies count as such a set.
     """
 
     def __init__(self, joint_holders: Iterable[Collection[str]] | None = ()) -> None:
@@ -43,7 +43,9 @@ class StopSet:
         self.stopping: set[str] = set()
 
     def last_holders(self, *bookies: str) -> tuple[str, ...]:
-        """Return the bookies that alone serve an entry together, if these stop too; empty if there are none.
+        """Return the bookies that alone serve an entry together and would all stop, if ``bookies`` stop too.
+
+        Returns an empty tuple if there are none.
 
         >>> stops = StopSet([("a:1", "b:1")])
         >>> stops.last_holders("a:1")

@@ -1,6 +1,6 @@
-"""The gate's answer to taking bookies out: the holds that forbid it, or the commands that do it.
+"""The gate's answer to the removal of bookies: the holds that forbid it, or the commands for it.
 
-A running bookie is stopped first. Holds on stopping it therefore count too.
+A running bookie is stopped before it is removed, so holds on its stop count too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ _CAUSES = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
-"""Holds that end while the bookie runs, without manual copying. All others are `Cause.HELD`."""
+"""Causes for holds that end while the bookie runs, without copying by hand; others are `Cause.HELD`."""
 
 _UNFIT = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
@@ -28,7 +28,7 @@ _UNFIT = {
 
 
 def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str]) -> Permission:
-    """Ask the gate whether bookies may be taken out. ``live`` ones must also be permitted to stop."""
+    """Ask the gate whether bookies may be removed; the ``live`` ones must also be permitted to stop."""
     objects = [bookie(name) for name in bookies]
     answer = permit(run, ActionKind.DECOMMISSION, objects)
     stop = permit(run, ActionKind.STOP, [bookie(name) for name in live])
@@ -41,7 +41,7 @@ def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str
 
 
 def gate_blockers(permission: Permission) -> Iterator[Blocker]:
-    """Yield the causes of a refusal: certain holds, otherwise doubtful ones, and what the run lacks."""
+    """Yield the causes of a refusal: certain holds, or else uncertain ones, and what the run lacks."""
     if isinstance(permission, Allowed):
         return
     certain: dict[Cause, list[Hold]] = {}
@@ -67,7 +67,7 @@ def notices_of(permission: Permission) -> tuple[HoldNotice, ...]:
 
 
 def decommission_commands(permission: Permission, bookies: Sequence[str]) -> tuple[str, ...]:
-    """Return the commands that take the bookies out, in order. Empty if the gate refuses."""
+    """Return the commands that remove the bookies, in order; empty if the gate refuses."""
     if isinstance(permission, Refused):
         return ()
     return tuple(decommission_command(permission, name) for name in bookies)

@@ -1,7 +1,7 @@
 """Rehearsal of a decommission: one pass over a finished run's ledgers, for each combination of bookies.
 
-It starts with AutoRecovery as the metadata store shows it: auditor, workers and waiting ledgers. Blocked
-ledgers are reported with their owners: the topics by cause, and the first ledgers of each cause.
+It begins with AutoRecovery as the metadata store shows it: auditor, workers and waiting ledgers. For each
+cause it reports the first blocked ledgers, and the topics of all of them.
 """
 
 from collections import Counter, defaultdict
@@ -49,15 +49,16 @@ from auditor.simulate.windows import BookieNumbers, Longs, windows_of
 from auditor.simulate.writes import IsolationNumbers
 
 IDLE_MS = 24 * 60 * 60 * 1000
-"""Age in ms at which a mark without any lock counts as waiting for a worker (as in `mark-stuck`)."""
+"""Age in ms from which marks count as waiting for a worker, if there is no lock (as in `mark-stuck`)."""
 
 _AUDITORS = ("auditor", "auditor-candidate")
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """State of AutoRecovery that stops all ledgers from moving. ``workers`` is the number of processes that
-    stay.
+    """State of AutoRecovery; its blockers keep all ledgers from moving.
+
+    ``workers`` is the number of its processes that stay.
     """
 
     workers: int
@@ -86,7 +87,7 @@ def read_queue(run: RunReader, leaving: Collection[str]) -> Queue:
 
 
 def _idle(run: RunReader) -> Iterator[Blocker]:
-    """Yield a blocker if there are old marks and no lock at all."""
+    """Yield a blocker if there are old marks and no locks, so that no worker seems to copy."""
     scan_time, oldest, old, locks = run.report.run.scan_time, None, 0, 0
     for batch in run.batches("tables/marks", ["kind", "ctime", "mtime"]):
         locks += int(pc.sum(pc.equal(batch["kind"], MarkRow.LOCK.value)).as_py() or 0)
@@ -104,13 +105,16 @@ def _idle(run: RunReader) -> Iterator[Blocker]:
 
 
 SAMPLES = 5
-"""Largest number of named ledgers of each cause, those with the lowest ids."""
+"""Largest number of ledgers that are named for each cause: those with the lowest ids."""
 TOPICS = 10
-"""Largest number of named topics of each cause, those with the most ledgers."""
+"""Largest number of topics that are named for each cause: those with the most ledgers."""
 
 
 def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Blocker, ...]:
-    """Return one blocker for each cause of blocked ledgers, the worst first. ``codes`` as in `CAUSES`."""
+    """Return one blocker for each cause of blocked ledgers, the worst first.
+
+    ``ids`` has scope and id of each blocked ledger; ``codes`` are positions of their causes in `CAUSES`.
+    """
     order = np.lexsort((ids[:, 1], ids[:, 0]))
     ids, codes = ids[order], codes[order]
     topics: dict[int, Counter[str]] = defaultdict(Counter)
@@ -142,7 +146,7 @@ def blockers_of(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> tuple[Bl
 
 
 def _owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator[pa.Table]:
-    """Yield the blocked ledgers with an owner: id, code, and the full name of the topic."""
+    """Yield the blocked ledgers that have an owner: ids, code of the cause, and full name of the topic."""
     if not len(ids) or not has_owners(run):
         return
     blocked = pa.table({**{name: ids[:, place] for place, name in enumerate(LEDGER)}, "code": codes})
@@ -172,13 +176,13 @@ COMMAND_S = 30
 def rehearse(
     run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> Rehearsal:
-    """Return whether bookies may go. ``prefixes`` are ids or unique prefixes of ids.
+    """Return whether bookies may be removed; ``prefixes`` are their ids, or unique prefixes of ids.
 
     ``rate`` is the number of bytes a second that one replication worker copies. Without it the duration is
     None. ``round_trip_ms`` is the duration of a read or write of an entry.
 
     Raises:
-        RunUsageError: the run names no such bookie, or several ids begin so.
+        RunUsageError: the run names no bookie with such a prefix, or several.
         RunError: a table of the run is missing or broken.
     """
     return rehearse_by_ledger(run, prefixes, rate, round_trip_ms)[0]
@@ -187,7 +191,7 @@ def rehearse(
 def rehearse_by_ledger(
     run: RunReader, prefixes: Sequence[str], rate: int | None = None, round_trip_ms: float = 1.0
 ) -> tuple[Rehearsal, TrialSums]:
-    """Return the result of `rehearse`, and the sums by ledger with all bookies gone together."""
+    """Return the result of `rehearse`, and the sums over ledgers for the removal of all the bookies."""
     leaving = list(dict.fromkeys(whole_bookie_id(run, prefix) for prefix in prefixes))
     bookies = _Bookies(run, leaving)
     settings, locations = load_placement(run)
@@ -229,7 +233,7 @@ def rehearse_by_ledger(
 
 
 class _Bookies:
-    """The bookies of a run by number, with those that are absent and those that could take copies."""
+    """The bookies of a run, numbered as in ``names``; absent ones; and spares that could take copies."""
 
     def __init__(self, run: RunReader, leaving: Sequence[str]) -> None:
         rows = run.table("bookies", ["bookie_id", "registered", "named"]).to_pylist()
@@ -254,7 +258,7 @@ class _Bookies:
 def _run_trials(
     run: RunReader, bookies: _Bookies, trials: Sequence[TrialSums], isolation: IsolationNumbers
 ) -> int:
-    """Add every ledger with one of the bookies to all trials. Return the number that cannot be judged."""
+    """Add every ledger with one of the bookies to all trials; return the number of undecidable ledgers."""
     is_concerned = np.logical_or.reduce([sums.concerned for sums in trials])
     today = CopiesToday(run.directory, bookies.numbers)
     undecided = 0
@@ -270,7 +274,7 @@ def _run_trials(
 
 
 def _doubts(run: RunReader, undecided: int, unplaced: int) -> Iterator[DoubtCount]:
-    """Yield the unknown facts of the whole run."""
+    """Yield the unknown facts that concern all trials."""
     facts = run.report.run
     if unplaced:
         yield DoubtCount("registered bookies without a known location, which the policy needs", unplaced)
@@ -332,7 +336,7 @@ def _outcome(
 
 
 _OF_PLACES = (model.Cause.NO_ADMISSIBLE,)
-"""Causes that are uncertain while locations are unknown."""
+"""Causes that are uncertain while locations of bookies are unknown."""
 
 
 def _answer(blockers: Sequence[model.Blocker], doubtful: bool) -> Answer:
@@ -360,9 +364,10 @@ def _candidates(trial: TrialSums) -> Candidates:
 
 
 def _order(joint_sums: TrialSums, single_trials: Sequence[model.Trial]) -> tuple[str, ...]:
-    """Return the order to remove bookies one by one, the least to copy first. Empty if one may not go.
+    """Return the bookies in the order in which to remove them one by one, the least copying first.
 
-    A ledger with too few spares for all of them together has too few for the last of them, too.
+    Returns an empty tuple if one of them must not be removed. A ledger that has too few spares to replace all
+    of them at once has too few to replace the last one, too.
     """
     if joint_sums.without_spare or not all(
         single.answer in (Answer.NOW, Answer.AFTER) for single in single_trials

@@ -1,17 +1,18 @@
 """Possible replacements for leaving bookies, and the number of entries that a worker copies to them.
 
-A policy depends on the locations of bookies, not on their ids. Bookies with equal location are one kind. One
-ensemble stands for all with the same kinds in their places, and is given to the policy
-(`auditor.model.replacements`).
+A policy depends on the locations of bookies, not on their ids. Bookies with equal locations are of one kind.
+The policy (`auditor.model.replacements`) is asked once for all ensembles that have the same kinds in the same
+places.
 
-    class of an entry   e mod E: its window of the ensemble (striping)
+    place               position of a bookie in an ensemble of E bookies
+    class of an entry   e mod E for entry e, which decides its window of the ensemble (striping)
     window of class p   places p .. p + Qw - 1 of the ensemble, modulo E
-    gone                places whose bookies go
+    gone place          place of a bookie that leaves
 
-Striping needs a copy of each entry whose window has a gone place. A worker of 4.17.2 copies more if E > Qw.
-It cuts a segment into batches of ten entries from its first one. In each batch it copies every entry from
-the first to the last that a gone place has, to each new bookie (`LedgerFragmentReplicator`; bookkeeper
-#3067). All arrays have one row a segment. Places are columns.
+Striping needs a new copy of each entry with a gone place in its window. A worker of 4.17.2 copies more if E >
+Qw. It cuts a segment into batches of ten entries, from the segment's first entry on. In each batch it copies
+every entry from the first to the last that a gone place has, to each new bookie (`LedgerFragmentReplicator`;
+bookkeeper #3067). All arrays have one row per segment, and one column per place.
 """
 
 from __future__ import annotations
@@ -30,14 +31,15 @@ from auditor.simulate.windows import NO_BOOKIE, Bools, Longs
 from auditor.simulate.writes import Isolation
 
 BATCH = 10
-"""``rereplicationEntryBatchSize`` of the server."""
+"""Number of entries in a batch of a worker: the server's ``rereplicationEntryBatchSize``."""
 
 
 @dataclass(frozen=True, slots=True)
 class GonePlaces:
-    """Segments with their gone places. ``is_gone`` is False past the end of the ensemble.
+    """Segments with their gone places, those of leaving bookies.
 
-    A segment with ``last`` below ``first`` has no entry.
+    ``is_gone`` has a row per segment and a column per place; it is False past the end of the ensemble. A
+    segment with ``last`` below ``first`` has no entry.
     """
 
     first: Longs
@@ -47,7 +49,7 @@ class GonePlaces:
     is_gone: Bools
 
     def entries(self) -> Longs:
-        """Return the number of entries of each class: a row a segment, a column a class.
+        """Return the number of entries of each class (e mod E): a row per segment, a column per class.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(4), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -61,7 +63,7 @@ class GonePlaces:
         return counts
 
     def gone_of_windows(self) -> Longs:
-        """Return the number of gone places of each window: a row a segment, a column a class.
+        """Return the number of gone places of each window: a row per segment, a column per class.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(9), column(3), column(2), np.array([[True, False, False]]))
@@ -77,7 +79,7 @@ class GonePlaces:
         return counts
 
     def first_left(self) -> Longs:
-        """Return the first place of each window that stays, from which a copy is read. -1 if none stays."""
+        """Return the first place of each window that stays, from which a worker reads; -1 if none stays."""
         size, classes = self.ensemble_size[:, None], self._classes()
         first_place = np.full(classes.shape, -1, np.int64)
         for step in range(classes.shape[1]):
@@ -87,7 +89,7 @@ class GonePlaces:
         return first_place
 
     def copied(self) -> Longs:
-        """Return the number of entries that a worker reads of each segment, and writes to every new bookie.
+        """Return the number of entries that a worker reads of each segment, and writes to each new bookie.
 
         >>> def column(*values): return np.array(values, np.int64)
         >>> one = GonePlaces(column(0), column(29), column(3), column(2), np.array([[True, False, False]]))
@@ -106,8 +108,10 @@ class GonePlaces:
         return total
 
     def _spanned(self, stored: Bools, start: Longs, length: Longs) -> Longs:
-        """Return for batches at ``start`` the number of entries from the first to the last on a gone
-        place.
+        """Return the number of entries that a worker reads of one batch per segment.
+
+        The batch has the entries from ``start`` on, ``length`` of them. The worker reads from the first to
+        the last entry of a class in ``stored``.
         """
         least, most = np.full_like(start, BATCH), np.full_like(start, -1)
         for step in range(BATCH):
@@ -123,7 +127,11 @@ class GonePlaces:
 
 
 class Openings(NamedTuple):
-    """For each ensemble: the spares outside it, those that the policy accepts, and whether too few."""
+    """Possible replacements, with a row per ensemble.
+
+    ``outside`` is the number of spares that are not in the ensemble. ``candidates`` flags, by number, the
+    spares that the policy accepts. ``refused`` is whether the policy finds no bookie for some place.
+    """
 
     outside: Longs
     candidates: Bools
@@ -131,11 +139,11 @@ class Openings(NamedTuple):
 
 
 class Targets:
-    """The possible replacements. ``spares`` are writable and stay, by number in ``names``.
+    """The possible replacements; ``spares`` flags, by number in ``names``, writable bookies that stay.
 
-    ``isolations`` are the isolation groups of ledgers, by number. More may be added while ledgers are read.
-    ``registered`` bookies are where the mapping says. A server that started after another bookie went has
-    forgotten the location of that one.
+    ``isolations`` are the isolation groups of ledgers, by number; more may be added while ledgers are read.
+    ``registered`` bookies are at the location of the mapping. A server that starts now does not know the
+    location of any other bookie.
     """
 
     def __init__(
@@ -154,8 +162,9 @@ class Targets:
         self._paths = [view.paths[name] for name in names]
 
     def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
-        """Return which ledgers have unknown groups, and which have groups of their own that AutoRecovery
-        ignores.
+        """Return two flags per ledger: unknown groups; groups in its metadata that AutoRecovery ignores.
+
+        ``isolation`` has the number of each ledger's isolation groups.
         """
         unheeded = self._settings.groups is None
         kinds = [
@@ -168,7 +177,7 @@ class Targets:
     def of(
         self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs, isolation: Longs
     ) -> Openings:
-        """Return the openings for the replacement of the gone places of each ensemble."""
+        """Return the possible replacements for the gone places of each ensemble."""
         free = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
         free = np.append(free, np.zeros((len(members), 1), bool), 1)
@@ -189,7 +198,7 @@ class Targets:
     def _taken(
         self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
     ) -> tuple[Bools, Bools]:
-        """Return for ensembles of one size which bookies the policy accepts, and whether it refuses."""
+        """Return for ensembles of one size which bookies the policy accepts, and whether it fails."""
         codes = np.append(kinds.kind_of, NO_BOOKIE)[members]
         places = np.where(members == NO_BOOKIE, NO_BOOKIE, codes * 2 + seats.is_gone[rows])
         if self._settings.policy is Policy.RACK:
@@ -213,8 +222,9 @@ class Targets:
     def _choices(
         self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
     ) -> tuple[list[bool], bool]:
-        """Return the kinds that the policy accepts for one ensemble, and whether one of its places gets
-        none.
+        """Return which kinds of bookies the policy accepts for one ensemble.
+
+        The second result is True if the policy finds no bookie for one of the places.
         """
         places = [place for place in places if place != NO_BOOKIE]
         ensemble = [f"{number}" for number in range(len(places))]
@@ -246,8 +256,10 @@ class Targets:
 
 
 class _Kinds(NamedTuple):
-    """The kind of each bookie by number. For each kind: path, spare and left out, and its number of
-    bookies.
+    """Kinds of bookies: bookies with the same location, spare or not, excluded by isolation groups or not.
+
+    ``kind_of`` has the kind of each bookie by number, ``traits`` these three properties of each kind,
+    ``numbers`` its number of bookies.
     """
 
     kind_of: Longs

@@ -1,13 +1,14 @@
-"""One way to take bookies out: the ledgers that move, those that are blocked, and the work of copying.
+"""Trial removal of bookies: the ledgers that move, those that are blocked, and the work of copying.
 
-Segments of a batch of ledgers are arrays, with their whole ensembles:
+The segments of a batch of ledgers are arrays, with their whole ensembles. Example with two ledgers:
 
     ledger       0              1                   rows of the batch
     segment      0       1      2                   ``ledger`` has the row of each segment
-    member       a b c | a b d | c d                one row of ``members`` a segment, filled up
+    member       a b c | a b d | c d                one row of ``members`` per segment, filled up
 
-Windows (`auditor.simulate.windows`) have the positions of entries. The replacement of a bookie also depends
-on the other members of its ensemble, and on segments without entries.
+Windows (`auditor.simulate.windows`) only have positions that hold entries. Segments have all positions,
+because the replacement of a bookie also depends on the other members of its ensemble, and on segments without
+entries.
 """
 
 from collections.abc import Sequence
@@ -39,12 +40,12 @@ from auditor.simulate.windows import (
 
 @dataclass(frozen=True)
 class Segments(SegmentColumns):
-    """Segments with their ensembles in rows. ``isolation`` and ``entry_bytes`` have one element a ledger.
+    """Segments with their ensembles in rows; ``isolation`` and ``entry_bytes`` have one element per ledger.
 
     ``last`` is below ``first`` if a segment has no entry, or is the open end of its ledger, whose last entry
-    is unknown. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the ensemble. ``entry_bytes`` is the
-    mean payload of an entry, NaN if the ledger is not closed. ``isolation`` is the number of the ledger's
-    isolation groups.
+    is unknown. ``ensembles`` are numbers of bookies, `NO_BOOKIE` past the end of the ensemble.
+    ``entry_bytes`` is the mean payload of an entry, NaN if the ledger is not closed. ``isolation`` is the
+    number of the ledger's isolation groups.
     """
 
     entry_bytes: NDArray[np.float64]
@@ -76,9 +77,9 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
 
 
 def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which rows have an ensemble with one of the bookies in ``is_wanted``, a flag for each number.
+    """Return which ledgers have an ensemble with a bookie of ``is_wanted``, which are flags by number.
 
-    New bookies get further numbers, and are not wanted.
+    Bookies that are new in these rows get further numbers, and are not wanted.
     """
     segments = segment_columns(rows, numbers)
     flags = np.zeros(len(numbers), bool)
@@ -87,7 +88,7 @@ def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> 
 
 
 CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
-"""Causes for the codes in `TrialSums.blocked`. Code 0: the ledger is not blocked."""
+"""Cause of each code in `TrialSums.blocked`; code 0 is a ledger that is not blocked."""
 
 _CODE = {cause: code for code, cause in enumerate(CAUSES)}
 UNREAD = "ledgers whose other copies may be missing"
@@ -101,7 +102,7 @@ _AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """A batch without the bookies that go: flags and numbers of its segments."""
+    """Flags and numbers of a batch's segments, in a trial that removes bookies."""
 
     is_gone: Bools
     seats: GonePlaces
@@ -112,7 +113,7 @@ class _Look:
 
 
 class _Causes(NamedTuple):
-    """For each ledger: the code of its first cause, its doubts, and whether there are too few spares."""
+    """For each ledger: the code of its first cause, its unknown facts, and whether it has too few spares."""
 
     codes: NDArray[np.int8]
     doubts: dict[str, Bools]
@@ -120,9 +121,9 @@ class _Causes(NamedTuple):
 
 
 class TrialSums:
-    """Sums over batches of ledgers that name the bookies ``leaving`` or ``absent``, both as numbers.
+    """Sums over batches of ledgers in a trial that removes the bookies ``leaving``, given as numbers.
 
-    ``absent`` bookies are gone already. The server moves their copies at the same time.
+    ``absent`` bookies are gone already, and the server moves their copies at the same time.
     """
 
     def __init__(self, leaving: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
@@ -142,25 +143,25 @@ class TrialSums:
 
     @property
     def concerned(self) -> Bools:
-        """Return a flag for each bookie by number: whether it is gone in this trial."""
+        """A flag for each bookie by number: whether it is leaving or absent."""
         return self._is_gone[:-1]
 
     def all_blocked(self) -> tuple[Longs, NDArray[np.int8]]:
-        """Return every blocked ledger: scope and id, and the code of its cause in `CAUSES`."""
+        """Return every blocked ledger: scope and id, and the position of its cause in `CAUSES`."""
         ids = np.concatenate([np.zeros((0, 2), np.int64), *(ledger_ids for ledger_ids, _ in self.blocked)])
         return ids, np.concatenate(
             [np.zeros(0, np.int8), *(ledger_codes for _, ledger_codes in self.blocked)]
         )
 
     def stuck(self) -> Longs:
-        """Return the ledgers of scope 0 with a cause of their own, ascending."""
+        """Return the ledgers of scope 0, ascending, that are blocked by another cause than absent bookies."""
         ids, codes = self.all_blocked()
         of_ledgers = codes != _CODE[Cause.ABSENT]
         ledger_ids: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
         return ledger_ids
 
     def add(self, segments: Segments, windows: Windows) -> None:
-        """Count the ledgers of a batch. ``windows`` are of the same rows."""
+        """Add the ledgers of a batch to the sums; ``windows`` are those of the same ledgers."""
         is_leaving = self._is_leaving[segments.ensembles]
         touched = any_true(is_leaving)
         names_leaving = segments.any_of_ledger(touched)
@@ -257,7 +258,7 @@ class TrialSums:
     def _loads(
         self, segments: Segments, look: _Look, read: Longs, size: NDArray[np.float64], rows: Bools
     ) -> None:
-        """Add reads to the first member that stays, and distribute writes over all candidates."""
+        """Add reads to the first member that stays, and spread writes evenly over all candidates."""
         place = look.seats.first_left()
         part = read / np.maximum(look.entries.sum(1), 1)
         entries = np.where(place >= 0, look.entries * part[:, None], 0.0)
@@ -283,7 +284,7 @@ _SUMS = (
 
 
 def _segment_of(segments: Segments, windows: Windows) -> Longs:
-    """Return the segment of each window: the one of its ledger with the same first entry."""
+    """Return the segment of each window: the segment of its ledger with the same first entry."""
     assert windows.bounds is not None  # nothing was merged
     firsts = np.concatenate([segments.first, windows.bounds[:, 0]])
     _, ranks = np.unique(firsts, return_inverse=True)
@@ -296,7 +297,7 @@ def _segment_of(segments: Segments, windows: Windows) -> Longs:
 
 
 def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return every blocked ledger with its first cause and its topic, by cause and id."""
+    """Return every blocked ledger with its first cause and its topic, ordered by cause and id."""
     ids, codes = trial.all_blocked()
     order = np.lexsort((ids[:, 1], ids[:, 0], codes))
     ids, codes = ids[order], codes[order]
@@ -307,7 +308,7 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the number of blocked ledgers by cause and topic, the most first. Null: no known owner."""
+    """Return the number of blocked ledgers by cause and topic, the most first; topic null: no known owner."""
     ledgers = blocked_ledgers(run, trial)
     plain = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
     counts = plain.group_by(["cause", "topic"]).aggregate([([], "count_all")])
@@ -316,5 +317,5 @@ def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
 
 
 def blocked_table(name: str | None, run: RunReader, trial: TrialSums) -> pa.Table:
-    """Return the table of this name. None stands for the ledgers."""
+    """Return the table with this name; None stands for that of the blocked ledgers."""
     return blocked_topics(run, trial) if name == "topics" else blocked_ledgers(run, trial)

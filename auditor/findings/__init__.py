@@ -1,1 +1,1 @@
-"""Confirmation, numbering, suppression and comparison of the findings of checks."""
+"""Confirmation, numbering, suppression and comparison of findings."""

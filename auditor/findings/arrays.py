@@ -41,7 +41,7 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
 
 
 def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which values are among ``texts``; null is not."""
+    """Return which values of a column are among ``texts``; null is not."""
     is_among: NDArray[np.bool_] = pc.is_in(column, pa.array(texts, pa.string())).to_numpy(
         zero_copy_only=False
     )
@@ -49,7 +49,7 @@ def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
-    """Return texts as their codes.
+    """Return the code of each text of a column.
 
     Raises:
         RunError: A text has no code.
@@ -64,19 +64,19 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
 
 
 def whole(column: pa.Array) -> NDArray[np.int64]:
-    """Return a column as 64-bit numbers; 0 for null."""
+    """Return a column of whole numbers as 64-bit numbers; null becomes 0."""
     numbers: NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 
 def to_flags(column: pa.Array) -> NDArray[np.bool_]:
-    """Return a column as booleans; False for null."""
+    """Return a column as booleans; null becomes False."""
     values: NDArray[np.bool_] = column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.bool_)
     return values
 
 
 def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
-    """Pack several numbers per row into one value that can be sorted and found."""
+    """Pack the numbers of each row into one value, so that rows can be sorted and searched (`find`)."""
     packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
     return packed.view(f"S{8 * len(columns)}").ravel()
 

@@ -2,14 +2,14 @@
 
 A run that could not read a bookie finds nothing on its disks, and that is not a repair. An earlier finding
 that is absent now is *fixed* only if this run looked for it and did not find it. Else it is *unseen*, and
-stays known until a run can tell. The ``way`` of its `Basis` says how that is decided:
+stays known until a run can tell. The ``way`` of the finding's `Basis` has the rule for this decision:
 
 ``records``
     The store alone shows the finding. Covered if the ledger is listed, or if the listing has no holes.
 ``copies``
-    Copies of a ledger. Covered if the ledger's class is decided, whatever could not be read. Also covered
-    if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if every
-    bookie was read and the listing has no holes.
+    Copies of a ledger. Covered if the ledger's class is decided, even if a bookie could not be read. Also
+    covered if the ledger is absent from a listing without holes. A finding that counts ledgers is covered if
+    every bookie was read and the listing has no holes.
 ``disks``
     Data on a bookie's disks. Covered if its directories were found and read to the end, the ledger could be
     judged, and its index there could be read. Also covered if neither the metadata nor a source knows the
@@ -18,10 +18,10 @@ stays known until a run can tell. The ``way`` of its `Basis` says how that is de
     References to ledgers. Covered if the owners' trees were read with every value in them, and the listing of
     ledgers has no holes.
 
-A basis with a ``table`` is covered only by a run that has this table. Findings from entry logs are covered
-only if every log of the bookie was read to its end. Holes are parts of the metadata that could not be read,
-and ids that these or a misplaced record leave in doubt. Findings from marks need a listing without holes.
-`auditor.findings.changes` decides the same in Spark.
+Holes are parts of the metadata that could not be read, and ids that may exist or not because of such a part
+or of a misplaced record. A basis with a ``table`` is covered only by a run that has this table. Findings from
+entry logs are covered only if every log of the bookie was read to its end. Findings from marks need a listing
+without holes. `auditor.findings.changes` decides the same in Spark.
 
 Columns of a run's tables come as arrays (`auditor.findings.arrays`): millions of findings are compared as
 numbers.
@@ -46,17 +46,17 @@ from auditor.tables.changes import CHANGED
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
-"""A function that returns record batches of a part of a run, in constant order, by path and columns."""
+"""Function that returns record batches of a part of a run, always in the same order: (path, columns)."""
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
-"""Ids of checks that are stages of one trouble, the mildest first. A ledger in the next stage got worse."""
+"""Ids of checks that are stages of one trouble, the mildest first. A ledger in a later stage got worse."""
 
 UNREADABLE = "index-unreadable"
 
 
 @cache
 def basis(id: str) -> Basis:
-    """Return the basis of findings with this id; that of disks if no check has the id any more.
+    """Return the basis of findings with this id: that of its check, or disks if there is no such check.
 
     >>> print(basis("entry-lost"), basis("orphan-ledger"), basis("bookie-down"), basis("segment-gap"))
     copies disks metadata metadata
@@ -66,14 +66,15 @@ def basis(id: str) -> Basis:
 
 
 def ids_resting_on(*bases: Basis) -> list[str]:
-    """Return the ids of the checks that rest on any of these."""
+    """Return the ids of the checks that rest on any of these bases."""
     return [id for id in BY_ID if basis(id) in bases]
 
 
 def ids_without_check(not_run: Collection[str]) -> list[str]:
-    """Return the ids, also earlier ones, of findings that a run without the checks ``not_run`` cannot find.
+    """Return the ids, former ids included, of findings that a run without the checks ``not_run`` cannot find.
 
-    If one stage of a trouble did not run, no stage is covered: the trouble may have moved on to that one.
+    If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in that
+    one now.
 
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
@@ -83,7 +84,7 @@ def ids_without_check(not_run: Collection[str]) -> list[str]:
 
 
 def of_logs(id: str) -> bool:
-    """Return whether entry logs, or the collector's copy of their maps, show findings with this id.
+    """Return whether findings with this id rest on entry logs, or on a collector's copy of their maps.
 
     >>> of_logs("entry-log-missing"), of_logs("replica-mismatch"), of_logs("disk-shared")
     (True, True, False)
@@ -92,17 +93,17 @@ def of_logs(id: str) -> bool:
 
 
 def of_copies(id: str) -> bool:
-    """Return whether the check weighs all copies on a bookie: an unreadable index may hide one of them."""
+    """Return whether the check depends on all copies on a bookie, which an unreadable index may hide."""
     return id in ("gc-would-delete-live", "metadata-suspect", "disk-content-mismatch", "alias-gc-danger")
 
 
 def of_ensembles(id: str) -> bool:
-    """Return whether the check weighs which bookies hold a ledger: its record may be unreadable."""
+    """Return whether the check depends on the ensembles of ledgers, which an unreadable record may hide."""
     return id == "gc-would-delete-live"
 
 
 def of_marks(id: str) -> bool:
-    """Return whether under-replication marks show findings with this id.
+    """Return whether findings with this id rest on under-replication marks.
 
     >>> of_marks("mark-stale"), of_marks("lock-without-mark"), of_marks("entry-lost")
     (True, True, False)
@@ -119,10 +120,10 @@ OWNERS = "tables/owners"
 
 @dataclass(frozen=True)
 class Subjects:
-    """The objects of some findings, as columns. Bookies are places in ``names``; -1 means none.
+    """The objects of some findings, as columns; ``bookie`` has positions in ``names``, -1 for none.
 
-    ``basis`` is the place of each finding's `Basis` among all of them. ``kind`` is the place of its id among
-    those of checks; -1 if no check has it now.
+    ``basis`` has the position of each finding's `Basis` among all bases. ``kind`` has the position of its id
+    among the ids of checks; -1 if no check has this id now.
     """
 
     basis: NDArray[np.int8]
@@ -137,7 +138,7 @@ class Subjects:
 
 
 def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
-    """Return the objects of the findings at these ascending rows of a run's table changes."""
+    """Return the objects of the findings at ``rows``, ascending positions in a run's table changes."""
     numbers: dict[str, int] = {}
     parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
@@ -162,7 +163,7 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
-    """Yield these ascending rows of a run's table changes; batches after the last row are not read."""
+    """Yield rows of a run's table changes at ascending positions; later batches are not read."""
     start = first = 0
     if not len(rows):
         return
@@ -178,7 +179,8 @@ def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str])
 def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[str] = ()) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
-    ``holes``: its listings of metadata had holes. ``not_run``: the checks that it left out.
+    ``holes`` is True if the run's listings of metadata had holes. ``not_run`` are the checks that it left
+    out.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
@@ -219,7 +221,7 @@ def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[st
 
 
 def _bookies_with_unreadable_index(run: Batches) -> set[str]:
-    """The bookies with a ledger whose index could not be read."""
+    """Return the bookies on which the index of a ledger could not be read."""
     names: set[str] = set()
     for batch in run(CHANGED, ["id", "change", "ledger_id", "bookie_id"]):
         rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
@@ -247,7 +249,7 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 
 def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
-    """Return for each finding whether one of these checks would show it (`ids_without_check`)."""
+    """Return for each finding whether it is among those that a run without these checks cannot find."""
     shown: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
     return shown
 
@@ -266,7 +268,7 @@ def _bookies_with_unread_logs(run: Batches) -> set[str]:
 
 
 def _has_table(run: Batches, name: str) -> bool:
-    """Return whether the run has a table that not every run makes."""
+    """Return whether the run has the table; only some runs make it."""
     try:
         return next(iter(run(f"tables/{name}", TABLES[name].columns.names[:1])), None) is not None
     except RunError:
@@ -274,7 +276,7 @@ def _has_table(run: Batches, name: str) -> bool:
 
 
 def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
-    """Return whether the run lists each finding's ledger, could judge it, and decided its class."""
+    """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
     ledger_keys, place = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
     listed, judged, decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
     if len(ledger_keys):
@@ -303,7 +305,7 @@ def _owners_read(run: Batches) -> bool:
 
 
 def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
-    """Return whether each bookie is known to the run and was read completely, and whether any was not."""
+    """Return two flags per bookie (the run knows it, read it completely), and whether any was unread."""
     rows = [
         row
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
@@ -316,7 +318,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
 
 
 def _unreadable(run: Batches, findings: Subjects) -> Flags:
-    """Return whether the run could not read the index of the finding's ledger on its bookie."""
+    """Return for each finding whether the run could not read the index of its ledger on its bookie."""
     numbers = {name: number for number, name in enumerate(findings.names)}
     parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):

@@ -1,25 +1,27 @@
 """Causes: one event that explains several findings, with its evidence and the findings that follow from it.
 
-Certain facts about bookies prove a cause, never the number of findings that it would explain:
+Certain facts about bookies prove a cause. The number of findings that it would explain is no proof:
 
     foreign-instance   all directories of a bookie carry another cluster's instance id
     store-older        ledgers lie on bookies that the store's id generator has not given out yet
     disks-swapped      each of two bookies has directories with the other's cookie
     disk-not-mounted   a directory that a bookie's cookies name is there, empty, without VERSION
-    disk-not-found     an index directory that a bookie's cookies name was not found, and all else of it was
-    other-id           a bookie runs by another id than the one that ledgers name
-    not-registered     a bookie that ledgers name is not registered, and is none by another id
-    not-read           a bookie was not read, or in part, for a reason of its own
-    listing-overflows  the collector's listing runs over at ledger 2^63 - 1
+    disk-not-found     an index directory that a bookie's cookies name was not found, and all its other
+                       directories were
+    other-id           a bookie runs under another id than the one that ledgers name
+    not-registered     a bookie that ledgers name is not registered, not even under another id
+    not-read           a bookie was not read, or only in part, for a reason of its own
+    listing-overflows  the collector's listing overflows at ledger 2^63 - 1
     data-gone          a bookie lacks entries of nearly every ledger that it should hold
-    disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage,
-                       which holds next to none, while others hold theirs
+    disk-lost          a bookie lacks entries of nearly every ledger of one directory of DbLedgerStorage. This
+                       directory has hardly any ledgers, while the bookie's other directories have theirs
 
 A finding about a bookie follows from a cause of this bookie if the cause explains its check. A finding about
 the copies of a ledger follows if all bookies that lack entries or are unknown belong to the cause. Findings
-with another possible explanation are left out. A finding has one cause, the first that claims it.
+with another possible explanation are left out. A finding has one cause: the first that claims it.
 
-The number of causes is bounded by bookies, and by `MOST`. One pass over all findings assigns them.
+The number of causes is bounded by the number of bookies, and by `MOST`. One pass over all findings assigns
+them.
 """
 
 import json
@@ -36,7 +38,7 @@ from auditor.spark.types import Column
 from auditor.tables.roster import Roster
 
 MOST = 50
-"""Largest number of causes of one run. Each is a condition on every finding."""
+"""Largest number of causes of one run; each is a condition that every finding is compared with."""
 
 PROVING = (
     "instance-mismatch",
@@ -50,13 +52,13 @@ PROVING = (
     "bookie-unread",
     "gc-would-delete-live",
 )
-"""Checks whose findings prove causes; each has at most one for a bookie."""
+"""Checks whose findings prove causes; each has at most one finding for a bookie."""
 
 COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
 _SHOWN = 2
 _LEAST = 10
-"""Number of ledgers below which a bookie is not reported to have lost its data."""
+"""Smallest number of ledgers of a bookie that is reported to have lost its data."""
 _SHARE = 0.95
 
 Row = Mapping[str, Any]
@@ -66,10 +68,10 @@ Row = Mapping[str, Any]
 class Claim:
     """A cause, its bookies, and the findings that it explains.
 
-    ``of_bookies`` are checks whose findings about these bookies it explains. ``of_copies`` are checks whose
-    findings about ledgers it explains if it has all bookies concerned. ``from_ledger`` is the lowest id of an
-    orphan that it explains. ``remainder`` restricts the ledgers: their ids, modulo the second number, give
-    the first. ``evidence`` are the (check, bookie) pairs that prove it.
+    ``of_bookies`` are checks: the cause explains their findings about its bookies. ``of_copies`` are checks:
+    it explains their findings about ledgers if all bookies concerned are its own. ``from_ledger`` is the
+    lowest id of an orphan that it explains. ``remainder`` (r, n) restricts the ledgers to ids with id modulo
+    n = r. ``evidence`` are the (check, bookie) pairs that prove it.
     """
 
     kind: str
@@ -83,14 +85,17 @@ class Claim:
 
 
 Lacking = Mapping[str, Mapping[int, int]]
-"""Number of findings of `COPIES` in which each bookie lacks entries, by directory (`uneven_directories`)."""
+"""Number of findings of `COPIES` in which a bookie lacks entries: by bookie and position of the directory.
+
+Only bookies with several directories matter here (`uneven_directories`).
+"""
 
 
 def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
-    """Return the index directories of bookies with one nearly empty directory: path, ledgers, in order.
+    """Return the index directories of bookies with a nearly empty one, as (path, ledgers) pairs in order.
 
-    Only bookies on DbLedgerStorage count, which keeps a ledger in the directory whose place is the id modulo
-    the number of directories.
+    Only bookies with DbLedgerStorage count. It keeps a ledger in the directory at position id modulo number
+    of directories, so all directories should have similar numbers of ledgers.
     """
     ledger_counts = {row["directory"]: row["ledgers"] for row in roster.contents}
     contents_by_owner: dict[str, dict[str, tuple[str, int]]] = {}
@@ -126,7 +131,7 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
     """Return the causes of a run.
 
     ``rows`` are the findings of the checks `PROVING` about bookies: id, bookie_id, confidence and evidence,
-    as JSON. ``lacking`` may be None: then no cause rests on it.
+    as JSON. If ``lacking`` is None, the causes data-gone and disk-lost are not looked for.
     """
     proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
     aliases: set[str] = set()
@@ -353,7 +358,7 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Ite
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
-    """Return the place of a finding's cause among the claims, from 1; null if no claim explains it."""
+    """Return the position of a finding's cause among ``claims``, from 1; null if no cause explains it."""
     concerned = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
     only_one = F.when(F.size(F.array_distinct(concerned)) == 1, F.get(concerned, F.lit(0)))
     names = {"bookie": F.col("bookie_id"), "copies": only_one}

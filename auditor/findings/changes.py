@@ -1,9 +1,9 @@
-"""Changes of findings since the run before: in Spark in an audit, and without it between finished runs.
+"""Changes of findings since the run before: in Spark in an audit, and without Spark between finished runs.
 
-Findings may be tens of millions, so nothing is collected. An audit joins its findings with those of the run
-before. Two finished runs are compared without Spark, from their tables changes, with pyarrow and numpy. Three
-numbers per finding are kept to match it (`Marks`). All other columns are read again, batch by batch, only for
-changed findings. `auditor.findings.basis` decides whether a finding is fixed or unseen.
+Findings may be tens of millions, so no code collects them. An audit joins its findings with those of the run
+before. Two finished runs are compared from their tables changes, with pyarrow and numpy. To match a finding,
+three numbers of it are kept in memory (`Marks`). All other columns are read again, batch by batch, and only
+for changed findings. `auditor.findings.basis` decides whether a finding is fixed or unseen.
 """
 
 from collections.abc import Collection, Sequence, Set
@@ -47,14 +47,14 @@ _KNOWN_COLUMNS = ("known_severity", "known_missing", "known_confidence")
 
 @dataclass(frozen=True)
 class RunCoverage:
-    """The facts that this run looked at: its tables verdicts and bookies, and the flags below.
+    """The facts that this run looked at: its tables verdicts and bookies, and the following.
 
-    ``holes``: its listings had holes. ``some_unread``: some bookie was not read completely. ``owners``: all
-    owners were read. ``asked_tables`` are the tables of a `Basis` that it was asked for. ``not_run`` are
-    checks that were left out or saw less than in the run before. ``lost_carried`` are checks that saw less
-    than in any run before: findings that the run before carried on unseen may rest on that. ``unread_logs``
-    are bookies with an entry log that was not read to its end. ``unread_records`` are bookies with copies of
-    ledgers whose records could not be decoded.
+    ``holes`` is True if its listings of metadata had holes, ``some_unread`` if some bookie was not read
+    completely, ``owners`` if all owners were read. ``asked_tables`` are the optional tables of a `Basis` that
+    were requested. ``not_run`` are checks that were left out, or saw less than in the run before.
+    ``lost_carried`` are checks that saw less than in any run before; this matters for findings that the run
+    before carried on unseen. ``unread_logs`` are bookies with an entry log that was not read to its end.
+    ``unread_records`` are bookies with copies of ledgers whose records could not be decoded.
     """
 
     verdicts: DataFrame
@@ -72,10 +72,10 @@ class RunCoverage:
 def findings_with_changes(
     findings: DataFrame, before: DataFrame | None, looked: RunCoverage, instance_id: str | None, finished: int
 ) -> DataFrame:
-    """Return every finding with its change, and the rows of ``before`` that are not found any more.
+    """Return every finding with its change, and the findings of ``before`` that are not found any more.
 
     ``before`` is the table changes of the run before; None if there is none, so that all findings are new.
-    ``finished`` is the end of this run, ms. The columns are those of the table except its suppressions.
+    ``finished`` is the end of this run, ms. The columns are those of the table changes without suppressions.
     """
     moment = F.lit(finished).cast("bigint")
     troubles = _troubles(findings, instance_id)
@@ -145,7 +145,7 @@ def _all_new(troubles: DataFrame, moment: Column) -> DataFrame:
 
 
 def still_found(changes: DataFrame) -> DataFrame:
-    """Return the rows of a table changes that its own run found."""
+    """Return the rows of a table changes that the run of this table found itself."""
     return changes.where(F.col("change").isin(*FOUND))
 
 
@@ -160,7 +160,7 @@ def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
 
 
 def _earlier_findings(before: DataFrame) -> DataFrame:
-    """Return the findings that the run before left known, one row per trouble: the worst of several."""
+    """Return the findings that the run before knew at its end, one row per trouble: the worst of several."""
     rows = before.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
@@ -186,13 +186,13 @@ def _change() -> Column:
 
 
 def _milder(was: str = "") -> Column:
-    """Return whether a finding is milder than the known one; a lower rank may lack more entries."""
+    """Return whether a finding is milder than the known one: in severity, or else in missing entries."""
     rank, known_rank = ranks(), ranks(f"{was}known_severity")
     return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{was}known_missing")))
 
 
 def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
-    """Add ``looked`` to ``rows``: whether this run looked at the facts that each finding rests on."""
+    """Add the column ``looked``: whether this run looked at the facts on which each row's finding rests."""
     whole = looked.bookies.select("bookie_id", _whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
@@ -259,7 +259,7 @@ def _was_looked_at(looked: RunCoverage) -> Column:
 
 
 def _whole() -> Column:
-    """Return whether a bookie's directories were found and read to the end, not just its answers."""
+    """Return whether a bookie's directories were found and read to the end; answers alone do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
 
 
@@ -273,11 +273,11 @@ _CONFIRMED = _SURE[Confidence.CONFIRMED]
 
 @dataclass(frozen=True)
 class Marks:
-    """The findings that one run knows, as arrays in the order of its table: 18 bytes each, and their rows.
+    """The findings that one run knows, as arrays in the order of its table changes: 18 bytes each, and rows.
 
-    ``trouble`` is the number by which runs are joined. ``rank`` is that of the severity, 0 the worst.
-    ``confidence`` is its place in `CONFIDENCES`. ``row`` is the place in the table. ``unseen`` are findings
-    that the run knew, wholly or in their known severity, without having seen them.
+    ``trouble`` is the number by which findings of two runs are matched. ``rank`` is that of the severity, 0
+    the worst. ``confidence`` is a position in `CONFIDENCES`. ``row`` is the position in the table. ``unseen``
+    is True if the run did not see the finding, or did not see it in its known severity.
     """
 
     trouble: NDArray[np.uint64]
@@ -290,9 +290,10 @@ class Marks:
 
 @dataclass(frozen=True)
 class FindingPairs:
-    """Each finding of the new run with its change and its match in the old run; unmatched old findings.
+    """Each finding of the new run with its change and its match in the old run; old findings without match.
 
-    ``pair`` are positions in the old `Marks`, -1 for none; ``gone_rows`` are positions there too, ascending.
+    ``pair`` are positions in the old `Marks`, -1 for none. ``gone_rows`` are the positions, in the old
+    `Marks`, of findings without a match, ascending.
     """
 
     old: Marks
@@ -311,10 +312,10 @@ class FindingPairs:
 
 
 def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
-    """Read the findings of a run whose change is one of ``changes``: severity, missing and confidence.
+    """Read the findings of a run with one of these ``changes``: severity, missing entries and confidence.
 
-    ``prefix`` is that of their columns: "" for the values that the run found, "known_" for those that it
-    leaves known.
+    ``prefix`` begins the names of these columns: "" for the values that the run found, "known_" for the
+    values that it knew at its end.
 
     Raises `RunError` if no audit can have written the table.
     """
@@ -351,10 +352,10 @@ def pair_findings(
     not_run: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare two runs. ``holes``: the new run's listings of metadata had holes.
+    """Compare the findings of two runs; ``holes`` is True if the new run's listings of metadata had holes.
 
-    ``not_run`` are the checks that the new run left out, or that saw less there than in the old one.
-    ``lost_carried`` are those that saw less than in any run before the new one.
+    ``not_run`` are the checks that the new run left out, or that saw less in it than in the old one.
+    ``lost_carried`` are the checks that saw less in it than in any run before.
 
     Findings that the old run carried on unseen take part in their last known form.
     """

@@ -2,33 +2,33 @@
 
 A finding about a ledger is confirmed only if the ledger had the same version in both scans of a live store. A
 ledger that changed in between may have been closed, repaired or moved while the bookies were read. A ledger
-that was deleted in between has nothing left to lose, and garbage collection handles its copies on bookies.
-Findings about a bookie that count ledgers count changed ones apart, separately. If the second scan may only
-have missed a ledger, its deletion is not certain. Findings about it stay, in doubt.
+that was deleted in between has nothing left to lose, and garbage collection handles its copies on bookies. A
+finding about a bookie that counts ledgers counts changed ledgers separately. If the second scan may only have
+missed a ledger, its deletion is not certain. Findings about it then stay, but are not confirmed.
 
-Two runs confirm a suspect finding if time heals every doubt that it has. A suspect of a live store is
-confirmed if the run before found it too, and
+A suspect finding of a live store is confirmed if the run before found it too, if time can remove every doubt
+about it, and if all of these hold:
 
-    version    the ledger stands where it stood then: a closed ledger gets no entries without a new version;
-    missing    each bookie that lacks entries lacked exactly these then;
-    index      what is known of each of these bookies is newer than that run, by more than the grace period:
-               whatever was written to the ledger was written before that run saw it, and an index that is
-               newer shows it. The ledger's own time plays no part, so that this holds where the store keeps
-               none (a live etcd), or by a clock that is wrong;
-    doubts     none is left that a newer look cannot answer (`auditor.tables.doubts`).
+    version    the ledger has the same version in both runs: a closed ledger gets no entries without a new one
+    missing    each bookie that lacks entries lacks the same entries in both runs
+    index      the data of each of these bookies is newer than the run before, by more than the grace period.
+               Everything that was written to the ledger was written before the run before saw it, so a newer
+               index shows it. The ledger's own time does not matter. The rule thus also works if the store
+               keeps no times (a live etcd), or if a clock is wrong
+    doubts     no doubt is left that newer data cannot remove (`auditor.tables.doubts`)
 
-A finding that the run before confirmed counts like one that it suspected. In a row of runs with the same
-finding, the first run counts; its time is carried on in the evidence, ``earlier_run``. Ledgers that moved
-between the two scans of this run stay suspect. The time of saved metadata is unknown, so clocks decide there
-alone.
+A finding that the run before confirmed counts like one that it suspected. In a series of runs with the same
+finding, the first run counts; its time is carried on in the evidence, ``earlier_run``. Ledgers that changed
+between the two scans of this run stay suspect. The time of saved metadata is unknown, so only clocks decide
+about it.
 
-A finding about a bookie is no more than suspect if the data of that bookie is older than the metadata, or is
-another cluster's. Its facts may be gone or different by now.
+A finding about a bookie is at most suspect if the data of this bookie is older than the metadata, or is of
+another cluster. Its facts may be gone or different by now.
 
-Every finding about a ledger that an owner names has it in its evidence as ``owner``: tenant, namespace,
-topic, cursor. A finding with one row per bookie is about the ledgers of many topics. It has as ``owners`` the
+A finding about a ledger that an owner names has the owner in its evidence as ``owner``: tenant, namespace,
+topic, cursor. A finding about a bookie concerns ledgers of many topics. Its evidence has ``owners``: the
 owners of the ledgers in its sample, with the standing of these ledgers. Ledgers that a shadow topic borrows
-belong to its source.
+belong to its source topic.
 """
 
 from collections.abc import Collection
@@ -47,10 +47,10 @@ OF_DELETED = ("orphan-ledger-deleting",)
 
 
 def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Withdraw findings about ledgers that were deleted between the scans; doubt those about changed ones.
+    """Withdraw findings about ledgers that were deleted between scans; make those about changed ones suspect.
 
-    ``moved`` has the differences between two scans of a live store (`auditor.tables.scans`); None if one scan
-    was made.
+    ``moved`` has the differences between two scans of a live store (`auditor.tables.scans`); None if there
+    was only one scan.
     """
     if moved is None:
         return findings
@@ -64,7 +64,7 @@ def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
-    """Doubt findings that rest on data of ``bookies``, which is of another time or cluster."""
+    """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
     if not bookies:
         return findings
     rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _OF_DATA])
@@ -88,17 +88,17 @@ class EarlierFindings(NamedTuple):
 
 
 def healing_suspects(findings: DataFrame) -> DataFrame:
-    """Return the suspect findings of which time heals every doubt."""
+    """Return the suspect findings whose every doubt time can remove."""
     return findings.where(_healing())
 
 
 def confirm_by_two_runs(
     findings: DataFrame, earlier: EarlierFindings, moved: DataFrame, bookies: DataFrame, grace_ms: int
 ) -> DataFrame:
-    """Return ``findings``, with those confirmed that two runs have seen; all others stay unchanged.
+    """Return ``findings``, in which those that two runs have seen are confirmed; all others stay unchanged.
 
     ``moved`` has the differences between the two scans of this run (`auditor.tables.scans`). ``bookies`` is
-    its table of that name, which has the age of each index. ``grace_ms`` is the grace period.
+    the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
     """
     suspects = _with_version(healing_suspects(findings))
     then = _with_version(earlier.rows.where("ledger_id is not null and bookie_id is null"))
@@ -127,7 +127,7 @@ def _healing() -> Column:
 
 
 def _with_version(findings: DataFrame) -> DataFrame:
-    """Add the ``version`` of the ledger in the first scan; null, which equals none, if it is not known."""
+    """Add the ``version`` of the ledger in the first scan; null, which equals nothing, if it is not known."""
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
@@ -146,7 +146,7 @@ def _newer(grace_ms: int) -> Column:
 
 
 def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataFrame:
-    """Add an earlier run's evidence to rows that it saw equally, and adapt their confidence."""
+    """Add evidence of the earlier run to rows with ``was_seen``; confirm those with ``newer`` as well."""
     run = F.to_json("first")
     carried = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
@@ -168,19 +168,19 @@ def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataF
 
 
 SAMPLED = 10
-"""Largest number of ledgers in a sample, from its start, that are looked up for ``evidence.owners``."""
+"""Largest number of ledgers whose owners are looked up for a finding: the first ones of its sample."""
 
 _OF_LEDGERS = "sample array<string>, aliases array<struct<sample array<string>>>"
 _OF_LOGS = "sample array<struct<keeps array<struct<ledger string>>>>"
-"""Schema of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
+"""Schemas of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
 
 
 def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Add ``owner`` to the evidence of findings about a ledger, and ``owners`` to those with a sample.
+    """Add ``owner`` to the evidence of findings about a ledger, ``owners`` to that of findings with a sample.
 
-    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers. Its keys
-    are ``ledgers``, ``standing`` and those of `OWNER`, null if nobody names these ledgers. The standing of a
-    ledger that the table lacks is ``unknown``.
+    ``ownership`` is the run's table. ``owners`` has an element for each owner of sampled ledgers, with the
+    keys ``ledgers``, ``standing`` and those of `OWNER`, which are null if nobody names the ledgers. The
+    standing is ``unknown`` for a ledger that the table lacks.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
     owned_ledgers = _owner_of_each(ownership, ledgers).where("path is not null")
@@ -198,9 +198,9 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return one row for each ledger of ``ledgers`` that the table has: ``path``, ``standing``, ``owner``.
+    """Return a row for each ledger of ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
 
-    The path is the first of its owners' paths; null if nobody names the ledger.
+    They are those of the first path that names the ledger; null if nobody names it.
     """
     own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
@@ -209,7 +209,7 @@ def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings that name no ledger, and ``owners`` of its sampled ones, as JSON."""
+    """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
     sampled = _sampled_ledgers(findings)
     ledger_owners = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
     nobody = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
@@ -232,9 +232,10 @@ def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
-    """Return ``evidence`` of findings that name no ledger, and the ledgers of its samples, one per row.
+    """Return ``evidence`` of findings that name no ledger, with one row for each ledger in its samples.
 
-    A sample of paths names no ledgers. A ledger of another scope ("7 of scope 1") has no known owner.
+    A sample may consist of paths instead of ledgers. A ledger of another scope ("7 of scope 1") has no known
+    owner. Both give no row.
     """
     texts = F.from_json("evidence", _OF_LEDGERS)
     logs = F.from_json("evidence", _OF_LOGS)["sample"]

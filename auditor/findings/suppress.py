@@ -1,9 +1,9 @@
 """Suppressions: findings that somebody has accepted, with the reason and the last day.
 
-A TOML file; every entry has a ``reason`` and a last day::
+A suppressions file is TOML; every entry has a ``reason`` and a last day::
 
-    [[suppress]]                      # what all keys of an entry name
-    id = "orphan-ledger"              # a check; * and ? stand for any letters
+    [[suppress]]                      # suppresses the findings that match all its keys
+    id = "orphan-ledger"              # a check; * stands for any letters, ? for one
     bookie_id = "bk-old-*"
     reason = "bk-old-1 to -3 are being emptied, OPS-1204"
     until = 2026-12-31
@@ -12,11 +12,13 @@ A suppressed finding stays in the findings, the counts and the verdict: it is st
 for the exit code, and reports show it separately. After its last day (UTC) an entry suppresses nothing, and
 reports name it.
 
-A finding of data lost or about to be deleted (`DATA_LOSS`) can only be accepted singly, for a week at most::
-
 A finding of data lost or about to be deleted (`DATA_LOSS`) is accepted one by one, for a week at most::
 
-An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
+    [[suppress]]
+    fingerprint = "a2b8aa759ab37bdf"
+    missing = "3be5380e0dd667e5"      # the digest of its missing entries, if any: further ones are a new loss
+    reason = "written by a load test; nobody reads it"
+    until = 2026-12-03
 
 An entry that names such a finding in any other way does not apply to it, and `find_refusals` says why.
 """
@@ -43,14 +45,16 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
 
 MOST = 1_000
-"""Largest number of entries in one file. Each is a condition on every finding."""
+"""Largest number of entries in one file; each is a condition that every finding is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suppress:
-    """One entry: either ``names``, column by column, or ``baseline``, the path or URI of an earlier run.
+    """One entry of a suppressions file: it names findings by ``names`` or by ``baseline``.
 
-    ``missing`` is the digest of the missing entries that the finding must have; None if any will do.
+    ``names`` has the expected value of each column. ``baseline`` is the path or URI of an earlier run: its
+    findings are named. ``missing`` is the digest of the missing entries that the finding must have; None if
+    any entries may be missing.
     """
 
     reason: str
@@ -60,7 +64,7 @@ class Suppress:
     missing: str | None = None
 
     def expired(self, today: date) -> bool:
-        """Return whether its last day is over."""
+        """Return whether the entry's last day is over."""
         return self.until < today
 
 
@@ -96,10 +100,10 @@ def apply_suppressions(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """Return ``changes`` in all columns, with the number and the reason of the first entry that applies.
+    """Add number and reason of the first entry that accepts each finding; null if none does.
 
-    ``baselines`` are the tables changes of the runs that unexpired entries name, by their path. ``digests``
-    are those of `digests_by_fingerprint`.
+    ``changes`` and the result have the columns of the table changes. ``baselines`` are the tables changes of
+    the runs that unexpired entries name, by path. ``digests`` are those of `digests_by_fingerprint`.
     """
     number = F.lit(None).cast("int")
     rows, matches = _match_entries(changes, entries, baselines, today)
@@ -134,10 +138,10 @@ def find_refusals(
     digests: Mapping[str, str | None],
     today: date,
 ) -> DataFrame:
-    """Count for each entry the unaccepted findings of `DATA_LOSS` that it names and cannot accept.
+    """Count for each entry the unaccepted findings of `DATA_LOSS` that it names but must not accept.
 
-    Returns place and count. ``changes`` is the result of `apply_suppressions`. A finding counts once: for the
-    entry that names it by fingerprint, else for the first entry that names it.
+    Returns rows with the entry's place and the count. ``changes`` is the result of `apply_suppressions`. A
+    finding counts once: for the entry that names it by fingerprint, else for the first entry that names it.
     """
     open_losses = changes.where(
         F.col("suppression").isNull() & F.col("urgency").isin(*DATA_LOSS) & F.col("change").isin(*FOUND)
@@ -157,7 +161,9 @@ def refusal_sentences(
     digests: Mapping[str, str | None],
     today: date,
 ) -> list[str]:
-    """Return one sentence per entry that could not accept findings of `DATA_LOSS`: their number, and why.
+    """Return a sentence for each entry that could not accept findings of `DATA_LOSS`: their number, and why.
+
+    ``refused`` has the number of these findings by the entry's place, from 1.
 
     >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
@@ -184,7 +190,7 @@ def _refusal(entry: Suppress, digests: Mapping[str, str | None], today: date) ->
 def _match_entries(
     changes: DataFrame, entries: Sequence[Suppress], baselines: Mapping[str, DataFrame], today: date
 ) -> tuple[DataFrame, dict[int, Column]]:
-    """Return ``changes`` joined with the baselines, and by entry number whether that entry names the row."""
+    """Return ``changes`` joined with the baselines, and by entry number whether the entry names a row."""
     rows, matches = changes, {}
     for place, entry in enumerate(entries, 1):
         if entry.expired(today):
@@ -197,7 +203,7 @@ def _match_entries(
 
 
 def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date) -> Column:
-    """Return whether an entry can accept the row that it names."""
+    """Return whether an entry may accept a row that it names."""
     is_loss = F.col("urgency").isin(*DATA_LOSS)
     if "fingerprint" not in entry.names:
         return ~is_loss
@@ -281,7 +287,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 
 def _all_match(names: Mapping[str, str | int]) -> Column:
-    """Return whether a row has all values that an entry names."""
+    """Return whether a row has all the values that an entry names."""
     holds = F.lit(True)
     for column, expected in names.items():
         if column == "id":
@@ -295,7 +301,7 @@ def _all_match(names: Mapping[str, str | int]) -> Column:
 
 
 def _not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
-    """Join ``rows`` with a baseline; return also whether that run found the trouble as bad or worse."""
+    """Join ``rows`` with a baseline; return also whether the baseline found the trouble, as bad or worse."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.
     def mildness(prefix: str) -> Column:

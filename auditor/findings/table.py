@@ -1,8 +1,8 @@
-"""The table findings: everything the checks found, with fingerprints, in order; and the next steps.
+"""The table findings: all results of the checks, with fingerprints, in order; and the next steps.
 
-There is one next step for each check and urgency, with the first objects by name. The first step with an
-action is the first action. Steps are made of counts by bookie, which are bounded by bookies and checks
-however many findings there are.
+There is one next step for each check and urgency. It names the first objects of its findings. The first step
+with an action is the first action. Steps are made of counts by check and bookie, whose number does not grow
+with the number of findings.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,9 +52,9 @@ FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
 
 
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
-    """Return the results of all checks of tables as one DataFrame.
+    """Return the results of all checks that query tables, as one DataFrame.
 
-    A small audit spends most time on preparing queries, so checks whose input is empty are skipped.
+    A small audit spends most of its time on preparing queries, so checks whose input is empty are skipped.
     """
     due_checks = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
     frames: list[DataFrame] = [
@@ -68,14 +68,14 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
 
 
 def ask_roster_checks(checks: Sequence[RosterCheck], roster: Roster) -> list[dict[str, Any]]:
-    """Return the results of all checks of the roster: rows of `FOUND`."""
+    """Return the results of all checks that read the roster, which the driver holds: rows of `FOUND`."""
     return [{**row, "id": check.id} for check in checks for row in check(roster)]
 
 
 def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Sequence[Claim] = ()) -> DataFrame:
-    """Add fingerprint, cause of ``claims`` and ledger name to each finding, in the table's column order.
+    """Add fingerprint, cause and ledger name to each finding, in the table's column order.
 
-    The fingerprint is that of `auditor.model.finding.fingerprint`.
+    ``claims`` are the causes. The fingerprint is that of `auditor.model.finding.fingerprint`.
     """
     rows = findings.withColumn("fingerprint", fingerprints("id", instance_id)).withColumn(
         "ledger_qualified_name", qualified_names()
@@ -85,14 +85,14 @@ def add_fingerprints(findings: DataFrame, instance_id: str | None, claims: Seque
 
 
 def fingerprints(id: str | Column, instance_id: str | None) -> Column:
-    """Return each row's `auditor.model.finding.fingerprint`, from ``id``, scope, ledger and bookie."""
+    """Return each row's `auditor.model.finding.fingerprint`: of ``id``, cluster, scope, ledger and bookie."""
     parts = ", ".join(f"coalesce(cast({part} AS string), '')" for part in REPLICA)
     subject = F.concat_ws("\0", id, F.lit(instance_id or ""), F.expr(f"concat_ws('\\0', {parts})"))
     return F.substring(F.sha2(subject, 256), 1, 16)
 
 
 def qualified_names() -> Column:
-    """Return the names of the rows' ledgers (`auditor.model.ledger_id.LedgerId`); null if there is none."""
+    """Return the qualified name of each row's ledger (`auditor.model.ledger_id`); null without a ledger."""
     return F.concat(*(F.lpad(F.small_digits(F.hex(half)), 16, "0") for half in LEDGER))
 
 
@@ -108,7 +108,7 @@ def ranks(severity: str = "severity") -> Column:
 
 
 def _places(column: str, words: Iterable[str]) -> Column:
-    """Return the place of a column's word among ``words``, from 0."""
+    """Return the position of each word of a column in ``words``, from 0."""
     pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
     return F.expr(f"map({pairs})[{column}]")
 
@@ -117,9 +117,9 @@ BOOKIES_NAMED = 2
 
 
 class FindingCount(NamedTuple):
-    """The number of findings that are equal in these fields, and their first ledger.
+    """The number of findings that are equal in these fields, and the first of their ledgers.
 
-    ``suppression`` is the number of the entry that names them; None if none does.
+    ``suppression`` is the number of the suppressions entry that names the findings; None if none does.
     """
 
     change: str
@@ -140,9 +140,10 @@ class FindingCount(NamedTuple):
 
 
 def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list[Step]:
-    """Return the steps for unsuppressed findings, the most urgent first, within a check certain ones first.
+    """Return the steps for unsuppressed findings, the most urgent first.
 
-    ``texts`` are the instructions of the run's list of actions, by check.
+    ``texts`` are the instructions of the run's list of actions, by check. The first object of a step is that
+    of a confirmed finding if there is one.
 
     >>> counts = [FindingCount("new", "destroys-data", "critical", "gc-would-delete-live", "confirmed", None,
     ...                        f"bk-{name}", 1) for name in "abc"]

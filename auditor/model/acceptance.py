@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from auditor.model.finding import Missing, Urgency
 
 DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
-"""Urgencies whose findings are accepted one by one; an unaccepted one keeps the exit code above 0."""
+"""Urgencies of data loss. A finding with one keeps the exit code above 0 until it is accepted by itself."""
 
 MAX_ACCEPTED_DAYS = 7
 """Largest number of days for which a finding of `DATA_LOSS` can be accepted.
@@ -29,7 +29,7 @@ def latest_day(today: date) -> date:
 
 
 def missing_digest(missing: Sequence[Missing]) -> str | None:
-    """Return the digest of the exact missing entries in 16 hex digits, or None if no entry is missing.
+    """Return a digest of a finding's missing entries, in 16 hex digits; None if no entry is missing.
 
     `auditor.checks.finding_rows.MISSING_DIGEST` computes the same digest in Spark.
 

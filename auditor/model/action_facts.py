@@ -1,4 +1,4 @@
-"""Actions and number of holds of a run, as report.json has them."""
+"""Facts of report.json about a run's actions, and the number of its holds."""
 
 from typing import Annotated, TypedDict
 
@@ -10,9 +10,9 @@ from auditor.model.json_shape import Count, Facet, about
 class Action(TypedDict):
     """One instruction of a run's ordered list: an action and its objects.
 
-    ``kind`` is a word of `auditor.model.holds.ActionKind`, or None if the action does nothing that a hold
-    could forbid. The first object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits.
-    ``bkaudit explain`` takes it.
+    ``kind`` is a word of `auditor.model.holds.ActionKind`, or None if the action changes nothing. The first
+    object is ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits: an argument of ``bkaudit
+    explain``.
     """
 
     kind: Annotated[str | None, Facet("enum", (*ActionKind, None)), about("null: the action changes nothing")]
@@ -41,8 +41,8 @@ class ForbiddenAction(TypedDict):
 class HoldFacts(TypedDict):
     """Number of holds of a run (table holds).
 
-    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. While there are any, the
-    run does not end with 0. ``earlier_run`` is the name of the run whose holds this run continues, or None if
+    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. Unless it is 0, the exit
+    code is not 0 either. ``earlier_run`` is the name of the run whose holds this run carries on, or None if
     no earlier run with holds was found.
     """
 

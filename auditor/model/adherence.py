@@ -9,9 +9,10 @@ bookies at (i+j) mod E, for j < Qw. BookKeeper 4.17.2 gives each ensemble a verd
              now have no rack.
     region   always STRICT
     zone     FAIL if Qw does not divide E or is at most minNumZonesPerWriteQuorum. FAIL if a bookie has no
-             zone, or a window has fewer zones than that minimum. FAIL if all bookies of one zone, at least
-             two, share an upgrade domain. STRICT if every window has min(Qw, desiredNumZonesPerWriteQuorum)
-             zones, else SOFT. A bookie that the server has never seen counts as one more zone.
+             zone, or a window has fewer zones than that minimum. FAIL if a window has two or more bookies of
+             a zone, all in one upgrade domain. STRICT if every window has
+             min(Qw, desiredNumZonesPerWriteQuorum) zones, else SOFT. A bookie that the server has never seen
+             counts as one more zone.
     none     always STRICT
 
 No policy looks at the ack quorum or at entries. The rack and zone policies give FAIL to an empty ensemble.
@@ -57,8 +58,8 @@ class Adherence(IntEnum):
 class ServerView:
     """Locations of bookies as a server that starts now sees them, and the bookies that it can choose.
 
-    ``paths`` has every bookie. ``known`` has the bookies among which a rack policy finds racks and
-    replacements. If the mapping mixes depths, ``known`` has only the bookies of one depth.
+    ``paths`` has every bookie. ``known`` has the writable bookies, among which a rack policy finds racks and
+    replacements. If locations have different depths, ``known`` only has bookies of one depth.
 
     >>> from auditor.model.placement import Location
     >>> racks = Locations({"bk1": Location("/r1")})
@@ -87,7 +88,8 @@ class ServerView:
             bookies: all bookies that the view describes.
             writable: bookies that are registered as writable.
             registered: registered bookies; those that are not in ``writable`` are read-only.
-            depth: number of parts of the location that joined first; None if all locations have one depth.
+            depth: number of parts of the locations that the server accepts, which is that of the first bookie
+                that joined; None if all locations have one depth.
         """
         all_registered, at_hand = {*writable, *registered}, {*writable}
         paths = {}
@@ -100,7 +102,7 @@ class ServerView:
 
 
 def depth_of(path: str) -> int:
-    """Return how many parts a location has; all locations of one topology must have the same number.
+    """Return the number of parts of a location; a server requires the same number in all locations.
 
     >>> depth_of("/r1"), depth_of("/east/r1")
     (1, 2)
@@ -110,10 +112,10 @@ def depth_of(path: str) -> int:
 
 @dataclass(frozen=True)
 class CodedView:
-    """A `ServerView` as arrays of numbers, indexed by a bookie's position in ``names``; -1 means none.
+    """A `ServerView` as arrays of codes, with one element for each bookie of ``names``; -1 stands for none.
 
-    ``rack`` is -1 for a bookie that is not known. ``zone`` and ``domain`` are -1 for a bookie without a zone.
-    ``default_rack`` is the code of the default rack, or -1 if no known bookie is in it.
+    ``rack`` is -1 for a bookie that is not in `ServerView.known`. ``zone`` and ``domain`` are -1 for a bookie
+    without a zone. ``default_rack`` is the code of the default rack, or -1 if no known bookie is in it.
     """
 
     names: Sequence[str]
@@ -124,7 +126,7 @@ class CodedView:
 
     @classmethod
     def of(cls, view: ServerView, names: Sequence[str]) -> CodedView:
-        """Encode the view of these bookies."""
+        """Return the arrays of a view, for bookies in the order of ``names``."""
         racks = [view.paths[name] if name in view.known else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
         codes, rack = _codes(racks)
@@ -138,7 +140,9 @@ class CodedView:
 
 
 def zone_of(path: str) -> tuple[str, str] | None:
-    """Return zone and upgrade domain of a location as the zone policy splits it; None if it has none.
+    """Return zone and upgrade domain of a location, as the zone policy splits it.
+
+    Returns None for the default location, and for a location without exactly two parts.
 
     >>> zone_of("/z1/u1"), zone_of("/z1"), zone_of("/default-zone/default-upgradedomain")
     (('z1', 'u1'), None, None)
@@ -148,16 +152,16 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
-    """Return the code of each bookie's domain by the mapping alone; -1 if its domain is not known."""
+    """Return a code for the domain of each bookie at a level; -1 if the mapping does not give the domain."""
     return _codes([locations.domain(name, level) for name in names])[1]
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The server's verdict on each ensemble, and which of its windows break the policy.
+    """The server's verdict on each ensemble, and the windows that break the policy.
 
-    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. If a zone
-    policy refuses the pair E and Qw itself, or a bookie, all windows of the ensemble are broken.
+    ``adherence`` has one verdict per ensemble. ``broken`` has one flag per ensemble and window. All windows
+    of an ensemble are broken if a zone policy refuses one of its bookies, or the pair of E and Qw.
     """
 
     adherence: NDArray[np.int8]
@@ -165,10 +169,10 @@ class Verdicts:
 
 
 def refuses_shape(size: int, write_quorum: int, settings: PlacementSettings) -> bool:
-    """Return whether the policy fails every ensemble of this size and write quorum, wherever its bookies are.
+    """Return whether the policy gives FAIL to every ensemble of this size and write quorum, in any locations.
 
-    ``ZoneawareEnsemblePlacementPolicyImpl`` does: it requires that the write quorum divides the ensemble and
-    is larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
+    Only ``ZoneawareEnsemblePlacementPolicyImpl`` does: the write quorum must divide the ensemble size, and be
+    larger than minNumZonesPerWriteQuorum. Rack policies lower their minimum to the write quorum.
 
     >>> refuses_shape(3, 2, PlacementSettings(Policy.ZONE, min_zones=2))
     True
@@ -184,10 +188,10 @@ def judge_ensembles(
     *,
     by_places: bool = False,
 ) -> Verdicts:
-    """Judge ensembles of one size.
+    """Return the server's verdicts on ensembles of one size.
 
     Args:
-        ensembles: one row per ensemble; bookies are numbers of ``view``.
+        ensembles: one row per ensemble; elements are places of bookies in ``view``.
         write_quorum: the write quorum of all these ensembles.
         view: the server's view of the bookies.
         settings: the placement policy and its minimums.
@@ -244,7 +248,7 @@ def count_distinct(members: Numbers) -> Numbers:
 
 
 def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
-    """Mark the first place of each different code along the last axis, which is sorted; skip codes below 0.
+    """Flag the first element of each different code along the last, sorted axis; codes below 0 get no flag.
 
     >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
@@ -255,7 +259,7 @@ def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
-    """Mark the windows with two or more bookies of one zone, all of them in one upgrade domain."""
+    """Return which windows have two or more bookies of one zone, all of these in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
     for member in range(zones.shape[-1]):
         same_zone = zones == zones[..., member : member + 1]
@@ -265,7 +269,7 @@ def crowded(zones: Numbers, domains: Numbers) -> Flags:
 
 
 def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
-    """Return for each window the one domain that has all copies; -1 if there are more, or one is unknown.
+    """Return for each window the domain of all its copies; -1 if there are several, or one is unknown.
 
     ``codes`` are domains by row and position (`domain_codes`). With a write quorum of 1 the result is -1.
 
@@ -280,11 +284,11 @@ def sole_domains(codes: Numbers, write_quorum: int) -> Numbers:
 
 
 def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_regions: int) -> Flags:
-    """Mark the windows with an ack quorum in fewer regions than the policy requires.
+    """Return which windows have an ack quorum in fewer regions than the policy requires.
 
-    A region policy with ``reppMinimumRegionsForDurability`` applies this rule when it makes an ensemble: no
-    ``min_regions`` - 1 regions may hold ``ack_quorum`` copies together. A bookie counts for no region if its
-    region is not known.
+    A region policy with ``reppMinimumRegionsForDurability`` applies this rule when it makes an ensemble:
+    ``min_regions`` - 1 regions together must hold fewer than ``ack_quorum`` copies. A bookie of an unknown
+    region counts for no region.
 
     >>> two_and_one = np.array([[0, 0, 1]], np.int32)
     >>> regions_hold_acks(two_and_one, 3, 2, 2).all(), regions_hold_acks(two_and_one, 3, 3, 2).any()
@@ -303,7 +307,7 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
 
 
 def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
-    """Return a number for each text, and the numbers of all values; -1 stands for None."""
+    """Return a code for each different text, and the codes of all ``values``; -1 stands for None."""
     numbers = {
         text: number for number, text in enumerate(sorted({text for text in values if text is not None}))
     }
@@ -311,10 +315,10 @@ def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the number of each row's kind, and the first row of each kind.
+    """Number the different rows: return each row's number, and the place of the first row of each number.
 
-    Equal rows have one kind. Kinds are numbered in the order of their first row. The function hashes whole
-    rows with Arrow: ``numpy.unique`` with an axis sorts them, which is some thirty times slower.
+    Equal rows have one number. Numbers begin at 0, in the order of the first rows. The function hashes whole
+    rows with Arrow. ``numpy.unique`` with an axis sorts the rows, which is some thirty times slower.
 
     >>> kind, first = distinct_rows(np.array([[1, 2], [3, 4], [1, 2]]))
     >>> kind.tolist(), first.tolist()

@@ -1,10 +1,10 @@
-"""Evidence that two ids are one bookie: their addresses, and the ledgers on their disks.
+"""Evidence that two ids belong to one bookie: addresses, and the ledgers on disks.
 
 The functions compare addresses without DNS. `auditor.model.bookie_alias` gives the rules and their strengths.
 The ledgers on disks are the strongest evidence, for and against. A bookie that got a new id kept its disks:
 they hold, entry for entry, the ledgers that still name the old id. A machine that was set up anew at an old
-address holds none of them. Writing its id into those ledgers would make them name a bookie that never had
-them.
+address holds none of these ledgers. If the ledgers were changed to name the new machine's id, they would name
+a bookie that never had them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HostPort = tuple[str, int]
 
 
 class Rule(StrEnum):
-    """Rule by which two ids look like one bookie."""
+    """Rule by which two ids may belong to one bookie."""
 
     SAME_ADDRESS = "same-address"
     ENDPOINT_IS_ID = "endpoint-is-id"
@@ -40,10 +40,10 @@ class Rule(StrEnum):
 class BookieFacts:
     """Facts about one bookie id.
 
-    ``address`` is the endpoint of bookie-rpc that it registered, or its id if it registered no data. It is
-    None if the id is not ``registered``, or registered no such endpoint. ``hosts`` are the hosts of all its
-    endpoints. ``cookie`` is the store's cookie under this id. ``disks`` are the ids in the VERSION files of
-    its directories, one per file.
+    ``address`` is the bookie-rpc endpoint that the bookie registered, or the id itself if the registration
+    has no data. It is None if the bookie is not ``registered``, or registered no bookie-rpc endpoint.
+    ``hosts`` are the hosts of all its endpoints. ``cookie`` is the store's cookie under this id. ``disks``
+    are the ids in the VERSION files of the bookie's directories, one per file.
     """
 
     registered: bool = False
@@ -55,11 +55,11 @@ class BookieFacts:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Edge:
-    """Two ids that are one bookie by one rule; ``one`` sorts before ``other``.
+    """Two ids that belong to one bookie by one rule; ``one`` sorts before ``other``.
 
-    ``joins`` is False if the edge is only a hint. ``against`` is the evidence against it, or None; with such
-    evidence an edge is at most a hint. If ``apart`` is True, the ledgers show two bookies, and no number of
-    hints joins them.
+    ``joins`` is False if the edge is only a hint. ``against`` is the evidence against the edge, or None. With
+    evidence against it, an edge is at most a hint. ``apart`` is True if the ledgers show two bookies. No
+    number of hints then joins the ids.
     """
 
     one: str
@@ -72,7 +72,7 @@ class Edge:
 
 
 AliasClaims = Iterable[tuple[str, str, Rule, str]]
-"""Claims of a rule: two ids, the rule, and the evidence in words."""
+"""Pairs of ids that a rule joins: two ids, the rule, and the evidence in words."""
 
 
 MAX_NAME = 253
@@ -92,7 +92,7 @@ def same_name(host: str) -> str:
 
 
 def is_ip(host: str) -> bool:
-    """Return whether a host is written as an IP address, or cannot be a name.
+    """Return whether a host is written as an IP address, or in another form that no host name can have.
 
     >>> is_ip("10.0.0.1"), is_ip("bk1"), is_ip("1.bk")
     (True, False, False)
@@ -110,7 +110,7 @@ def anyones(host: str) -> bool:
 
 
 def shorter_names(host: str) -> Iterator[str]:
-    """Yield the names that a host may have within its own domains: its first labels, the shortest first.
+    """Yield the names of a host without its last domains, the shortest name first; none for an IP address.
 
     >>> list(shorter_names("bk1.dc1.example")), list(shorter_names("10.0.0.1"))
     (['bk1', 'bk1.dc1'], [])
@@ -123,17 +123,22 @@ def shorter_names(host: str) -> Iterator[str]:
 
 
 LEAST_LEDGERS = 5
-"""Smallest number of equal ledgers that count as evidence; fewer may be copies in the making."""
+"""Smallest number of equal ledgers that count as evidence; replication may be copying fewer just now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
     """Comparison of the ledgers of an absent id with the disks of one live bookie.
 
-    The absent id is neither registered nor found on any disk. ``due`` counts the judged ledgers of which it
-    should hold entries. ``shared`` of these also name the live bookie, and ``together`` of the shared ones
-    name both in one ensemble. Of the ledgers that are not shared, the live bookie's disks hold something of
-    ``held``. Of ``exact`` ledgers the disks hold exactly the entries that the absent id should hold.
+    The absent id is neither registered nor found on any disk. All fields but ``whole`` are numbers of
+    ledgers:
+
+        due        judged ledgers of which the absent id should hold entries
+        shared     ledgers of ``due`` that also name the live bookie
+        together   ledgers of ``shared`` that name both in one ensemble
+        held       ledgers of ``due``, but not of ``shared``, of which the live bookie's disks hold anything
+        exact      ledgers of which the disks hold exactly the entries that the absent id should hold
+
     ``whole`` is True if the live bookie's index was read completely.
     """
 
@@ -146,10 +151,10 @@ class Contents:
 
     @property
     def agree(self) -> bool:
-        """Return whether the live bookie holds most of all ledgers that the absent id should hold.
+        """Return whether the live bookie holds most of the ledgers that the absent id should hold.
 
-        The successor of a dead bookie may be gone itself. It should hold more than the bookie that came back
-        has.
+        The absent id may be that of a dead bookie's successor, which is gone too. The successor should hold
+        more ledgers than the dead bookie, which came back, holds.
 
         >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
         (True, False)
@@ -158,7 +163,7 @@ class Contents:
 
     @property
     def objection(self) -> str | None:
-        """Return why these are rather two bookies, or None if nothing speaks against one bookie.
+        """Return the evidence that the two ids belong to two bookies, or None if there is none.
 
         >>> Contents(due=40, whole=True).objection
         'its disks hold none of the 40 ledgers that do not name both'
@@ -178,8 +183,8 @@ class Contents:
 class ContentComparison:
     """Comparison of the ledgers of all absent ids with the disks of all live bookies.
 
-    ``due`` is the number of judged ledgers that name each absent id. ``pairs`` maps (absent id, live bookie)
-    to their `Contents`; a pair that is not in it has no ledger in common. ``whole`` are the live bookies with
+    ``due`` has the number of judged ledgers that name each absent id. ``pairs`` maps (absent id, live bookie)
+    to their `Contents`. Pairs that have no ledger in common are left out. ``whole`` are the live bookies with
     a completely read index.
     """
 
@@ -188,14 +193,14 @@ class ContentComparison:
     whole: Set[str] = frozenset()
 
     def agreeing(self) -> AliasClaims:
-        """Yield every pair that is one bookie by its ledgers."""
+        """Yield each pair of ids that belongs to one bookie by its ledgers."""
         for (absent, live), pair in self.pairs.items():
             if pair.agree:
                 ledgers = f"{pair.exact} of the {pair.due} ledgers that {absent} should hold, entry for entry"
                 yield absent, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
 
     def objection(self, first: str, second: str) -> str | None:
-        """Return why two ids, in any order, are rather two bookies; None if nothing says so.
+        """Return the evidence that two ids, in any order, belong to two bookies; None if there is none.
 
         >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
         'its disks hold none of the 40 ledgers that do not name both'
@@ -211,7 +216,7 @@ MAX_PORT = 65535
 
 
 def comparable(address: HostPort | None) -> HostPort | None:
-    """Return an address in a form that can be compared; None if every machine takes it for itself.
+    """Return an address in a form that can be compared; None for a host that is on every machine (localhost).
 
     >>> comparable(("BK1.", 3181)), comparable(("localhost", 3181))
     (('bk1', 3181), None)
@@ -222,7 +227,7 @@ def comparable(address: HostPort | None) -> HostPort | None:
 
 
 def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    """Yield every pair that is one bookie by a rule on addresses, without regard to objections."""
+    """Yield each pair of ids that belongs to one bookie by a rule on addresses; objections do not count."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
     yield from _same_address(addresses)
     yield from _by_endpoint(ids, addresses)
@@ -231,9 +236,9 @@ def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
 
 
 def _address_in_id(id: str) -> HostPort | None:
-    """Return the address that an id is, or None.
+    """Return host and port if the id is an address, else None.
 
-    ``dc1:1:bookie-7`` is a custom id, whatever the server reads in it.
+    ``dc1:1:bookie-7`` is a custom id here, although a server reads host and port in it.
     """
     address = legacy_address(id) if id.count(":") == 1 else None
     return address if address is not None and 0 < address[1] <= MAX_PORT else None

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as a person reads them: one spelling for every report, message and page."""
+"""Numbers, sizes and times in the one form that reports, messages and pages use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _DURATIONS = ((86400, "days"), (3600, "h"), (60, "min"))
 
 
 def format_time(ms: int) -> str:
-    """Format a time, given in milliseconds since 1970; outside the calendar's range the number itself.
+    """Format a time in ms since 1970, UTC; a number outside the calendar's range stays a number.
 
     >>> format_time(1795237669000)
     '2026-11-21 05:07:49 UTC'
@@ -36,7 +36,7 @@ def size(bytes: int) -> str:
 
 
 def plural(number: int, word: str, many: str | None = None) -> str:
-    """Format a number of things; without ``many`` the plural is the regular one.
+    """Format a number with its noun; ``many`` is the plural of ``word``, and is not needed if it is regular.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
@@ -47,9 +47,9 @@ def plural(number: int, word: str, many: str | None = None) -> str:
 
 
 def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
-    """Join the first few names, and say how many more there are.
+    """Join the first ``shown`` names, and say how many more there are.
 
-    ``total`` is the number of all names if ``names`` does not have all of them, else None.
+    ``total`` is the number of all names; None if ``names`` has all of them.
 
     >>> first_names(["a", "b", "c"], 2), first_names(["a"], 2, total=7)
     ('a, b and 1 more', 'a and 6 more')
@@ -59,7 +59,7 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
 
 
 def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
-    """Return the line below a cut list, with the number of items that are not shown; no line if all are.
+    """Return a line with the number of items that a list does not show; no line if the list shows all.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
@@ -68,7 +68,7 @@ def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
 
 
 def percent(part: int, whole: int) -> str:
-    """Format a share in percent; 100 % only for all, and 0 % only for nothing.
+    """Format a share in percent; only all of the whole is 100 %, and only nothing is 0 %.
 
     >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
     ('75.0 %', '99.9 %', '0.1 %', 'none')
@@ -97,7 +97,7 @@ def duration(seconds: float) -> str:
 
 
 def age(ms: int, now_ms: int) -> str:
-    """Format a time with its age, or with how far it is ahead of this machine's clock.
+    """Format a time with its age; a time after ``now_ms`` is that much ahead of this machine's clock.
 
     >>> age(1795244400000, 1795251600000)
     '2026-11-21 07:00:00 UTC, 2.0 h ago'

@@ -1,7 +1,7 @@
 """Lazy imports of pyarrow and pandas: each library is loaded when code first uses it.
 
-``bkaudit explain check`` and ``bkaudit status`` should answer before a library could load. Modules about
-finished runs therefore say ``from auditor.model.arrow import pa, pc``.
+``bkaudit explain check`` and ``bkaudit status`` should answer faster than these libraries load. Modules about
+finished runs therefore import them by ``from auditor.model.arrow import pa, pc``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bounds of the rows and bytes that one batch holds in memory.
 
-A healthy replica has 24 bytes of groups; a replica full of holes has a megabyte. A bound on rows alone would
-not limit memory.
+A bound on rows alone would not limit memory. BP-34 groups of a healthy replica take 24 bytes, those of a
+replica full of holes a megabyte.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_BATCH_BYTES = 16 << 20
-"""Largest size of the columns of one batch, in bytes; processing makes two copies of them.
+"""Largest size of the columns of one batch, in bytes; processing makes two copies of the batch.
 
-A larger row makes a batch by itself. With 2,200 replicas of 1 MB a Python process took 540 MiB at 32 MB, and
-760 MiB at 64 MB.
+A larger row makes a batch by itself. With 2,200 replicas of 1 MB a Python process took 540 MiB with a bound
+of 32 MB, and 760 MiB with one of 64 MB.
 """
 
 
 def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> int:
-    """Return how many bytes some columns of a row group take in memory.
+    """Return the number of bytes that some columns of a row group take in memory.
 
-    Values in a dictionary count once, as in memory if they are read as codes. Pass only files that this run
-    wrote: Arrow ends the process if a footer's data on a column are damaged.
+    A value in a dictionary counts once, as it does in memory if the column is read as codes. Pass only files
+    that this run wrote: Arrow ends the process if a footer's data on a column are damaged.
 
     Args:
         file: the file's metadata.
@@ -47,9 +47,9 @@ def column_bytes(file: pq.FileMetaData, group: int, columns: Sequence[str]) -> i
 def group_lots(
     file: pq.FileMetaData, groups: Iterable[int], columns: Sequence[str], max_rows: int
 ) -> Iterator[list[int]]:
-    """Yield row groups in batches.
+    """Yield batches of row groups, as lists of their numbers.
 
-    A batch ends when it has ``max_rows`` rows, or before it passes `MAX_BATCH_BYTES`.
+    A batch ends when it has ``max_rows`` rows, or before its ``columns`` pass `MAX_BATCH_BYTES`.
     """
     batch: list[int] = []
     rows = size = 0
@@ -68,7 +68,7 @@ def group_lots(
 
 
 def batch_rows(rows: int, size: int, max_rows: int) -> int:
-    """Return how many of ``rows`` rows make a batch, if all rows together have ``size`` bytes."""
+    """Return the number of rows of one batch, if ``rows`` rows have ``size`` bytes together."""
     return max(1, min(max_rows, MAX_BATCH_BYTES * rows // max(1, size)))
 
 
@@ -82,7 +82,9 @@ def whole_batch_rows(file: pq.FileMetaData, group: int, max_rows: int) -> int:
 
 
 def byte_slices(sizes: NDArray[np.int64], max_rows: int) -> Iterator[slice]:
-    """Yield slices of consecutive rows, each within both bounds; ``sizes`` are the rows' sizes in bytes.
+    """Yield slices of consecutive rows, each with at most ``max_rows`` rows and `MAX_BATCH_BYTES` bytes.
+
+    ``sizes`` are the rows' sizes in bytes. A larger row makes a slice by itself.
 
     >>> import numpy as np
     >>> list(byte_slices(np.array([12 << 20, 4 << 20, 1, 90 << 20]), max_rows=100))

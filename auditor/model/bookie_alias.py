@@ -1,41 +1,41 @@
 """Ids that may belong to one bookie, inferred from metadata without DNS.
 
-A bookie has as many natural ids as its host has names: ip:port, name:port, short:port, the advertised address
-and a custom id. A change of configuration makes it another bookie for the cluster. Its ledgers then name an
-id that nobody answers to, and its cookie is not found. Garbage collection of over-replicated ledgers may
-delete data that it still serves.
+A bookie can have many ids: ip:port, name:port, short:port, the advertised address, and a custom id. A change
+of configuration changes the id, and so makes it another bookie for the cluster. Its ledgers then name an id
+that no bookie is registered under, and the cookie of the new id is not found. Garbage collection of
+over-replicated ledgers may delete data that the bookie still serves.
 
-No address proves that two ids are one bookie. A host may be set up anew under its old name, an IP may pass to
-another machine, and all hosts of a cluster may have the same directories. Only the ledgers on a disk prove it
-(`auditor.model.alias_evidence`). A rule therefore either joins two ids, or is a hint. A hint joins them only
-if a second rule agrees:
+No address proves that two ids belong to one bookie. A host may be set up anew under its old name, an IP may
+pass to another machine, and all hosts of a cluster may have the same directories. Only the ledgers on a disk
+prove it (`auditor.model.alias_evidence`). A rule therefore either joins two ids, or is a hint. A hint joins
+them only if a second rule agrees. In this table, A and B are the two ids, in any order:
 
     rule               condition                                                        strength
     -----------------  ---------------------------------------------------------------  --------
-    same-address       both are host:port, equal but for letter case or a dot at the    joins
-                       end of the host
-    endpoint-is-id     one is registered at the address that the other, which is not    joins
-                       registered, is
-    same-endpoint      both, and no third bookie, are registered at one address         joins
-    name-and-ip        one is name:port, the other ip:port, and a registration shows    joins
-                       this name and this IP, and neither with any other
-    short-name         the host of one is the first labels of the other's host, and     hint
-                       of no other host (bk1 in two data centres matches neither)
-    cookie-names       the store's cookie of one carries the other's id: a rename       hint
-                       half done, or a cookie written under the wrong name
-    disks-name         every VERSION in one's directories carries the other's id, and   hint
-                       none elsewhere does: a rename, or a wrongly named directory
-    same-directories   their cookies name the same directories, and hardly any others   hint
-                       do (this proves nothing in a cluster of equal hosts)
-    same-ledgers       the disks of one, which is registered, hold most of the entries  joins
-                       that the other should hold, which is neither registered nor found
+    same-address       A and B are host:port, and equal but for letter case or a dot    joins
+                       at the end of the host
+    endpoint-is-id     A is registered at the address B, and B is not registered        joins
+    same-endpoint      A and B, and no third bookie, are registered at one address      joins
+    name-and-ip        A is name:port, B is ip:port, and a registration has this name   joins
+                       and this IP; no registration has only one of them
+    short-name         the host of A is the first labels of the host of B, and of no    hint
+                       other host (bk1 in two data centres matches neither)
+    cookie-names       the store's cookie of A carries the id B: an unfinished          hint
+                       renaming, or a cookie written under the wrong id
+    disks-name         every VERSION in the directories of A carries the id B, and no   hint
+                       other VERSION does: a renaming, or a wrongly named directory
+    same-directories   the cookies of A and B name the same directories, and those of   hint
+                       hardly any other bookie do (no proof in a cluster of equal
+                       hosts)
+    same-ledgers       A is registered, and its disks hold most of the entries that B   joins
+                       should hold; B is neither registered nor found on a disk
 
-A joining address is only a hint if both ids have a cookie and the directories in them differ. A renamed
-bookie keeps its disks, so the address was probably given to another bookie.
+A joining address is only a hint if both ids have a cookie and the directories in these cookies differ. A
+renamed bookie keeps its disks, so the address was probably given to another bookie.
 
-Nothing joins two ids if their ledgers contradict it: the disks of one hold nothing of the other's, or most
-ensembles name both. Two ids that are both registered at addresses of their own are never one bookie, because
-both are alive. An equal port alone is no evidence. Names such as localhost, which every machine uses for
+Nothing joins two ids if their ledgers contradict it: the disks of A hold no ledger of B, or most ensembles
+name both. Two ids that are both registered, each at its own address, never belong to one bookie, because both
+bookies are alive. An equal port alone is no evidence. Names such as localhost, which every machine uses for
 itself, do not count as addresses.
 """
 
@@ -57,10 +57,10 @@ from auditor.model.cookie import Cookie
 
 
 def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """Return the connected components of the graph that ``edges`` make.
+    """Return the connected components of the graph with these edges.
 
     The nodes of a component ascend, and components are sorted by their first node. A node without an edge is
-    in no component. The order of the edges, and of their ends, does not matter.
+    in no component. The order of the edges, and of the two nodes of an edge, does not matter.
 
     >>> components([("c", "b"), ("x", "y"), ("a", "b")])
     (('a', 'b', 'c'), ('x', 'y'))
@@ -93,10 +93,10 @@ _NOTHING_COMPARED = ContentComparison()
 def alias_edges(
     ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NOTHING_COMPARED
 ) -> tuple[Edge, ...]:
-    """Return every pair of ids that is one bookie by some rule, ascending; one edge per pair and rule.
+    """Return the pairs of ids that belong to one bookie by some rule, ascending; one edge per pair and rule.
 
-    Work and result grow with the number of ids, and of pairs that share ledgers, not with the square of the
-    ids.
+    The time and the number of edges grow with the number of ids, and with that of pairs that share ledgers.
+    They do not grow with the square of the ids.
 
     >>> ids = {"bk-7": BookieFacts(True, ("10.0.0.7", 3181)), "10.0.0.7:3181": BookieFacts()}
     >>> [(edge.one, edge.other, edge.rule.value) for edge in alias_edges(ids)]
@@ -141,10 +141,10 @@ def _edge(
 
 
 def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
-    """Return the groups of ids that are one bookie each by ``edges``.
+    """Return the groups of ids that belong to one bookie each by ``edges``.
 
-    An edge that joins is enough for a pair. Two hints of different rules are enough too, if one of them is
-    not a rule on addresses: two rules on addresses often repeat one fact.
+    An edge that joins is enough for a pair. Two hints of different rules are enough too. At least one of
+    these rules must not be a rule on addresses: two rules on addresses often repeat one fact.
 
     >>> aliases([Edge("a", "b", Rule.SHORT_NAME, False, ""), Edge("a", "b", Rule.COOKIE_NAMES, False, "")])
     (('a', 'b'),)
@@ -158,7 +158,7 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
-    """Return the identity of every id: the first id of its group, which is mostly the id itself.
+    """Return the identity of every id: the first id of its group; an id in no group is its own identity.
 
     If two bookies of a group are both alive, the group is wrong, and each of its ids keeps its own identity.
 
@@ -176,7 +176,7 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
 
 
 def _own_cookie(id: str, facts: BookieFacts) -> Cookie | None:
-    """Return the store's cookie of an id; None if it carries another id, as after a mistaken write."""
+    """Return the store's cookie of an id; None if there is none, or if it carries another id by mistake."""
     return facts.cookie if facts.cookie is not None and facts.cookie.bookie_id == id else None
 
 

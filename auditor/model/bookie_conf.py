@@ -1,8 +1,8 @@
-"""A bookie's id and directories from its configuration file, and the question which bookie the file is for.
+"""A bookie's id and directories from its configuration file, and the bookie that a file belongs to.
 
-A file may belong to one bookie or be the same on all. A file that names an id belongs to that bookie. A file
-without an id is taken for the configuration of each bookie whose cookies share a directory with it. That is
-not certain.
+A file may belong to one bookie, or all bookies may use the same file. A file that names an id belongs to the
+bookie with this id. A file without an id is taken for the configuration of each bookie whose cookies share a
+directory with it. This guess can be wrong.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ DEFAULT_PORT = 3181
 _YES = frozenset({"true", "t", "yes", "y", "on"})
 _NO = frozenset({"false", "f", "no", "n", "off"})
 RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
-"""Names of BP-41's flag: the server's (``ClientConfiguration``), and the proposal's."""
+"""Keys of BP-41's flag: the one that a client reads (``ClientConfiguration``), and the proposal's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredBookie:
-    """A bookie as its configuration file describes it; the lists have the form of a `Cookie`.
+    """A bookie as its configuration file describes it; the lists of directories have the form of a `Cookie`.
 
     ``bookie_id`` is None if the file has neither ``bookieId`` nor ``advertisedAddress``. The id then follows
     from the host's own address.
@@ -35,7 +35,7 @@ class ConfiguredBookie:
 
     @property
     def lists(self) -> DirectoryLists:
-        """Journal, ledger and index directories."""
+        """The three lists: journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     @property
@@ -44,21 +44,21 @@ class ConfiguredBookie:
         return frozenset((*self.journal_dirs.split(","), *self.ledger_dirs, *(self.index_dirs or ())))
 
     def shares_directories(self, configuration: BookieConfiguration) -> bool:
-        """Return whether the bookie's cookies name any of these directories."""
+        """Return whether the file and a bookie's cookies have a directory in common."""
         cookies = {*configuration.journal_dirs.split(","), *configuration.ledger_dirs}
         return not self.paths.isdisjoint(cookies | {*(configuration.index_dirs or ())})
 
     def is_of(self, bookie_id: str, configuration: BookieConfiguration | None) -> bool:
-        """Return whether the file configures a bookie: by its id, or by its cookies if the file has no id."""
+        """Return whether this file belongs to a bookie: by the file's id, else by the bookie's cookies."""
         if self.bookie_id is not None:
             return self.bookie_id == bookie_id
         return configuration is not None and self.shares_directories(configuration)
 
 
 def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
-    """Return the bookie that a configuration file describes; None if it does not name its directories.
+    """Return the bookie that a configuration file describes; None if the file does not name its directories.
 
-    Without them a server uses temporary directories, which no cookie of a real bookie names.
+    Without these keys a server uses temporary directories, which no cookie of a real bookie names.
 
     >>> lists = {"journalDirectory": "/j", "ledgerDirectories": "/l0, /l1"}
     >>> found = configured_bookie({**lists, "advertisedAddress": "bk1"})
@@ -84,13 +84,13 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
     """Return whether clients with this configuration look up bookies in their registrations (BP-41).
 
     The client, the auditor and all tools read the flag from their own configuration; it is on by default. If
-    it is off, they read an id as host:port, whatever the bookie registered.
+    it is off, they read a bookie id as host:port, and ignore the endpoints that the bookie registered.
 
     >>> resolves_ids({}), resolves_ids({"bookieAddressResolverEnabled": "false"})
     (True, False)
 
     Raises:
-        ValueError: the value is neither true nor false, so that no client starts with it.
+        ValueError: the value is neither true nor false; no client starts with it.
     """
     for key in RESOLVER_KEYS:
         value = properties.get(key)
@@ -105,10 +105,15 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
 def readdressed_place(
     conf: ConfiguredBookie, known_ids: Collection[str], places: Mapping[str, BookieConfiguration]
 ) -> str | None:
-    """Return the bookie to which the file gives a new id, as half of a change of its address.
+    """Return the bookie to which a configuration file gives a new id, so that its address is being changed.
 
-    It is the only bookie whose cookies name the file's directories. None if something already knows the
-    file's id, if there is no such bookie, or if several have these directories.
+    It is the only bookie whose cookies name directories of the file. Returns None if there is no such bookie,
+    if there are several, or if the file's id is among ``known_ids``. Then nothing shows a new id.
+
+    Args:
+        conf: the bookie as the file describes it.
+        known_ids: the ids that the cluster knows.
+        places: the configuration of each bookie, inferred from its cookies, by id.
     """
     if conf.bookie_id is None or conf.bookie_id in known_ids:
         return None
@@ -117,5 +122,5 @@ def readdressed_place(
 
 
 def _list(text: str | None) -> tuple[str, ...]:
-    """Split a list as the server's reader does: at commas, without white space around the parts."""
+    """Split a list at commas, without white space around the parts, as the server does."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())

@@ -1,22 +1,22 @@
-r"""Bookie ids: which ones the server accepts, and how a client finds a bookie by its id (BP-41).
+r"""Bookie ids: the ids that the server accepts, and the way a client finds a bookie by its id (BP-41).
 
 The proposal allows ASCII letters, digits, ``:``, ``-`` and ``.``. The server's pattern has ``:-_`` inside a
 character class, which is a range. It therefore also accepts ``; < = > ? @ [ \ ] ^ _``. Of these only ``_``
-was meant: clusters use it, and `PORTABLE` allows it. The server refuses ``readonly`` in any case, because a
-directory among the registrations has that name. Ids are compared as they are written.
+was meant: clusters use it, and `PORTABLE` allows it. The server refuses ``readonly`` in upper or lower case,
+because a directory among the registrations has that name. Ids are compared as they are written.
 
 A client finds a bookie as follows (Java: ``DefaultBookieAddressResolver``):
 
-    the client reads registrations      address of the bookie
+    registration of the bookie          address of the bookie
     ----------------------------------  --------------------------------------------------------
-    registered, with an endpoint        the host and port of its first endpoint of bookie-rpc
-    registered, without such endpoint   none
-    registered with no data (< 4.11)    its id, read as host:port; none for a custom id
-    registered with unreadable data     none, as if it were not registered
-    not registered                      none, even if its id is an address
-    not registered, id ends with :0     its id: placement policies use such ids to stand for a host
+    with a bookie-rpc endpoint          the host and port of its first bookie-rpc endpoint
+    with other endpoints only           none
+    without data (before 4.11)          its id, read as host:port; none for a custom id
+    with unreadable data                none, as if it were not registered
+    none                                none, even if its id is an address
+    none, and its id ends with :0       its id: placement policies use such ids to stand for a host
 
-    the client reads none               its id, read as host:port; none for a custom id
+    a client without registrations      its id, read as host:port; none for a custom id
 
 The last line applies to a client with ``bookieAddressResolverEnabled=false``, and to any client of etcd. The
 etcd driver (as of 4.17) keeps no endpoints, and resolves every id to itself.
@@ -31,7 +31,7 @@ from enum import StrEnum
 from typing import Protocol
 
 ACCEPTED = r"[a-zA-Z0-9:-_.\-]+"
-"""Pattern of ``BookieId.validateBookieId``, which must match the whole id; equal in Python and Java."""
+"""Regular expression of ``BookieId.validateBookieId``, which the whole id must match in Python as in Java."""
 
 PORTABLE = r"[a-zA-Z0-9:_.\-]+"
 """Pattern of the ids that BP-41 allows, with ``_`` added."""
@@ -45,7 +45,7 @@ _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def is_accepted(id: str) -> bool:
-    """Return whether BookKeeper's ``BookieId.parse`` accepts an id; it refuses a ledger with any other.
+    """Return whether BookKeeper's ``BookieId.parse`` accepts an id; a ledger with any other id is refused.
 
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)
@@ -54,7 +54,7 @@ def is_accepted(id: str) -> bool:
 
 
 def legacy_address(id: str) -> tuple[str, int] | None:
-    """Return host and port of an id that is an address, as ids were before BP-41; None for a custom id.
+    """Return host and port of an id in the form that all ids had before BP-41; None for a custom id.
 
     The function follows the server: it ignores parts after the port, and accepts any 32-bit number as a port.
 
@@ -72,7 +72,7 @@ BOOKIE_RPC = "bookie-rpc"
 
 
 class EndpointLike(Protocol):
-    """Parts of an endpoint that `resolve` uses; `auditor.codecs.store.service_info.Endpoint` has them."""
+    """Attributes of an endpoint that `resolve` uses, as in `auditor.codecs.store.service_info.Endpoint`."""
 
     @property
     def host(self) -> str: ...  # noqa: D102
@@ -84,9 +84,10 @@ class EndpointLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A bookie's registration; ``endpoints`` is None if it registered no data at all.
+    """A bookie's registration.
 
-    ``damage`` says why its data cannot be read, or is None.
+    ``endpoints`` is None if the registration has no data at all. ``damage`` is the reason why its data cannot
+    be read; None if it can.
     """
 
     endpoints: Sequence[EndpointLike] | None
@@ -104,7 +105,7 @@ class Nowhere(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of a bookie; ``from_id`` is True if it comes from the id alone."""
+    """Address of a bookie; ``from_id`` is True if the id is the address, False if a registration gives it."""
 
     host: str
     port: int
@@ -125,9 +126,9 @@ class UnresolvedBookie:
 def resolve(
     bookie_id: str, registered: Registration | None, *, reads_registrations: bool = True
 ) -> Address | UnresolvedBookie:
-    """Return where a client looks for a bookie.
+    """Return the address at which a client looks for a bookie.
 
-    A bookie that is registered twice is found at the endpoint of its writable registration.
+    A bookie with a writable and a read-only registration is found at the endpoint of the writable one.
 
     >>> str(resolve("bk1:3181", Registration(None))), resolve("bk1:3181", None).why.value
     ('bk1:3181', 'not-registered')

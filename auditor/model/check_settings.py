@@ -1,8 +1,8 @@
 """Constants of checks: default, unit, bounds and reason of each.
 
-The fields of `CheckSettings` declare them once. A file that ``--check-settings`` names changes them in its
-table ``constants``. A check declares the constants that it uses (``settings`` of its decorator). With the
-defaults a check finds the same as before constants existed.
+The fields of `CheckSettings` declare each constant once. The table ``constants`` of the file that
+``--check-settings`` names changes their values. A check names the constants that it uses (``settings`` of its
+decorator). With the defaults a check finds the same as before constants existed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class CarefulSide(StrEnum):
-    """Side of a constant's default on which a check finds at least as many dangers."""
+    """Values of a constant with which a check finds at least as many dangers as with the default."""
 
     ANY = "any"  # no hold depends on it
     LOWER = "lower"
@@ -35,8 +35,8 @@ class CarefulSide(StrEnum):
 class Constant:
     """Description of a constant, without its default.
 
-    ``careful`` says which values keep the holds of the checks that use it. With any other value the gate acts
-    as if these checks had not run: it refuses each action that their holds could forbid.
+    ``careful`` gives the values with which a check finds no fewer dangers. With any other value, holds of the
+    check may be missing. The gate then refuses each action that these holds could forbid.
     """
 
     unit: str
@@ -57,7 +57,7 @@ class CheckConstant(TypedDict):
 
 
 class ChecksChosen(TypedDict):
-    """Checks that did not run, and the constants of all checks (docs/checks.md)."""
+    """Checks that were left out, checks whose holds may be missing, and the constants of all checks."""
 
     not_run: Annotated[
         list[CheckId], about("checks that were left out: nothing is known about their subjects")
@@ -253,7 +253,7 @@ class CheckSettings:
 
     @property
     def stuck_words(self) -> str:
-        """``stuck_hours`` in the words of findings.
+        """``stuck_hours`` in words, as findings print it.
 
         >>> CheckSettings().stuck_words, CheckSettings(stuck_hours=48).stuck_words
         ('a day', '48 hours')
@@ -271,7 +271,7 @@ class CheckSettings:
         return self.open_days * _DAY_MS
 
     def loosened(self) -> tuple[str, ...]:
-        """Return the constants whose value may find fewer dangers than the default.
+        """Return the names of the constants with a value that may find fewer dangers than the default.
 
         >>> CheckSettings(least_orphans=50, orphan_share_percent=50).loosened()
         ('orphan_share_percent',)

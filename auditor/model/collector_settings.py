@@ -38,13 +38,13 @@ _KEYS = {
 class CollectorSettings:
     """Settings of a garbage collector; the defaults are the server's.
 
-    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals are seconds. Compaction thresholds
-    are shares of a log's entries that ledgers still need. A threshold or interval of 0 or less switches that
-    compaction off. ``over_replicated_wait_ms`` of 0 or less switches off the collection of over-replicated
-    ledgers. Disk thresholds are used shares of a disk. ``read_buffer`` is the number of bytes of an entry log
-    that the server reads at once. With ``log_per_ledger`` the server writes each ledger to an entry log of
-    its own, so that it writes several logs at a time. ``source`` is the configuration file, or None if none
-    was given.
+    ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals are seconds. A compaction
+    threshold is the share of a log's bytes that ledgers still need. A threshold or interval of 0 or less
+    switches that compaction off. ``over_replicated_wait_ms`` of 0 or less switches off the collection of
+    over-replicated ledgers. A disk threshold is the used share of a disk. ``read_buffer`` is the number of
+    bytes of an entry log that the server reads at once. With ``log_per_ledger`` the server writes each ledger
+    to its own entry log, and so writes several logs at a time. ``source`` is the configuration file, or None
+    if none was given.
 
     Raises:
         ValueError: the server does not start with these settings.
@@ -111,7 +111,7 @@ class CollectorSettings:
 
     @property
     def reads_past_header(self) -> bool:
-        """Whether the server reads more of an entry log at once than its header of 1,024 bytes."""
+        """Whether the first read of an entry log goes beyond its header of 1,024 bytes."""
         return self.read_buffer > 1024
 
     @classmethod
@@ -135,7 +135,11 @@ class CollectorSettings:
 
 
 def _value(key: str, text: str, kind: type) -> Any:
-    """Parse a setting's value; the server refuses the same texts, but accepts hexadecimal numbers."""
+    """Parse a setting's value. The server refuses the same texts, but also accepts hexadecimal numbers.
+
+    Raises:
+        ValueError: the text is no number or switch.
+    """
     if kind is bool:
         word = text.strip().lower()
         if word not in _YES | _NO:

@@ -1,6 +1,6 @@
-"""Columns of tables: the keys of ledgers, replicas and owners, and columns with a description.
+"""Columns of tables: the keys of ledgers, replicas and owners, and functions that make columns.
 
-schemas/tables.json publishes the descriptions.
+schemas/tables.json publishes the descriptions of all columns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def schema_of(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
 
 
 def rows_of_columns(schema: pa.Schema, rows: int, columns: Mapping[str, Any]) -> pa.RecordBatch:
-    """Make a batch of ``rows`` rows of ``schema``; a column that ``columns`` does not have is null.
+    """Make a batch of ``rows`` rows of ``schema``; a column without values is null.
 
     Args:
         schema: the columns of the batch.

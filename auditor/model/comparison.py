@@ -1,4 +1,4 @@
-"""Result of comparing two metadata stores: counts in full, and a single difference."""
+"""Result of comparing a metadata store (the source) with a copy: complete counts, single differences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class CopyState(StrEnum):
-    """State of an item in the copy, against the source. Stable words: tables and reports have them."""
+    """State of an item in the copy, compared with the source. Tables and reports store these words."""
 
     MISSING = "missing"
     """The source has the item, and the copy does not."""
@@ -21,11 +21,11 @@ class CopyState(StrEnum):
     EXTRA = "extra"
     """Only the copy has the item."""
     UNDECIDED = "undecided"
-    """The item differs, but one store was not read there, or changed while it was read."""
+    """The item seems to differ, but could not be read in one store, or changed during the reading."""
 
 
 class StoreItem(StrEnum):
-    """Kind of item that a comparison looks at."""
+    """Kind of an item that is compared."""
 
     LEDGER = "ledger"
     OWNER = "owner"
@@ -33,7 +33,7 @@ class StoreItem(StrEnum):
     LAYOUT = "layout"
     INSTANCE_ID = "instance-id"
     ID_GENERATOR = "id-generator"
-    """Different only if the copy's generator is behind an id that is in use."""
+    """Differs only if the copy's id generator could give out an id that is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class StoreDifference:
 
     ``path`` is the item's place in the store. For a ledger it is the place in the source, or in the copy if
     only the copy has it; for owners it is below the chroot. ``fields`` are the differing parts of a ledger's
-    metadata, as ``name: source / copy``. ``why`` is the reason for undecided, or None.
+    metadata, as ``name: source / copy``. ``why`` is the reason if the state is undecided, else None.
     """
 
     item: StoreItem
@@ -56,7 +56,7 @@ class StoreDifference:
 
 @dataclass(frozen=True, slots=True)
 class ItemTally:
-    """Number of items of one kind in each store, and by state; ``changes`` has every `CopyState`."""
+    """Numbers of items of one kind: in each store, equal, and by state; ``changes`` has every `CopyState`."""
 
     item: StoreItem
     source: Count
@@ -76,7 +76,7 @@ class StoreSummary:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Result of a comparison; ``gaps`` name the parts that were not read, ``notes`` are for the reader."""
+    """Result of a comparison; ``gaps`` are parts of the stores that were not read, ``notes`` are remarks."""
 
     source: StoreSummary
     copy: StoreSummary
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """0 if all was read and is equal; 1 with differences; 3 if a difference is possible but not sure."""
+        """0 if everything was read and is equal; 1 with differences; 3 if something unread could differ."""
         if self.differences:
             return FOUND
         return NOT_COVERED if self.gaps or self.count(CopyState.UNDECIDED) else CLEAN

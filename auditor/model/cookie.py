@@ -1,19 +1,19 @@
 """A bookie's cookie, and the configuration of its directories inferred from its cookies.
 
-The configuration itself is on the bookie's machine, where the audit cannot read it. The cookies are written
-from it: at its first start, and whenever it adds directories, a bookie writes one cookie to all its
-directories and then to the store. The configuration is therefore taken from these sources, in this order:
+The configuration file is on the bookie's machine, where the audit cannot read it. A bookie writes a cookie
+from it at its first start, and whenever it adds directories: to all its directories, and then to the store.
+The configuration is therefore taken from these sources, in this order:
 
     versions   the majority of the VERSION files in the bookie's directories that carry its own id. They come
-               first for three reasons. An operator's tools rewrite the store alone. A moved disk brings only
-               one other VERSION along. A bookie that stops between its directories and the store has already
-               written its new lists to the directories.
+               before the store for three reasons. Tools of an operator change the store alone. A disk from
+               another bookie brings only one wrong VERSION. A bookie that stops between its directories and
+               the store has already written its new lists to the directories.
     store      the store's cookie, if no VERSION in the bookie's directories carries its id.
-    others     the majority of the other VERSION files. A bookie that was given a new id, and has no cookie
-               under it yet, kept its directories.
+    others     the majority of the VERSION files that carry other ids, if the store has no cookie. A bookie
+               that was given a new id kept its directories.
 
-None of these has a change of the configuration that no start has yet accepted. Only the configuration file
-has it (`auditor.model.bookie_conf`). If the file is given, it comes before all of these.
+No cookie has a change of the configuration before the bookie has started with it. Only the configuration file
+has this change (`auditor.model.bookie_conf`). If the file is given, it comes before all cookies.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from enum import StrEnum
 class Cookie:
     """A bookie's cookie, from the metadata store or from one of its directories (Java: ``Cookie``).
 
-    ``journal_dirs`` is the server's one string, paths joined by commas; the other lists are in configured
-    order. ``index_dirs`` and ``instance_id`` are None if the cookie has none, or an empty one.
+    ``journal_dirs`` is one string, as the server has it: paths joined by commas. The other lists are in
+    configured order. ``index_dirs`` and ``instance_id`` are None if the cookie has none, or an empty one.
 
     >>> Cookie(5, "bk1:3181", "/j1,/j2", ("/l1",)).journal_paths
     ('/j1', '/j2')
@@ -52,7 +52,7 @@ DirectoryLists = tuple[str, tuple[str, ...], tuple[str, ...] | None]
 """Journal, ledger and index directories, in the form of a cookie."""
 
 LAYOUT = 5
-"""Layout version that current servers write."""
+"""Layout version of the cookies that current servers write."""
 
 
 class Source(StrEnum):
@@ -69,8 +69,8 @@ class Source(StrEnum):
 class BookieConfiguration:
     """A bookie's lists of directories, in the form of a `Cookie`, and the source of these lists.
 
-    ``agreed`` is True if every cookie of the bookie, in its directories and in the store, has its id and
-    these lists.
+    ``agreed`` is True if every cookie of the bookie, in its directories and in the store, has the bookie's id
+    and these lists.
     """
 
     journal_dirs: str
@@ -81,11 +81,11 @@ class BookieConfiguration:
 
     @property
     def lists(self) -> DirectoryLists:
-        """Journal, ledger and index directories."""
+        """The three lists: journal, ledger and index directories."""
         return self.journal_dirs, self.ledger_dirs, self.index_dirs
 
     def expected(self, bookie_id: str, instance_id: str | None) -> Cookie:
-        """Return the cookie that the bookie would make at its start, and require in all other places.
+        """Return the cookie that the bookie makes at its start and requires in its directories and the store.
 
         >>> configuration("bk1:3181", [Cookie(4, "bk1:3181", "/j", ("/l",))], None).expected("bk1:3181", "x")
         Cookie(layout=5, bookie_id='bk1:3181', journal_dirs='/j', ledger_dirs=('/l',), \
@@ -97,10 +97,10 @@ index_dirs=None, instance_id='x')
 def configuration(
     bookie_id: str, versions: Sequence[Cookie], stored: Cookie | None
 ) -> BookieConfiguration | None:
-    """Infer a bookie's configuration; None if no cookie of it can be read.
+    """Infer a bookie's configuration from its cookies; None if there is no readable cookie.
 
-    On a tie between VERSION files the lists of the store win, or else the lists with more directories,
-    because bookies grow.
+    On a tie between VERSION files the lists of the store win. If none equals the store's, the lists with more
+    directories win, because bookies grow.
 
     Args:
         bookie_id: the bookie.

@@ -1,4 +1,4 @@
-"""Result of a decommissioning rehearsal: whether bookies may go, what prevents it, and what work it takes."""
+"""Result of a decommissioning rehearsal: whether bookies may be removed, the obstacles, and the work."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from auditor.model.report import CLEAN, FOUND, NOT_COVERED
 
 
 class Answer(StrEnum):
-    """Answer to the question whether these bookies may go."""
+    """Answer to the question whether the bookies may be removed from the cluster."""
 
     NOW = "now"
     AFTER = "after"
-    """The bookies may go once the causes are dealt with; no data needs to be copied or given up for that."""
+    """The bookies may be removed once the causes are dealt with; no data must be copied or given up first."""
     NEVER = "never"
-    """The bookies may not go now: the command would wait for ever, or data would be lost."""
+    """The bookies must not be removed: ``decommissionbookie`` would wait for ever, or data would be lost."""
     UNKNOWN = "unknown"
 
 
 class Cause(StrEnum):
-    """Reason why a bookie may not go; stable words."""
+    """Reason why a bookie must not be removed; the words are stable."""
 
     HELD = "held"  # a hold that the run proved
     LAST_SERVED = "last-served-copy"  # only this bookie serves some entries, whose other bookies are down
@@ -48,13 +48,13 @@ class Cause(StrEnum):
 
 
 OF_LEDGERS = (Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_COVERAGE)
-"""Causes that lie in single ledgers; a ledger counts only under its first cause in this order."""
+"""Causes in single ledgers; a ledger counts only under its first cause in this order."""
 
 OF_THE_GATE = (
     Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS, Cause.DOUBT, Cause.NO_HOLDS, Cause.DATA_TOO_OLD,
     Cause.DATA_OF_FUTURE, Cause.NO_EARLIER_RUN, Cause.CHECKS_NOT_RUN,
 )  # fmt: skip
-"""Causes that the gate gives (`auditor.actions.gate`); with any of them, no command is shown."""
+"""Causes that the gate reports (`auditor.actions.gate`); with any of them, no command is shown."""
 
 UNSURE = (
     Cause.DOUBT,
@@ -64,10 +64,10 @@ UNSURE = (
     Cause.NO_EARLIER_RUN,
     Cause.CHECKS_NOT_RUN,
 )
-"""Causes that name missing knowledge; if there are no others, the answer is unknown."""
+"""Causes that come from missing knowledge; if there are no other causes, the answer is unknown."""
 
 LASTING = (Cause.HELD, Cause.ONLY_COPY, Cause.UNREADABLE, Cause.NO_SPARE, Cause.NO_ADMISSIBLE, Cause.NO_MARKS)
-"""Causes that only end with another copy, another bookie, or giving data up."""
+"""Causes that only another copy, another bookie, or giving up data can end."""
 
 
 Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
@@ -75,7 +75,7 @@ Id = Annotated[str, Facet("pattern", "^-?[0-9]+$"), about("decimal")]
 
 @dataclass(frozen=True, slots=True)
 class LedgerName:
-    """A ledger by its ids in decimal digits, and its topic; None if the topic is not known."""
+    """A ledger by its ids, and the topic that owns it; the topic is None if it is not known."""
 
     scope_id: Id
     ledger_id: Id
@@ -92,7 +92,7 @@ class TopicCount:
 
 @dataclass(frozen=True, slots=True)
 class DoubtCount:
-    """A thing that is not known, in words, and its number; 0 if the number is not known either."""
+    """A kind of unknown facts, in words, and their number; 0 if the number is not known."""
 
     what: str
     number: int
@@ -100,7 +100,7 @@ class DoubtCount:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A bookie and its registration: writable, readonly or both; None if it was not registered."""
+    """A bookie and its registration: writable, readonly or both; None if the bookie was not registered."""
 
     bookie_id: str
     mode: str | None
@@ -108,7 +108,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """A cause, with the number of its ledgers, their topics and the first ledgers.
+    """A cause that prevents the removal of bookies: number of its ledgers, their topics, first ledgers.
 
     ``detail`` describes a cause that does not lie in ledgers.
     """
@@ -125,10 +125,10 @@ class Work:
     """Work of a decommissioning, over the ledgers that would move.
 
     ``needed`` counts the copies that striping needs, ``copied`` the copies that the server writes. ``read``
-    counts the entries that are read for that. Bytes are payload of entries whose ledger has a known length;
-    ``unsized`` counts the other copies. ``open_ends`` are ledgers that the worker fences and closes; their
-    last entries are not included. ``renamed`` ledgers have no entry on these bookies, so the command does not
-    wait for them.
+    counts the entries that the server reads to write these copies. Bytes are payload of entries in ledgers of
+    known length; ``unsized`` counts copies in other ledgers. ``open_ends`` are ledgers that the worker fences
+    and closes; their last entries are not included. ``renamed`` ledgers have no entry on these bookies, so
+    the command does not wait for them.
     """
 
     ledgers: int = 0
@@ -147,9 +147,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class CopyLoad:
-    """Entries and bytes that one bookie would serve and receive.
+    """Entries and bytes that one bookie would read from its disks and receive.
 
-    If targets are chosen at random, these are the expected shares.
+    If the server chooses targets at random, these are the expected shares.
     """
 
     bookie_id: str
@@ -161,7 +161,7 @@ class CopyLoad:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Number of bookies that could replace the leaving ones, over the ledgers that move.
+    """Number of bookies that could replace the leaving bookies, over the ledgers that move.
 
     ``least`` is None if no ledger moves. ``ledgers_with_least`` is the number of ledgers with ``least``
     candidates.
@@ -174,11 +174,11 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One way to take bookies out: all at once, or one alone.
+    """Rehearsed removal of bookies: of all at once, or of one alone.
 
     ``along`` counts ledgers that move too, because they name bookies that are already absent. ``doubts`` are
-    numbers of ledgers with something unknown. ``holds`` forbid the trial, the most important first.
-    ``commands`` take the bookies out, and are empty while the gate refuses. ``permission`` is the gate's
+    numbers of ledgers about which something is unknown. ``holds`` forbid the removal, the most important
+    first. ``commands`` remove the bookies, and are empty while the gate refuses. ``permission`` is the gate's
     answer.
 
     Raises:
@@ -211,12 +211,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Rehearsal:
-    """Answer to whether bookies may go, taken from a finished run.
+    """Answer to the question whether bookies may be removed, from a finished run.
 
-    ``absent`` bookies are not registered, and the question was not about them; the Auditor marks their
-    ledgers too. ``alone`` has a trial for each bookie if the question named several. ``order`` is the order
-    in which they may go one by one, empty if they may not. ``seconds`` is the estimated duration, None if no
-    rate was given.
+    ``absent`` bookies are not registered, and are not among ``bookies``; the Auditor marks their ledgers too.
+    ``alone`` has a trial for each bookie if there are several. ``order`` is the order in which they may be
+    removed one by one; empty if they may not. ``seconds`` is the estimated duration, None if no rate was
+    given.
     """
 
     run: str
@@ -236,14 +236,14 @@ class Rehearsal:
 
     @property
     def answer(self) -> Answer:
-        """Answer for all bookies at once; after, if they may only go one by one."""
+        """Answer for all bookies at once; "after" if they may only be removed one by one."""
         if self.together.answer is Answer.NEVER and self.order:
             return Answer.AFTER
         return self.together.answer
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """Commands that take the bookies out, in order; empty while the gate refuses one of them."""
+        """Commands that remove the bookies, in order; empty while the gate refuses one of them."""
         if not self.order:
             return self.together.commands
         of_bookie = {trial.bookies[0]: trial.commands for trial in self.alone}
@@ -252,5 +252,5 @@ class Rehearsal:
 
     @property
     def exit_code(self) -> int:
-        """0 for now; 1 for after and never; 3 if something that counts is not known."""
+        """0 for "now"; 1 for "after" and "never"; 3 for "unknown"."""
         return {Answer.NOW: CLEAN, Answer.UNKNOWN: NOT_COVERED}.get(self.answer, FOUND)

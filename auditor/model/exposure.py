@@ -1,16 +1,17 @@
-"""Dependence on single bookies: last copies of entries, and ledgers that are still written."""
+"""Dependence on single bookies: last copies of entries, and ledgers that clients still write."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class BookieExposure:
-    """Ledgers that depend on one bookie alone; the possible ones include the certain ones.
+    """Numbers of ledgers that depend on one bookie alone.
 
-    ``last_known`` counts ledgers with an entry whose other copies are all missing. ``last_served`` counts
-    ledgers with an entry that no other registered bookie has. The ``degraded`` fields count those of the
-    possible ledgers that were written to several bookies, so that other copies are gone or out of reach.
-    ``open_ledgers`` counts open ledgers with this bookie in their last segment.
+    ``last_known`` counts ledgers with an entry whose copies on other bookies are all missing. ``last_served``
+    counts ledgers with an entry that no other registered bookie has. The ``possible`` fields also count
+    ledgers where this is not certain. The ``degraded`` fields count the possible ledgers that were written to
+    several bookies, so that their other copies are gone or out of reach. ``open_ledgers`` counts open ledgers
+    with this bookie in their last segment.
     """
 
     bookie_id: str

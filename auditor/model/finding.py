@@ -1,4 +1,4 @@
-"""Findings of an audit: severity, urgency and confidence, and a finding's state over several runs."""
+"""Findings of an audit: severity, urgency and confidence, and the state of a finding over several runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ URGENCY_LABELS = {
     Urgency.BELOW_ACK_QUORUM: "below ack quorum",
     Urgency.UNSEEN: "not checked",
 }
-"""Headings of urgent findings on a screen; the others are headed by severity."""
+"""Headings on a screen for findings of each urgency but the lowest."""
 
 SEVERITY_LABELS = {
     Severity.CRITICAL: "critical findings",
@@ -73,7 +73,7 @@ SEVERITY_LABELS = {
     Severity.WARNING: "warnings",
     Severity.NOTE: "notes",
 }
-"""Headings of the other findings on a screen."""
+"""Headings on a screen for findings of the lowest urgency, by severity."""
 
 
 class Confidence(StrEnum):
@@ -86,7 +86,7 @@ class Confidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """The entries of a ledger that one bookie should hold and does not."""
+    """The entries of a ledger that one bookie should hold and lacks."""
 
     bookie_id: str
     groups: tuple[Group, ...]
@@ -97,8 +97,9 @@ class Missing:
 class Finding:
     """One finding, as every report and the findings table show it.
 
-    ``ledger_id`` and ``bookie_id`` are None if the finding is not about one. ``missing`` is complete, folded
-    and ascending. ``cause`` is the number of the explaining cause in the run's facts, or None.
+    ``ledger_id`` and ``bookie_id`` are None if the finding is not about a single ledger or bookie.
+    ``missing`` is complete and ascending. ``cause`` is the number of the cause, in the run's facts, that
+    explains the finding; None if no cause does.
 
     >>> Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk1:3181").ledger_id is None
     True
@@ -127,7 +128,9 @@ class Finding:
 
 
 def glob_to_regex(pattern: str) -> str:
-    r"""Convert a pattern for ids and bookies to a regular expression of Python and Java; * and ? are special.
+    r"""Convert a pattern for ids and bookies to a regular expression for Python and Java.
+
+    In the pattern only * and ? are special.
 
     >>> glob_to_regex("bk-[1]:31?1*")
     'bk\\-\\[1\\]:31.1.*'
@@ -175,7 +178,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def finding_from_json(value: Mapping[str, Any]) -> Finding:
-    """Convert a finding back from the JSON form of `finding_to_json`.
+    """Convert the JSON form of `finding_to_json` back to a finding.
 
     Raises:
         KeyError, ValueError, TypeError: a key is missing, or has a wrong value.
@@ -226,8 +229,8 @@ class Standing:
     """State of a finding, compared with the run before.
 
     ``change`` is new, same, worse or better, and empty if there is no run before. ``first_seen`` is the time
-    of the first of the consecutive runs with this finding, in milliseconds since 1970, UTC. ``suppressed`` is
-    the reason of the suppression that names the finding, or None.
+    of the first run of an unbroken series with this finding, in milliseconds since 1970, UTC. ``suppressed``
+    is the reason of the suppression that names the finding, or None.
     """
 
     change: str
@@ -236,16 +239,16 @@ class Standing:
 
 
 Standings = Callable[[str], Standing | None]
-"""Function from a fingerprint to its standing; None if the run kept none."""
+"""Function that returns the `Standing` of the finding with a fingerprint; None if the run has none."""
 
 
 def no_standing(fingerprint: str) -> None:
-    """Return None: the run kept no standings."""
+    """Return None, as the `Standings` of a run without standings."""
 
 
 @dataclass(frozen=True, slots=True)
 class FindingWithHistory:
-    """A finding of one run, and its standing; None if the run kept none."""
+    """A finding of one run with its `Standing`, which is None if the run has none."""
 
     finding: Finding
     standing: Standing | None = None

@@ -1,4 +1,4 @@
-"""Words of findings in JSON, with their descriptions for the published schemas."""
+"""JSON types of the words in findings, with descriptions for the published schemas."""
 
 from typing import Annotated
 

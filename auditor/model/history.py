@@ -1,4 +1,4 @@
-"""Runs of a history, summarised from their reports, and differences between two runs."""
+"""Summaries of the runs of a history, made from their reports, and differences between two runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOT_COMPARED = "not compared"
 
 
 class OfCluster(Protocol):
-    """Anything with a cluster's identity: `auditor.model.report.Cluster`, or a run of it."""
+    """Object with a cluster's identity: `auditor.model.report.Cluster`, or the summary of a run."""
 
     @property
     def instance_id(self) -> str | None:
@@ -30,7 +30,7 @@ class OfCluster(Protocol):
 
 
 def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
-    """Return the key that two runs share exactly if they are of one cluster.
+    """Return a cluster's key: two runs have equal keys only if they are of one cluster.
 
     The key is the instance id, or the metadata URI if there is no instance id.
 
@@ -48,8 +48,8 @@ def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
 class RunSummary:
     """Summary of a finished run; ``path`` is its directory, times are milliseconds since 1970, UTC.
 
-    ``severities`` has the number of findings of every severity, ``counts`` the number for every id with
-    findings. ``changes`` is None if there was no earlier run to compare with.
+    ``severities`` has the number of findings of every severity. ``counts`` has the number of findings of each
+    check that found something. ``changes`` is None if there was no earlier run to compare with.
     """
 
     path: str
@@ -92,7 +92,7 @@ class RunSummary:
 
 
 CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
-"""Changes of findings other than "same"."""
+"""Changes of findings, without "same"."""
 
 ChangeWord = Annotated[
     str,
@@ -103,12 +103,12 @@ ChangeWord = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """A finding that differs between two runs.
+    """A finding that differs between two runs, of which the older or the newer one may not have it.
 
-    ``change`` is new, worse, better, fixed or unseen (neither found nor ruled out). Severity, confidence and
-    ``missing`` (entries confirmed absent) come from the newer run that found it. The ``previous_`` fields
-    come from the older run, and are None if the finding is new. Times are milliseconds since 1970, from the
-    newer run that found it. ``suppressed`` is the reason of a suppression in that run, or None.
+    ``change`` is new, worse, better, fixed or unseen (neither found nor ruled out). Severity, confidence,
+    ``missing`` (entries confirmed absent) and times (ms since 1970) come from the newer of the runs that
+    found it. The ``previous_`` fields come from the older run, and are None if the finding is new.
+    ``suppressed`` is the reason of a suppression in the run of the severity, or None.
     """
 
     change: ChangeWord
@@ -130,7 +130,7 @@ class ChangedFinding:
 
 @dataclass(frozen=True, slots=True)
 class ChangeTally:
-    """Number of findings of one id and severity that changed in one way."""
+    """Number of findings with one check, severity and change."""
 
     change: ChangeWord
     id: CheckId
@@ -140,11 +140,11 @@ class ChangeTally:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Difference between two runs: counts, a tally, and warnings for the reader of these numbers.
+    """Difference between two runs: counts, a tally, and warnings for people who read these numbers.
 
     ``counts`` has a number for each of new, worse, better, fixed, unseen and same. ``tally`` has these
-    numbers by id and severity, without "same". It is in the order of ``counts``, and then in that of all
-    reports.
+    numbers by id and severity, without "same". Its rows are in the order of ``counts``, and within it in the
+    order of all reports.
     """
 
     old: RunSummary
@@ -156,7 +156,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ChangeGroup:
-    """Findings of one check, severity and confidence that changed in one way: their number and first few."""
+    """Findings with one check, severity, confidence and change: their number, and the first few."""
 
     change: str
     id: str
@@ -170,8 +170,8 @@ class ChangeGroup:
 class ChangesSince:
     """Changes since an earlier run, without suppressed findings.
 
-    ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings, with the
-    vanished ones last. ``warnings`` are sentences for the reader of the changes.
+    ``run`` is None if there is no run to compare with. ``groups`` are in the order of the findings; findings
+    that only the earlier run has come last. ``warnings`` are sentences for people who read the changes.
     """
 
     run: RunSummary | None
@@ -179,5 +179,5 @@ class ChangesSince:
     warnings: tuple[str, ...] = ()
 
     def count(self, change: str) -> int:
-        """Return how many findings changed in this way."""
+        """Return the number of findings with this change."""
         return sum(group.count for group in self.groups if group.change == change)

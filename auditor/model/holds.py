@@ -1,6 +1,6 @@
-"""Kinds of action, and holds: each hold forbids actions on an object, with a reason and an end.
+"""Kinds of action, and holds. A hold forbids actions on an object, for a reason, until a condition holds.
 
-A check declares its holds beside its severity (`HoldRule`). A run keeps them as rows of the table ``holds``
+A check declares its holds beside its severity (`HoldRule`). A run stores them as rows of the table ``holds``
 (`auditor.tables.holds`), together with holds that come from facts (`FactReason`). `auditor.actions.gate`
 refuses every action that a hold forbids. docs/safety.md lists the kinds and their conditions.
 """
@@ -14,10 +14,10 @@ from auditor.model.stored_word import StoredWord
 
 
 class ActionKind(StoredWord):
-    """Kind of action that a person can take on a cluster; the same words in code, plan files and documents.
+    """Kind of action that a person can take on a cluster; code, plan files and documents use the same words.
 
-    The order is the one in which actions on one object are taken. Copies come before stops, repairs of disks
-    and metadata before starts, and deletions last.
+    The order is that in which a person takes actions on one object. Copies come before stops, repairs of
+    disks and metadata before starts, and deletions last.
     """
 
     RECOVER = "recover"  # copy a ledger's entries to other bookies; closes a ledger that is open
@@ -45,13 +45,13 @@ DANGEROUS = frozenset(
         ActionKind.REBUILD_INDEX,
     }
 )
-"""Kinds that can destroy data; each needs proof, and doubt is enough to refuse it."""
+"""Kinds of action that can destroy data; each needs proof, and doubt is enough to refuse it."""
 
 NEEDS_TWO_RUNS = frozenset({ActionKind.DELETE_LEDGER, ActionKind.DELETE_COOKIE, ActionKind.DECOMMISSION})
-"""Kinds that also need the holds of earlier runs; refused while there is no earlier run with holds."""
+"""Kinds of action that also need the holds of earlier runs, and are refused if no earlier run has holds."""
 
 ERASES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-"""Kinds that erase bytes on a bookie's disks, or leave them without anyone to look for them."""
+"""Kinds of action that erase bytes on a bookie's disks, or make the cluster forget the data on them."""
 
 
 class HoldObject(StoredWord):
@@ -64,9 +64,9 @@ class HoldObject(StoredWord):
 
 
 METADATA_SOURCE = "metadata"
-"""Key of a hold on the metadata store as a source. It covers every conclusion from absent ledgers."""
+"""Key of a hold on the metadata store. It forbids every action that relies on the absence of a ledger."""
 OWNERS_SOURCE = "owners"
-"""Key of a hold on the owner stores as a source. It covers every conclusion from absent owners."""
+"""Key of a hold on the owner stores. It forbids every action that relies on the absence of an owner."""
 
 
 def bookie_source(bookie_id: str) -> str:
@@ -83,7 +83,7 @@ HOLDS_PART = "tables/holds"
 
 
 class HoldTarget(StoredWord):
-    """Objects of a finding that its hold is on."""
+    """Objects on which a finding places a hold."""
 
     BOOKIE = "bookie"  # the finding's bookie
     LEDGER = "ledger"  # the finding's ledger
@@ -141,7 +141,7 @@ class HoldRule:
     """Rule for the holds of a finding: forbidden kinds, objects, and the condition that lifts the hold.
 
     ``lift`` differs from the default if a hold must outlast its finding. Example: a bookie holds live data
-    under an old id. After it was stopped, the finding is gone, but its cookie must still not be deleted.
+    under an old id. Once it is stopped, the finding is gone, but its cookie must still not be deleted.
     """
 
     on: HoldTarget
@@ -151,7 +151,7 @@ class HoldRule:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """One row of the table holds; ``certain`` is False if doubt is the only reason."""
+    """One row of the table holds; ``certain`` is False if the hold rests on doubt alone."""
 
     object: HoldObject
     key: str
@@ -168,9 +168,9 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class HoldNotice:
-    """A hold in reports: object, reason, time since when it stands (ms, UTC), and condition that lifts it.
+    """A hold in reports: object, reason, time when it was first seen (ms since 1970), and lifting condition.
 
-    ``lift`` is one of the words of `Lift`, ``lifted_when`` is the condition as a sentence.
+    ``lift`` is a word of `Lift`, ``lifted_when`` the same condition as a sentence.
     """
 
     object: HoldObject

@@ -1,6 +1,7 @@
-"""Refused starts of bookies because of index directories that are separate from the ledger directories.
+"""Refused starts of bookies with index directories apart from the ledger directories.
 
-    4.14, 4.15      the directories are stamped; the cookie does not name them; DbLedgerStorage ignores them
+    4.14, 4.15      a bookie writes VERSION to these directories, but its cookie does not name them;
+                    DbLedgerStorage ignores them
     4.16 to 4.18    the cookie names them (layout 5), and DbLedgerStorage keeps its index there
 
 The server compares cookies before it opens the storage (`auditor.model.start_refusal`).
@@ -14,16 +15,21 @@ from auditor.model.cookie import Cookie
 from auditor.model.start_refusal import INVALID_COOKIE, IO_EXCEPTION, Fault, Refusal
 
 FIRST_INDEX_LAYOUT = 5
-"""First layout of cookies that name index directories: that of 4.16.0 (``Cookie``)."""
+"""First layout of cookies that name index directories, which 4.16.0 introduced (``Cookie``)."""
 
 
 def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
-    """Return the refusal for index directories that the bookie's cookies, of a layout before 5, do not name.
+    """Return the refusal for index directories that cookies of a layout before 5 do not name.
 
-    Releases before 4.16 stamp these directories, and compare only the other ones. From 4.16 on the configured
-    index directories must equal those of the cookie, which has the ledger directories in their place. The
-    superset check of allowStorageExpansion fails too (bookkeeper #2421). The release that will start is not
-    known, so the refusal is not certain.
+    Releases before 4.16 write VERSION to index directories, but only compare the journal and ledger
+    directories of the cookie. From 4.16 on the configured index directories must equal those of the cookie. A
+    cookie that names none has the ledger directories in their place. The superset check of
+    allowStorageExpansion fails too (bookkeeper #2421). The release that will start is not known, so the
+    refusal is not certain.
+
+    Args:
+        paths: the index directories.
+        in_rocksdb: whether the bookie uses DbLedgerStorage; only the advice depends on it.
 
     >>> unnamed_index(["/i"], True).certain
     False

@@ -1,7 +1,7 @@
-"""JSON values and JSON Schemas that follow from Python types.
+"""Conversion of JSON values to Python types, and JSON Schemas of these types.
 
 Types are written with dataclasses, TypedDicts, lists, tuples, dicts with text keys, unions with None and
-plain types. Further facts for the schema stand in ``Annotated``, as `Facet`.
+plain types. An ``Annotated`` type has further keywords of its schema as `Facet`.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ def parse_json(text: str | bytes) -> Any:
 
 
 class Facet(NamedTuple):
-    """A keyword of JSON Schema with its value; lists of words are tuples."""
+    """A keyword of JSON Schema with its value; a list, such as that of ``enum``, is a tuple here."""
 
     keyword: str
     value: Any
 
 
 def about(description: str) -> Facet:
-    """Describe a value in a schema."""
+    """Return the keyword that describes a value in a schema."""
     return Facet("description", description)
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""Start of the count of milliseconds in times."""
+"""Time from which times in milliseconds count."""
 
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
@@ -56,7 +56,7 @@ DecimalId = Annotated[
 
 
 def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
-    """Read a parsed JSON or TOML value as a type; objects become dataclasses.
+    """Convert a parsed JSON or TOML value to a type; objects become dataclasses.
 
     >>> read_value({"a": [1, "2"]}, dict[str, list[int]], "file")
     Traceback (most recent call last):
@@ -64,10 +64,10 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
 
     Args:
         value: the parsed value.
-        kind: the type to read.
+        kind: the type to convert to.
         where: the name of the value for messages.
-        sparse: follow the rules of TOML files: no key stands for None or an empty tuple, unknown keys are
-            errors.
+        sparse: follow the rules of TOML files: a missing key stands for None or an empty tuple, and an
+            unknown key is an error.
 
     Raises:
         ValueError: the value has another type; the message names the part.
@@ -136,7 +136,7 @@ def _hints(kind: Any, include_extras: bool = False) -> dict[str, Any]:
 
 
 def json_schema(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type; objects have all their keys and no others.
+    """Return the JSON Schema of a type; its objects must have all their keys and no others.
 
     >>> json_schema(Annotated[Count | None, about("how many")])
     {'type': ['integer', 'null'], 'minimum': 0, 'description': 'how many'}

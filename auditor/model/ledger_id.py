@@ -20,7 +20,7 @@ _SHOWN = 60  # largest part of a wrong name in an error, in characters
 
 @dataclass(frozen=True, slots=True, order=True)
 class LedgerId:
-    """A 64-bit ledger id inside a 64-bit scope, both signed as the server keeps them.
+    """A 64-bit ledger id inside a 64-bit scope (BP-35), both signed as the server keeps them.
 
     Scope 0 holds every ledger written before scopes existed; its ids are never negative.
 
@@ -44,12 +44,12 @@ class LedgerId:
 
     @property
     def in_words(self) -> str:
-        """Form in sentences: "ledger 7", or "ledger 7 of scope 1"."""
+        """The ledger's name in sentences: "ledger 7", or "ledger 7 of scope 1"."""
         return f"ledger {self.id}" + (f" of scope {self.scope}" if self.scope else "")
 
     @property
     def in_full(self) -> str:
-        """Form in sentences, with the qualified name if the scope is not 0."""
+        """The ledger's name in sentences, with the qualified name if the scope is not 0."""
         return self.in_words + (f" ({self.qualified_name})" if self.scope else "")
 
     @classmethod
@@ -81,7 +81,7 @@ class LedgerId:
 
 
 def _to_signed(half: int) -> int:
-    """Convert an unsigned half to a signed number; the server keeps each half as a signed Java long."""
+    """Convert the unsigned half of a qualified name to a signed number, as in Java."""
     return half - (1 << 64) if half >> 63 else half
 
 

@@ -14,7 +14,7 @@ NO_ENTRY = -1  # last entry of a ledger without entries, and of one that is not 
 
 
 class LedgerState(StrEnum):
-    """State of a ledger; only the last entry of a closed ledger is known."""
+    """State of a ledger; the last entry is known only if the ledger is closed."""
 
     OPEN = "OPEN"
     IN_RECOVERY = "IN_RECOVERY"
@@ -31,7 +31,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class LedgerMetadata:
-    """Metadata of one ledger (Java: ``LedgerMetadata``), without its id, which only the path has.
+    """Metadata of one ledger (Java: ``LedgerMetadata``), without its id, which the path in the store has.
 
     ``length`` is in bytes and ``last_entry_id`` is inclusive; they are 0 and -1 unless the ledger is CLOSED.
     ``ctime`` is in ms since the epoch, and None if neither the metadata nor the store has it. ``digest_type``
@@ -57,9 +57,10 @@ class LedgerMetadata:
 
 
 class BrokenRule(NamedTuple):
-    """A broken rule of metadata, named by the id of the check that reports it.
+    """A rule that a ledger's metadata breaks, named by the id of the check that reports it.
 
-    ``refused`` is True if BookKeeper refuses such metadata. Otherwise BookKeeper reads it and fails later.
+    ``refused`` is True if BookKeeper refuses to read the metadata. Otherwise BookKeeper reads it and fails
+    later.
     """
 
     rule: str

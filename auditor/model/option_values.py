@@ -13,16 +13,19 @@ from auditor.model.finding import Severity
 
 NEW = "new"
 FailOn = Severity | Literal["new"]
-"""Lowest severity that fails an audit, or "new": an error or worse, new or worse than in the run before."""
+"""Value of --fail-on: the lowest severity that fails an audit, or "new".
+
+With "new" only an error or worse fails it, and only if it is new or worse than in the run before.
+"""
 
 YesNo = Literal["yes", "no"]
-"""Value of an option that is switched with a word."""
+"""Value of an option that the words yes and no switch on and off."""
 
 Texts = str | Sequence[str]
-"""One text or several, kept as a tuple."""
+"""Value of an option that takes one text or several; it is kept as a tuple."""
 
 Moment = int | str | datetime
-"""Milliseconds since 1970, or a time in ISO 8601; kept as milliseconds."""
+"""Value of an option that takes a time: ms since 1970, or ISO 8601. It is kept as milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +38,13 @@ class Option:
     pattern: str | None = None
     """Regular expression that must match the whole text."""
     form: str = ""
-    """Description of texts that match the pattern."""
+    """Description of the texts that ``pattern`` allows, for messages."""
     value: str = ""
     """Placeholder of the value in help texts: FILE, RUN, TIME."""
 
 
 def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
-    """Return a value in the form in which its option keeps it.
+    """Check an option's value, and return it in the form in which the option keeps it.
 
     Args:
         name: the option's name.
@@ -109,7 +112,7 @@ def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | flo
 
 
 def _moment(name: str, value: Any) -> Any:
-    """Convert a time to milliseconds; return other values unchanged, for the bounds check to refuse."""
+    """Convert a time to milliseconds; return any other value unchanged, for the bounds check to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
             value = datetime.fromisoformat(value)

@@ -1,7 +1,7 @@
 """Options of an audit: their defaults, bounds and descriptions.
 
-The fields of `AuditOptions` declare each option once. conf/audit.toml, the flags of the command line and the
-Python interface are made from them.
+The fields of `AuditOptions` declare each option once. The file conf/audit.toml, the flags of the command line
+and the Python interface are made from these fields.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CLUSTERS = "clusters"
 """Name of the table with clusters in a file of options (`auditor.cli.defaults`)."""
 
 LAST = "last"
-"""Word for the newest run of the cluster with complete tables, beside the run that is made."""
+"""Word for the newest run of the cluster in the directory of the new run, if its tables are complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class AuditOptions:
     """Options of an audit; the defaults suit a cluster in service.
 
     Durations are seconds. Times are kept as milliseconds since 1970; a text in ISO 8601 is taken as UTC
-    unless it names another zone. ``rate_limit`` is reads per second over the whole audit.
+    unless it has another zone. ``rate_limit`` is the number of reads per second of the whole audit.
 
     >>> AuditOptions(scan_time="2026-11-21T07:00:00Z").scan_time
     1795244400000
@@ -299,7 +299,7 @@ class AuditOptions:
             raise UsageError(f"{where}: {error}") from error
 
     def overridden(self, values: Mapping[str, Any]) -> AuditOptions:
-        """Return these options, replaced by those of ``values`` that are not None.
+        """Return a copy of these options with the values of ``values`` that are not None.
 
         >>> AuditOptions().overridden({"samples": 5, "threads": None}).samples
         5
@@ -319,12 +319,12 @@ def option_types() -> dict[str, tuple[Any, Option]]:
 
 
 def parse_texts(value: Texts) -> tuple[str, ...]:
-    """Narrow an option's texts to the tuple in which `AuditOptions` keeps them."""
+    """Return an option's texts as the tuple that `AuditOptions` keeps."""
     assert isinstance(value, tuple)
     return value
 
 
 def parse_moment(value: Moment) -> int:
-    """Narrow an option's time to the milliseconds since 1970 in which `AuditOptions` keeps it."""
+    """Return an option's time as the milliseconds since 1970 that `AuditOptions` keeps."""
     assert isinstance(value, int)
     return value

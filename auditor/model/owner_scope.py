@@ -1,16 +1,16 @@
-"""Proof that the stores of owners are complete, or the reasons why they are not proved so.
+"""Proof that the stores of owners are complete, or the reasons why it is missing.
 
 A ledger that no owner names is unowned only if every owner was read. Several Pulsar clusters can share one
 BookKeeper cluster (pulsar #17213, #5935, #8133), and a store can be restored from a backup or wiped. The set
 of stores therefore proves absence only if all of these hold:
 
     claims      at least 99 % of the claims in ledgers' custom metadata are in namespaces that a store has
-    lists       an earlier run saw ledgers in the lists of the stores. Of those that are still in BookKeeper,
-                at most 1 % are no longer listed. Retention and deletion of topics remove the ledger too; a
-                store that lost its lists leaves it in BookKeeper
+    lists       of the ledgers that stores listed in an earlier run and that BookKeeper still has, at most 1 %
+                are no longer listed. (Retention and deletion of topics remove the ledger too. A store that
+                lost its lists leaves the ledger in BookKeeper.)
     declared    ``owners_complete`` names exactly the stores that were read
     listed      every place of the stores could be listed
-    different   no store is another one under a second name
+    different   no store is another store of the set under a second name
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,13 +21,13 @@ from auditor.model.amounts import plural
 from auditor.model.source_scope import SourceKind, SourceScope
 
 EVERY_OWNER, OWN_REFERENCES, NOTHING = "every owner of a ledger", "the owners in this store", "nothing"
-"""Scopes of a store of owners; deleting a ledger needs a proof of the first."""
+"""Possible scopes of a store of owners; deleting a ledger needs a proof of `EVERY_OWNER`."""
 
 NOT_READ = "not read"
-"""Proof of a store that is only declared, or that only an earlier run read."""
+"""Text in place of the proof, for a store that is only declared, or that only an earlier run read."""
 
 MAX_FOREIGN_SHARE = 0.01
-"""Largest share of all claims that may be in namespaces that no store has."""
+"""Largest share of all claims that may be in namespaces that no store has, for the proof."""
 
 MAX_DROPPED_SHARE = 0.01
 """Largest share of the ledgers listed before and still in BookKeeper that may have lost their owner.
@@ -37,19 +37,19 @@ few such ledgers are therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000
-"""How long a ledger that lost its owner counts, in ms: a week, for the operator to notice lost lists."""
+"""Time for which a ledger without its former owner counts, in ms: an operator has a week to notice it."""
 
 ROLLOVER_MS = 240 * 60 * 1000
-"""Pulsar's longest time from one ledger of a topic to the next, in ms.
+"""Longest time from one ledger of a topic to the next in Pulsar, in ms.
 
 It is managedLedgerMaxLedgerRolloverTimeMinutes in ServiceConfiguration (pulsar-broker-common) and
-conf/broker.conf: 240 minutes unless set. Within it a broker writes the list of every topic in use again. Two
-runs that are this far apart therefore see two versions of each list.
+conf/broker.conf: 240 minutes unless set. In this time a broker writes the list of every topic in use again.
+Two runs that are this far apart therefore see two versions of each list.
 """
 
 
 class ListCounts(NamedTuple):
-    """Ledgers that a store listed before and that still exist, and how many of them it dropped."""
+    """Number of existing ledgers that a store listed before, and of those that it no longer lists."""
 
     listed_before: int = 0
     dropped: int = 0
@@ -66,7 +66,7 @@ class StoreFacts(NamedTuple):
 class OwnerCounts:
     """Counts by which a run judges its stores of owners; ``lists`` and ``facts`` are by store.
 
-    ``same`` maps a store to the other name of the same store. ``identities`` maps every other store to an
+    ``same`` maps a store with two names to the other name. ``identities`` maps every other store to an
     identity that is the same in every run.
     """
 
@@ -82,7 +82,7 @@ class OwnerCounts:
 def owner_store_rows(
     counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str], as_of: Mapping[str, int | None]
 ) -> list[dict[str, Any]]:
-    """Return rows of `OWNER_STORES`: the stores that were read, declared, or listed ledgers before.
+    """Return rows of `OWNER_STORES`: stores that were read, are declared, or listed ledgers before.
 
     Args:
         counts: the counts of the run.
@@ -128,7 +128,7 @@ def owner_store_rows(
 
 
 def incomplete_reasons(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return why the set of stores is not proved complete; empty if it is, or has no store.
+    """Return why the set of stores is not proved complete; empty if it is proved, or if there are no stores.
 
     >>> incomplete_reasons([{"source": "pulsar:zk://h1", "reason": "not declared"}])
     ['pulsar:zk://h1: not declared']

@@ -1,7 +1,7 @@
 """Answers of the gate: an action is permitted, or refused with a reason.
 
-The gate itself is `auditor.actions.gate`. The values stand here because other models, such as steps that free
-space, make their instructions from them.
+The gate itself is `auditor.actions.gate`. The answers are in this module because other models need them, such
+as the steps that free space.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from auditor.model.amounts import first_names
 from auditor.model.holds import ActionKind, Hold, HoldObject, Lift
 
 GATE_SEAL = object()
-"""Seal of the gate on an `Allowed` action; a test proves that only the gate uses it."""
+"""Value with which the gate makes an `Allowed`; a test proves that only the gate uses it."""
 REASONS_SHOWN = 3
-"""Largest number of holds in the sentence of a refusal."""
+"""Largest number of holds that the sentence of a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ActionObject:
 
 
 class RunUnfit(StrEnum):
-    """Reason why a run supports no action of a kind, whatever its holds are."""
+    """Reason why a run permits no action of a kind, whatever its holds are."""
 
     NO_HOLDS = "no-holds"
     DATA_TOO_OLD = "data-too-old"
@@ -39,7 +39,7 @@ class RunUnfit(StrEnum):
 
     @property
     def sentence(self) -> str:
-        """The reason without a full stop."""
+        """The reason as a sentence without a full stop."""
         return _UNFIT[self]
 
 
@@ -59,7 +59,7 @@ _UNFIT = {
 
 @dataclass(frozen=True)
 class Allowed:
-    """An action that no hold forbids; an instruction needs it. Only the gate makes it."""
+    """Proof that no hold forbids an action; every instruction needs one. Only the gate makes it."""
 
     kind: ActionKind
     objects: tuple[ActionObject, ...]
@@ -74,7 +74,7 @@ class Allowed:
 class Refused:
     """An action that must not be taken, with the holds that forbid it, the most important first.
 
-    ``why`` is a reason other than a hold. ``unfit`` is set if the run supports no action of this kind,
+    ``why`` is the reason if it is not a hold. ``unfit`` is set if the run permits no action of this kind,
     whatever its holds are.
     """
 
@@ -86,7 +86,7 @@ class Refused:
 
     @property
     def certain(self) -> bool:
-        """Whether a proved fact forbids the action; False if only doubt does."""
+        """Whether a proved fact forbids the action; False if doubt alone does."""
         return any(hold.certain for hold in self.holds)
 
     @property
@@ -107,7 +107,7 @@ class Refused:
 def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> list[str]:
     """Return the messages of holds, each once, with the reason in brackets.
 
-    ``object_names`` are names that the caller prints before; they are cut from the beginning of a message.
+    If a message begins with one of ``object_names``, which the caller prints before it, the name is cut off.
     """
     return list(dict.fromkeys(f"{_message_after(hold, object_names)} ({hold.reason})" for hold in holds))
 

@@ -1,15 +1,16 @@
 """Locations of bookies, and placement policies of ledgers: values without I/O.
 
-BookKeeper's metadata has neither. Every process has its own policy and its own mapping of bookies to
-locations. Both therefore come with their origin: the option, the file or the key of a store.
+BookKeeper's metadata has neither locations nor policies. Every process has its own policy and its own mapping
+of bookies to locations. The values therefore come with their origin: the option, the file or the key of a
+store.
 
 A location is a path in the form of BookKeeper's `net/NodeBase`: it begins with a slash, and one slash at its
-end is removed. Nothing else is changed. A level of failure takes these parts of it:
+end is removed. Nothing else is changed. The domains of a bookie follow from its location:
 
     bookie   the bookie itself
     rack     the whole location: /east/r1 and /west/r1 are two racks
-    zone     its first component
-    region   its first component
+    zone     the first component of the location
+    region   the first component of the location
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Policy(StrEnum):
 
 
 class Level(StrEnum):
-    """Level of failure: the kind of domain that fails as a whole."""
+    """Level of failure: kind of domain (a bookie, rack, zone or region) that fails as a whole."""
 
     BOOKIE = "bookie"
     RACK = "rack"
@@ -44,7 +45,7 @@ DEFAULT_RACK = "/default-rack"
 DEFAULT_LOCATIONS = frozenset(
     {DEFAULT_RACK, "/default-region/default-rack", "/default-zone/default-upgradedomain"}
 )
-"""Locations that servers use for bookies without a known one; a mapping that names one adds nothing."""
+"""Locations that servers give to bookies of unknown location; in a mapping they count as unknown."""
 
 POLICY_LEVEL = {Policy.RACK: Level.RACK, Policy.REGION: Level.REGION, Policy.ZONE: Level.ZONE}
 """Level over which each policy spreads the copies of an entry."""
@@ -65,14 +66,14 @@ ISOLATING = frozenset(name for name in CLASSES if "Isolated" in name)
 
 
 class IsolationGroups(NamedTuple):
-    """Isolation groups of a ledger: the preferred ones, and those used if these have too few bookies."""
+    """Isolation groups of a ledger; the secondary ones are used if the primary ones have too few bookies."""
 
     primary: tuple[str, ...]
     secondary: tuple[str, ...]
 
     @property
     def words(self) -> str:
-        """Both lists of groups in order, for a reader.
+        """Both lists of groups in order, as text.
 
         >>> IsolationGroups(("fast", "new"), ("slow",)).words, IsolationGroups((), ()).words
         ('fast,new, then slow', 'none')
@@ -98,10 +99,10 @@ def normalise(location: str) -> str:
 class PlacementSettings:
     """A placement policy with the settings of its server class; the defaults are the server's.
 
-    Racks, zones and regions are numbers per write quorum. ``regions_to_write`` is empty if the key is not
-    set. ``isolation_groups`` is None if ledgers are not restricted to groups. An empty tuple, with Pulsar's
-    policy, restricts them to bookies in no group. ``origin`` is the option or file that named the settings,
-    or empty.
+    The ``min_`` and ``desired_`` fields are numbers of racks, zones and regions per write quorum.
+    ``regions_to_write`` is empty if the key is not set. ``isolation_groups`` is None if ledgers are not
+    restricted to groups. An empty tuple restricts them to bookies in no group, under Pulsar's policy.
+    ``origin`` is the option or file that named the settings, or empty.
 
     >>> PlacementSettings(Policy.RACK).min_racks
     2
@@ -156,7 +157,7 @@ class PlacementSettings:
 
     @property
     def groups(self) -> IsolationGroups | None:
-        """Groups for ledgers that name none themselves; None if these ledgers are not restricted."""
+        """Isolation groups of ledgers that name no groups themselves; None if they are not restricted."""
         if self.isolation_groups is None:
             return None
         return IsolationGroups(self.isolation_groups, self.secondary_groups)
@@ -169,7 +170,7 @@ class PlacementSettings:
 
     @classmethod
     def from_json(cls, policy: str, settings: Mapping[str, Any], origin: str) -> PlacementSettings:
-        """Return the settings that `to_json` wrote.
+        """Convert the JSON form of `to_json` back to settings, with a policy and an origin.
 
         >>> settings = PlacementSettings(Policy.RACK, regions_to_write=("a", "b"), origin="--placement")
         >>> PlacementSettings.from_json("rack", settings.to_json(), "--placement") == settings
@@ -206,7 +207,7 @@ _KINDS = {
 _OF_GROUPS = ("isolation_groups", "secondary_groups")
 
 ISOLATION = "isolationBookieGroups"
-"""Key without which Pulsar's policy restricts no ledger to groups; it may be empty."""
+"""Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
 
 KEYS = frozenset(key for keys in _KEYS.values() for key in keys)
 """All keys of placement settings."""
@@ -299,7 +300,7 @@ class Locations:
         return None if location is None or location.path in DEFAULT_LOCATIONS else location.path
 
     def groups(self, bookie: str) -> tuple[str, ...]:
-        """Return the isolation groups of the bookie."""
+        """Return the isolation groups of the bookie, in order."""
         location = self.of.get(bookie)
         return location.groups if location else ()
 
@@ -321,9 +322,9 @@ class Locations:
 class PlacementFacts(TypedDict):
     """Placement policy by which a run was judged, locations of its bookies, and the origin of both.
 
-    ``settings`` are those of `PlacementSettings`, without policy and origin. ``mapping_origin`` is None if
-    there is no mapping. ``located`` and ``unlocated`` count bookies with and without a location.
-    ``own_groups`` counts ledgers with a placement policy of their own in their custom metadata.
+    ``settings`` are the fields of `PlacementSettings`, without policy and origin. ``mapping_origin`` is None
+    if there is no mapping. ``located`` and ``unlocated`` count bookies with and without a location.
+    ``own_groups`` counts ledgers whose custom metadata has a placement policy.
     """
 
     policy: Annotated[str, Facet("enum", (*Policy,))]

@@ -15,7 +15,7 @@ PLAN_SCHEMAS = ("bookkeeper-auditor/plan/1", PLAN_SCHEMA)
 """Schemas that ``bkaudit plan show`` and ``plan check`` read."""
 
 EXPIRY_MS = 24 * 3_600_000
-"""Longest time between the scan and the execution of the plan that rests on it, in ms."""
+"""Longest time from the scan of a run to the execution of a plan that was made from it, in ms."""
 
 
 RENAMED_KINDS = {
@@ -23,11 +23,11 @@ RENAMED_KINDS = {
     "queue-again": ActionKind.RECOVER,
     "delete-ledgers": ActionKind.DELETE_LEDGER,
 }
-"""Kinds of steps in plan files of earlier versions; all other words are unchanged."""
+"""Kinds of steps in plan files of earlier versions, with their present kind; other kinds have not changed."""
 
 
 class CommandRole(StrEnum):
-    """Purpose of a command, in the order in which a step lists its commands; undo reverts the step."""
+    """Purpose of a command. A step lists its commands in this order; undo takes the step back."""
 
     LOOK = "look"  # changes nothing: a dry run
     SAVE = "save"  # keeps what the step overwrites or deletes
@@ -37,7 +37,7 @@ class CommandRole(StrEnum):
 
 
 class Fact(StrEnum):
-    """Fact that a condition asks about; comments name the object and the possible answers."""
+    """Fact that a condition of a step asks for; the comments name its object and its possible values."""
 
     REGISTERED = "registered"  # a bookie: no, yes, or writable, readonly, both
     COOKIE = "cookie"  # a bookie: none, yes, or 16 hex digits of what it says
@@ -56,11 +56,11 @@ class Fact(StrEnum):
 
 
 OF_EACH_LEDGER = (Fact.VERSION, Fact.LISTED, Fact.NAMES, Fact.QUEUED, Fact.MARKED, Fact.LOCKED, Fact.UNOWNED)
-"""Facts that a condition asks about each ledger of a step."""
+"""Facts that a condition asks for about each ledger of a step."""
 
 
 class RefusalReason(StrEnum):
-    """Reason why a step is refused; stable words."""
+    """Reason why a plan refuses a step; the words are stable."""
 
     LAST_COPY = "last-copy"
     LIVE_WRITER = "live-writer"
@@ -82,7 +82,7 @@ class RefusalReason(StrEnum):
 class Condition:
     """Condition of a step: ``fact`` must have the value ``value``.
 
-    ``of`` is the bookie or the fingerprint that the fact is about; empty if it is about neither.
+    ``of`` is the bookie or the fingerprint that the fact is about; empty if the fact is about neither.
     """
 
     fact: Fact
@@ -92,7 +92,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class PlanCommand:
-    """A command to type, or words for manual work; ``risk`` is a word of `RISKS` (checks.manual)."""
+    """A command to type, or manual work in words; ``risk`` is a word of `RISKS` (checks.manual)."""
 
     role: CommandRole
     text: str
@@ -120,14 +120,15 @@ class PlanFinding:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan; its commands are typed in order, once for each ledger in place of ID.
+    """One step of a plan; its commands are typed in order, once for each ledger, which replaces ID.
 
-    ``ledgers`` are the first of ``ledger_count``, all of them up to a bound. ``bytes`` is the most that is
-    copied or freed, or None if it is not known. ``requires`` must hold before the step, ``done_when`` holds
-    after it. ``needs`` are conditions that only people can provide. ``expires`` is when the plan must be made
-    anew; for a waiting step it is when to look again. ``urgency`` is that of the most urgent finding
-    (`Urgency`). ``fewest_copies`` is the smallest number of known copies of an entry. Both order the steps,
-    and are None if they are not known, as in plans of earlier versions.
+    ``ledgers`` are the first of ``ledger_count`` ledgers, and all of them up to a bound. ``bytes`` is an
+    upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` must hold
+    before the step, ``done_when`` holds after it. ``needs`` are conditions that only people can check.
+    ``expires`` is the time when the plan must be made anew; for a step that waits, it is the time to look
+    again. ``urgency`` is that of the most urgent finding (`Urgency`). ``fewest_copies`` is the smallest
+    number of known copies of an entry. Steps are ordered by ``urgency`` and ``fewest_copies``, which are None
+    if they are not known, as in plans of earlier versions.
     """
 
     number: Count
@@ -151,13 +152,13 @@ class PlanStep:
 
     @property
     def was_permitted(self) -> bool:
-        """Whether the gate checked holds for the step; earlier versions had no holds and no urgency."""
+        """Whether the gate permitted the step. Plans of earlier versions had neither gate nor urgency."""
         return self.urgency is not None
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedStep:
-    """A step that a finding asks for and the plan refuses: the reason, and what to do instead.
+    """A step that findings ask for and that the plan refuses: the reason, and what to do instead.
 
     ``holds`` are the reasons of the holds that forbid it: ids of checks, or words of `FactReason`.
     """
@@ -175,7 +176,7 @@ class RefusedStep:
 
 @dataclass(frozen=True, slots=True)
 class UnplannedCount:
-    """Number of findings of one id."""
+    """Number of findings of one check that have no step in a plan."""
 
     id: str
     count: Count
@@ -183,9 +184,9 @@ class UnplannedCount:
 
 @dataclass(frozen=True, slots=True)
 class RepairPlan:
-    """Plan of repair for a run's findings, in order; ``without_step`` are findings without a step.
+    """Plan of repair for a run's findings, in order; ``without_step`` counts the findings without a step.
 
-    ``accepted`` are findings that suppressions or baselines accept, so that the plan has no step for them.
+    ``accepted`` counts findings that suppressions or baselines accept, so that the plan has no step for them.
     ``complete`` is False if the run did not see everything; the unseen part may need more steps.
     """
 
@@ -218,7 +219,10 @@ class StepState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepCheck:
-    """State of a step; ``why`` names conditions that fail or are not known, numbers count its ledgers."""
+    """State of one step at the time of a check, and the number of its ledgers in each state.
+
+    ``why`` names the conditions that fail or are not known.
+    """
 
     number: Count
     kind: ActionKind

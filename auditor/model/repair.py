@@ -2,7 +2,8 @@
 
 AutoRecovery leaves three traces in the store. Each of its processes has an ephemeral vote, and the lowest
 vote is the auditor's. The auditor writes a mark for each ledger that lacks a copy. A worker locks a ledger
-while it copies it. Workers do not register: a process with a vote also runs a worker (``AutoRecoveryMain``).
+while it copies it. Workers do not register themselves, but each process with a vote also runs a worker
+(``AutoRecoveryMain``).
 """
 
 from __future__ import annotations
@@ -20,32 +21,32 @@ DAY_MS = 24 * 60 * 60 * 1000
 class RepairState:
     """State of AutoRecovery and its queue, and ledgers that depend on bookies which are down.
 
-    Times are ms since 1970. ``sees_autorecovery`` is false if the store has no replication queue or not all
-    of it was read. The fields up to ``last_check`` then mean nothing.
+    Times are ms since 1970. ``sees_autorecovery`` is false if the store has no replication queue, or if it
+    was not read completely. The fields from ``auditor`` to ``last_check`` then mean nothing.
 
     Attributes:
         auditor: the bookie id in the lowest live vote; None if there is no live vote.
-        auditor_down: that id is a known bookie which is certainly not registered.
+        auditor_down: the auditor's id is a known bookie which is certainly not registered.
         votes: live votes, one for each process of AutoRecovery.
         disabled: replication is switched off. ``disabled_since`` is None if the store keeps no times.
         delay_s: lostBookieRecoveryDelay in seconds; None if it is not set or not readable.
         last_check: end of the newest server-side check of any kind; None if none ever ended.
         age_ms: age of the cluster; None if the store keeps no times.
         registered: registered bookies; ``writable`` are those that take writes.
-        knows_registrations: false for saved metadata without any registration, which may be older than all
-            sessions.
-        queued: marked ledgers. ``oldest`` is when the oldest mark was made; None without a mark.
+        knows_registrations: false for saved metadata without any registration, which may have been saved when
+            no session existed.
+        queued: marked ledgers. ``oldest`` is the time of the oldest mark; None without a mark.
         queued_since: marked ledgers with a mark made after the scan of the previous run; 0 without one.
         locked: ledgers that a worker holds.
         depending: ledgers with entries, or an open end, on a bookie that is down.
         waiting: ledgers that are marked or depend on a bookie that is down.
-        smallest_ensemble: smallest ensemble of ledgers that are open or less than a week old, else of all; 0
-            if unknown.
-        largest_ensemble: the largest one, of the same ledgers.
+        smallest_ensemble: smallest ensemble of ledgers that are open or less than a week old, or of all
+            ledgers if there are none; 0 if unknown.
+        largest_ensemble: largest ensemble of the same ledgers.
         unavailable: ledgers with an entry that no registered member can serve.
         unrecoverable: further ledgers that are not closed and that recovery cannot close.
-        single_copy: further ledgers with an entry that only one registered member can serve, as others are
-            down.
+        single_copy: further ledgers with an entry that only one registered member can serve, because others
+            are down.
         down: bookies that ledgers depend on and that are certainly not registered, ascending.
     """
 
@@ -76,12 +77,12 @@ class RepairState:
 
     @property
     def unmarked(self) -> int:
-        """Number of waiting ledgers without a mark; no worker copies them before the auditor marks them."""
+        """Number of waiting ledgers without a mark; workers copy only ledgers that the auditor has marked."""
         return max(self.waiting - self.queued, 0)
 
 
 class RepairFacts(TypedDict):
-    """State of AutoRecovery, and ledgers that can be read, as `auditor.model.repair.RepairState` has them.
+    """State of AutoRecovery, and ledgers that can be read, in report.json (fields: see `RepairState`).
 
     Times are ms since 1970. ``repaired_per_hour`` and ``remaining_ms`` are null if no earlier run allows an
     estimate.
@@ -116,7 +117,7 @@ class RepairFacts(TypedDict):
 
 
 def waiting_words(state: RepairState) -> str:
-    """Return the number of waiting ledgers as the end of a sentence.
+    """Return a sentence on the number of waiting ledgers, without a full stop.
 
     >>> waiting_words(RepairState(waiting=15, queued=4)), waiting_words(RepairState())
     ('15 ledgers wait for re-replication, 11 of them unmarked', 'no ledger waits for re-replication')
@@ -128,7 +129,7 @@ def waiting_words(state: RepairState) -> str:
 
 
 def single_copy_words(state: RepairState) -> str:
-    """Return the number of ledgers with one reachable copy, and why; the state must have such ledgers.
+    """Return a sentence on the ledgers with one reachable copy; the state must have such ledgers.
 
     >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181",)))
     '15 ledgers have one reachable copy: bk-5:3181 is down'
@@ -141,10 +142,10 @@ def single_copy_words(state: RepairState) -> str:
 
 
 def repair_facts(state: RepairState, scan_time: int, previous: tuple[RepairFacts, int] | None) -> RepairFacts:
-    """Return the repair state in the form of a report, with the rate since the previous run.
+    """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
-    The rate counts marks that went away: those of the previous run and those made since, less those of now. A
-    mark that was made and removed between both runs is not seen, so that the rate is a lower bound.
+    The rate counts marks that went away: marks of the previous run, plus marks made since, minus marks of
+    now. A mark that was made and removed between the two runs is not seen, so the rate is a lower bound.
 
     Args:
         state: the state of the current run.

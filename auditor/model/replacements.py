@@ -1,19 +1,20 @@
-"""Bookies that a placement policy may choose, to replace one and for a new ensemble: BookKeeper 4.17.2.
+"""Bookies that a placement policy may choose, for a replacement or a new ensemble, as in BookKeeper 4.17.2.
 
-The policy chooses at random, so these functions return all bookies that it may choose. To replace one bookie
-(`replaceBookie`), each class works in stages. The first stage that finds a bookie decides:
+The policy chooses at random, so these functions return all bookies that it may choose. It replaces a bookie
+(`replaceBookie`) in stages, and chooses from the first stage that finds a bookie:
 
     rack     the old bookie's own rack; then any rack without another bookie of the ensemble; then, unless
              racks are enforced, any bookie
     region   the old bookie's rack; then its region; then any region. If durability is enforced, the last
              stage only takes regions after which no (minimum - 1) regions hold an ack quorum of a window
-    zone     first zones that share the least with the neighbours, down to the minimum of zones, then any zone
-             that keeps that minimum. Each stage prefers upgrade domains without a neighbour, and else needs
-             two domains in each zone. If the policy is not strict: any bookie
+    zone     zones without the nearest neighbours in the ensemble, with fewer neighbours at each stage, down
+             to the minimum of zones; then any zone that keeps this minimum. Each stage prefers upgrade
+             domains without a neighbour, else keeps two domains in each zone. If the policy is not strict:
+             any bookie
     none     any bookie
 
-The server does not check the adherence of the resulting ensemble. With isolation groups it first excludes the
-bookies outside of them.
+The server does not check the adherence of the resulting ensemble. It first excludes bookies outside of
+isolation groups.
 
 A new ensemble (`newEnsemble`) needs:
 
@@ -23,7 +24,7 @@ A new ensemble (`newEnsemble`) needs:
     zone     the same. If strict: Qw divides E and is above the minimum of zones, and that many zones exist
 
 A policy that enforces locations chooses one bookie after the other, at random, and never goes back. It may
-fail although another choice would have succeeded. `rack_choices` tries all choices of racks; for regions and
+fail although another choice would have succeeded. `rack_choices` tries all choices of racks. For regions and
 zones the functions only return certain results.
 """
 
@@ -46,7 +47,7 @@ Names = frozenset[str]
 class Vacancy:
     """A position of an ensemble whose bookie must be replaced.
 
-    ``excluded`` are bookies that the caller has already chosen, or does not want.
+    ``excluded`` are bookies that the caller has already chosen, or does not accept.
     """
 
     ensemble: Sequence[str]
@@ -57,7 +58,7 @@ class Vacancy:
 
     @property
     def others(self) -> list[str]:
-        """The ensemble without the old bookie, at every position that it has."""
+        """Bookies of the ensemble, in order, without the old bookie, which may have several positions."""
         old = self.ensemble[self.position]
         return [member for member in self.ensemble if member != old]
 
@@ -163,12 +164,11 @@ _NO_REGION = _region(DEFAULTS[Policy.REGION])
 
 
 def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Callable[[str], bool]:
-    """Return a function that says whether a region may get one more copy.
+    """Return a function that tells whether a region may get one more copy.
 
-    It repeats the test of `RRTopologyAwareCoverageEnsemble` for the last position. The server first puts the
-    rest of the ensemble together, and then the new bookie last, whichever position it replaces. It gives
-    durability up if the rest already breaks the rule. A member that is not writable is in no topology; the
-    function gives it a region of its own, which counts for no other.
+    It repeats the test of `RRTopologyAwareCoverageEnsemble`. The server first adds the bookies that stay, and
+    then the new bookie at the last position, whichever it replaces. If the bookies that stay already break
+    the rule, it does not enforce durability. A member that is not writable counts as a region of its own.
     """
     fewest = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
     if fewest <= 1:
@@ -241,17 +241,17 @@ def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, fr
 
 
 def zone_of_default() -> tuple[str, str]:
-    """Return zone and upgrade domain that an unresolved bookie has in the server's sets."""
+    """Return zone and upgrade domain of the location that a server gives to an unresolved bookie."""
     zone, domain = DEFAULTS[Policy.ZONE].split("/")[1:]
     return zone, domain
 
 
 MOST_CHOICES = 20_000
-"""Largest number of rack choices that `rack_choices` tries; beyond it the result is uncertain."""
+"""Largest number of choices of racks that `rack_choices` tries; its result is uncertain if there are more."""
 
 
 def refuses_by_place(settings: PlacementSettings) -> bool:
-    """Return whether the policy may refuse a bookie because of its location, rather than only prefer others.
+    """Return whether the policy may refuse a bookie because of its location, not only prefer others.
 
     >>> refuses_by_place(PlacementSettings(Policy.REGION, enforce_min_racks=True))
     True
@@ -274,8 +274,8 @@ def makes_ensemble(
 ) -> bool | None:
     """Return whether bookies with these locations can form an ensemble; None if that is uncertain.
 
-    It is uncertain if it depends on the random choice, or on bookies without a known location. It is also
-    uncertain if `rack_choices` gave up.
+    It is uncertain if the result depends on the random choice, or on bookies without a known location. It is
+    also uncertain if `rack_choices` gave up.
 
     >>> enforced = PlacementSettings(Policy.RACK, enforce_min_racks=True)
     >>> [makes_ensemble((2, 2, 2), ["/r1", *more], enforced) for more in (["/r1"], ["/r2"], [None])]
@@ -325,7 +325,7 @@ def _new_by_rack(
 
 
 def _durable(write_quorum: int, ack_quorum: int, fewest: int) -> bool:
-    """Return whether quorums survive the loss of all but the minimum of regions, as the server requires."""
+    """Return whether an entry survives the loss of all but ``fewest`` regions, as the server requires."""
     return ack_quorum >= fewest and (fewest < 1 or ack_quorum > write_quorum - write_quorum // fewest)
 
 
@@ -338,10 +338,10 @@ def _new_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSett
 
 
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
-    """Return how the random choice of bookies can end with enforced racks: with or without an ensemble.
+    """Return the possible outcomes of a random choice of bookies with enforced racks: True is an ensemble.
 
     ``bookies`` are the numbers of bookies per rack, without the default rack. The result has both values if
-    both can happen, or if the function would try more than `MOST_CHOICES` choices.
+    both can happen, or if there are more than `MOST_CHOICES` choices.
 
     >>> sorted(rack_choices(Counter({"/r1": 3, "/r2": 1}), 3, 2, 2))
     [False]
@@ -391,7 +391,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
 
 
 def _windows(chosen: Sequence[str], ensemble: int, write_quorum: int) -> Iterator[list[str]]:
-    """Yield the chosen racks of each write quorum with the next position; with Qw = E there is one."""
+    """Yield the racks already chosen for each write quorum with the next position (one quorum if Qw is E)."""
     place = len(chosen)
     firsts = [0] if ensemble == write_quorum else range(place - write_quorum + 1, place + 1)
     for first in firsts:

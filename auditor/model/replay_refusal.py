@@ -1,8 +1,8 @@
 """Refused starts of bookies that cannot replay their journals from the last marks on.
 
 The server checks cookies first (`auditor.model.start_refusal`). Then ``BookieImpl.readJournal`` replays each
-journal from its mark. Releases 4.14 to 4.18 fail at the same records. They differ in the setting that skips
-one.
+journal from its mark. Releases 4.14 to 4.18 fail at the same records. Only some of them have the setting that
+skips an invalid record.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from auditor.model.states import ReplayError
 
 SKIP_SETTING = "skipReplayJournalInvalidRecord"
 SKIP_RELEASES = "4.14.8, 4.15.5, 4.16.3 and 4.17.0 on"
-"""Releases that have the setting (bookkeeper PR 3956)."""
+"""Releases that have the setting which skips an invalid record (bookkeeper PR 3956)."""
 
 _EXCEPTIONS = {
     ReplayError.INVALID_RECORD: IO_EXCEPTION,
@@ -29,7 +29,7 @@ _EXCEPTIONS = {
 class FailedReplay(NamedTuple):
     """A journal file or directory at which the replay fails.
 
-    ``reason`` is the reason, ``offset`` the byte; None if there is no single byte.
+    ``offset`` is the byte at which it fails; None if it fails at no single byte.
     """
 
     path: str
@@ -52,7 +52,7 @@ def missing_journals(files: Sequence[tuple[str, str]], certain: bool) -> Refusal
 
 
 def failed_replay(failures: Sequence[FailedReplay], certain: bool) -> Refusal:
-    """Return the refusal for journals whose replay ends with an exception; the first of them ends the start.
+    """Return the refusal for journals whose replay ends with an exception; the first failure ends the start.
 
     >>> damaged = FailedReplay("/j/1a.txn", 512, "a record of -9 bytes", ReplayError.INVALID_RECORD)
     >>> print(failed_replay([damaged], certain=True).reason)

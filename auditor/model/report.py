@@ -3,14 +3,14 @@
 `Report.to_json` writes report.json; its schema ``schemas/report.schema.json`` is made from these types.
 Schedulers rely on the exit code of an audit that came to its end:
 
-    0  clean, and all of it decided            1  confirmed findings at or above --fail-on
+    0  clean, and everything decided            1  confirmed findings at or above --fail-on
     3  nothing confirmed, but not all decided   5  input damaged beyond the budget
 
 Code 2 (wrong usage) and code 4 (a source unreachable) end an audit before it has a report (`auditor.errors`).
 If several codes apply, 5 goes before 1, and 1 before 3. A finding at or above --fail-on that is not confirmed
-gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither. Coverage that is undecided only for
-reasons that suppressions name counts as accepted. A finding of data lost or about to be deleted counts with
-any --fail-on: while it stands and is not accepted, the code is never 0.
+gives 3, or 1 with --fail-on-suspect. A suppressed finding gives neither 1 nor 3. Coverage that is undecided
+only for reasons that suppressions name counts as accepted. A finding of data lost or about to be deleted
+counts with any --fail-on: while nobody accepts it, the code is never 0.
 """
 
 from __future__ import annotations
@@ -42,13 +42,12 @@ _EARLIER = {
     f"{_FAMILY}6": _LATER[_LATER.index("holds") :],
     f"{_FAMILY}7": _LATER[_LATER.index("checks") :],
 }
-"""Earlier schema versions that can still be read, each with the run facts that it lacks; all else is equal.
-"""
+"""Earlier schema versions that can be read, with the run facts that each lacks; all else is equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Identity of a cluster; the URI is without credentials, ``layout`` is that of its ledger tree."""
+    """Identity of a cluster; the URI is without credentials, ``layout`` is that of the ledger tree."""
 
     instance_id: str | None
     metadata_uri: str
@@ -62,10 +61,10 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class DecidedCount:
-    """Number of ledgers in total, and of those that were judged.
+    """Number of all ledgers, of judged ledgers, and of open ones that cannot be judged.
 
-    ``open`` counts ledgers that are not closed, if a writer may still be sending every entry, so that no
-    entry could be judged. They count neither as decided nor as undecided.
+    ``open`` counts ledgers that are not closed and of which no entry could be judged, because a writer may
+    still be sending every entry. They count neither as decided nor as undecided.
     """
 
     total: Count
@@ -80,7 +79,7 @@ class DecidedCount:
 
 @dataclass(frozen=True, slots=True)
 class BookiesRead:
-    """Number of bookies that some ensemble names, and of those read; ``unread`` lists all the others."""
+    """Number of bookies that ensembles name, and of those that were read; ``unread`` lists all the others."""
 
     expected: Count
     read: Count
@@ -97,7 +96,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Coverage of an audit, in counted numbers."""
+    """Coverage of an audit: numbers of ledgers, bookies and replicas, with those that were read or judged."""
 
     ledgers: DecidedCount
     bookies: BookiesRead
@@ -122,9 +121,9 @@ class Coverage:
 class Report:
     """Result of an audit, small enough to keep in memory.
 
-    ``counts`` are complete, by id. ``findings`` are samples, a bounded number of each id, in the order of all
-    reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which computes verdict and counts
-    from the tally.
+    ``counts`` has the number of all findings, by id. ``findings`` are samples, a bounded number for each id,
+    in the order of all reports: urgency, severity, check, scope, ledger, bookie. Use `make`, which computes
+    verdict and counts from the tally of findings.
     """
 
     run: RunFacts
@@ -140,8 +139,9 @@ class Report:
     ) -> Report:
         """Make a report with its counts and its verdict.
 
-        The verdict is ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence. Else
-        it is ``incomplete`` with anything undecided or a check that did not run, and else ``healthy``.
+        The verdict is ``not-healthy`` with a finding of ``warning`` or worse, whatever its confidence.
+        Otherwise it is ``incomplete`` if something is undecided or a check did not run. In all other cases it
+        is ``healthy``.
         """
         counts: dict[str, int] = {}
         for tally in sorted(
@@ -176,14 +176,14 @@ class Report:
     def first_action(self) -> Action | None:
         """The first action of the run's list.
 
-        None if nothing has to be done, or if an earlier version made the run: its advice was not checked
-        against holds.
+        None if nothing has to be done, or if an earlier version made the run: holds did not yet restrict its
+        advice.
         """
         return next(iter(self.run.actions or ()), None)
 
     @property
     def metadata_only(self) -> bool:
-        """Whether no source of bookies' indexes was given, so that no copy is known."""
+        """Whether no bookie's index was given to the audit, so that the state of no copy is known."""
         return not self.run.bookie_sources
 
     def to_json(self) -> str:
@@ -201,7 +201,7 @@ class Report:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Report:
-        """Read report.json back.
+        """Convert the text of report.json to a report.
 
         Raises:
             RunError: no JSON, another schema, an older version, or a key is missing or of another type.
@@ -246,7 +246,7 @@ _SHAPE: dict[str, Any] = {
 
 
 def _require_words(value: Mapping[str, Any]) -> None:
-    """Refuse words and times that no report has; the ValueError names them."""
+    """Raise ValueError for words and times that no report has; the message names them."""
     for remark in value["run"]["remarks"]:
         RemarkKind(remark["kind"])
     run = value["run"]
@@ -275,7 +275,7 @@ def _require_words(value: Mapping[str, Any]) -> None:
 
 
 def _same_shape(run: Mapping[str, Any]) -> None:
-    """Refuse a report of a version that kept fewer run facts than this one; a comparison would mislead."""
+    """Raise an error if a report has fewer run facts than this version: a comparison would mislead."""
     missing = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
     missing += [
         f"run.tally.{key}"
@@ -299,7 +299,7 @@ def _complete(run: RunFacts, coverage: Coverage) -> bool:
 
 
 def is_unaccepted_loss(tally: Tally) -> bool:
-    """Return whether some of these findings are of `DATA_LOSS` and not accepted."""
+    """Return whether a finding among these is of `DATA_LOSS` and not accepted."""
     return tally["urgency"] in DATA_LOSS and tally["count"] > tally["suppressed"]
 
 
@@ -311,7 +311,7 @@ UNREACHABLE = 4
 DAMAGED = 5
 
 DAMAGE_SHARE = 0.10
-"""Largest share of undecodable ledger records with which an audit still judges; see `DAMAGE_FLOOR` too."""
+"""Largest share of undecodable ledger records in an audit that still judges (but see `DAMAGE_FLOOR`)."""
 
 
 DAMAGE_FLOOR = 100
@@ -324,8 +324,8 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     Args:
         report: the report.
         fail_on: lowest severity that fails. With "new" and no run before, all findings are new. Unaccepted
-            findings of `DATA_LOSS` count with any value.
-        fail_on_suspect: count findings of any confidence as confirmed ones.
+            findings of `DATA_LOSS` fail whatever the value is.
+        fail_on_suspect: count findings of any confidence as confirmed.
     """
     undecodable = report.counts.get(UNDECODABLE, 0)
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:

@@ -1,7 +1,7 @@
-"""Parts of a finished run that a report form may read: report, findings, owners' totals, leaks, histograms.
+"""Parts of a finished run for a report of any format: report, findings, owners' totals, leaks, histograms.
 
-Figures are small enough to draw: histograms, and the present, missing and surplus data of each bookie. Totals
-add up the ledgers of a tenant, a namespace or a topic, and the ledgers without an owner.
+Figures are data small enough to draw: histograms, and the present, missing and surplus data of each bookie.
+Totals add up the ledgers of a tenant, a namespace or a topic, and the ledgers without an owner.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from auditor.model.states import BookieRead
 Level = Literal["tenant", "namespace", "topic"]
 LEVELS: tuple[str, ...] = get_args(Level)
 NOBODY = ""
-"""Name of the owner of ledgers without a known owner."""
+"""Name of the owner of ledgers without a known owner, in totals."""
 NO_OWNER = "(no known owner)"
-"""Label of that owner in reports; real names have no brackets."""
+"""Label, in reports, of ledgers without a known owner; real names of owners have no brackets."""
 
 
 @dataclass(slots=True)
 class OwnerTotal:
     """Total of one tenant, namespace or topic; ``bytes`` and ``entries`` count one copy of closed ledgers.
 
-    ``dangling`` counts references to ledgers that are gone. ``unowned`` counts leaked ledgers, by the last
-    owner in their custom metadata; ``leaked_bytes`` and ``leaked_entries`` are theirs. ``findings`` counts
-    the findings about its ledgers, by severity.
+    ``dangling`` counts references to ledgers that are gone. ``unowned`` counts leaked ledgers whose custom
+    metadata names this owner as the last; ``leaked_bytes`` and ``leaked_entries`` are of these ledgers.
+    ``findings`` counts the findings about its ledgers, by severity.
     """
 
     name: str
@@ -67,8 +67,9 @@ class OwnerTotal:
 class Leak:
     """One finding `ledger-unowned`; ``owner`` is the last known owner in words, and ``claim`` its path.
 
-    ``made`` is in ms, None if it is not known. ``bytes`` and ``entries`` are those of a closed ledger, one
-    copy of it. ``why`` is the reason for calling it a leak, ``doubt`` the evidence against it.
+    ``made`` is the creation time in ms, None if it is not known. ``bytes`` and ``entries`` are those of one
+    copy, None if the ledger is not closed. ``why`` is the reason for calling it a leak, ``doubt`` the
+    evidence against.
     """
 
     ledger_id: int
@@ -85,7 +86,7 @@ class Leak:
 
 @dataclass(frozen=True, slots=True)
 class LeakTotals:
-    """Totals over all leaks of a run; ``confirmed`` are those that two runs agree on."""
+    """Totals over all leaks of a run; the ``confirmed`` fields only count leaks that two runs agree on."""
 
     ledgers: int = 0
     confirmed: int = 0
@@ -95,20 +96,20 @@ class LeakTotals:
 
 
 class ReportSource(Protocol):
-    """A finished run; `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run` have this interface."""
+    """Interface of a finished run, of `auditor.runs.reader.RunReader` and `auditor.notebook.run.Run`."""
 
     path: str
     report: Report
 
     @property
     def findings(self) -> Iterable[Finding]:
-        """Every finding, in the order of reports; read lazily and never kept in memory."""
+        """Return every finding, in the order of reports, read lazily and never kept in memory."""
 
     def standings(self) -> Standings:
-        """Return the standings of the findings that the report shows, compared with the run before."""
+        """Return the standings of the findings in the report: their changes since the run before."""
 
     def standings_in_order(self) -> Standings:
-        """Return the standings of all findings; the caller must ask in the order of the findings."""
+        """Return the standings of all findings; the caller must ask for them in the order of the findings."""
 
     def last_complete(self) -> int | None:
         """Return when the newest complete run of this cluster finished, in ms; None if none is known."""
@@ -120,10 +121,10 @@ class ReportSource(Protocol):
         """Return the figures of bookies' disks; empty if entry logs were not read."""
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
-        """Return the total of every namespace, the worst findings first; None if no owners were read."""
+        """Return the total of every namespace, ordered by its worst findings; None if no owners were read."""
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """Return by level the data that one failure would lose; empty if too many ledgers would be asked."""
+        """Return by level the data that one failure would lose; empty if the run has too many ledgers."""
 
     def html_page(self) -> Iterable[str]:
         """Yield the parts of the run's HTML page."""
@@ -160,10 +161,10 @@ class Histogram:
 class BookieFigure:
     """Figures of one bookie; a replica is a ledger of which the bookie certainly should hold an entry.
 
-    Of ``replicas``, ``missing`` lack an entry, together ``missing_entries``. The state of ``unknown`` is not
-    known, and the others are whole. ``surplus`` ledgers have entries that the bookie should not hold: past
-    the end, striped elsewhere, or of segments or ensembles without it. ``orphans`` are held ledgers that the
-    metadata does not list.
+    Of the ``replicas``, ``missing`` lack an entry, and ``unknown`` have an unknown state; the others are
+    whole. ``missing_entries`` counts the lacking entries. ``surplus`` ledgers have entries that the bookie
+    should not hold: past the end, striped to another bookie, or of segments without this bookie. ``orphans``
+    are ledgers on its disks that the metadata does not list.
     """
 
     bookie_id: str
@@ -206,9 +207,9 @@ class BookieFigure:
 class OwnerFigures:
     """Owners of ledgers: for each level a bounded number, those with the worst findings first.
 
-    ``levels`` and ``totals`` (the number of all owners) are by level. ``leaks`` are the most important ones,
-    as many as a page has room for; ``leaked`` is the total of all leaks. Ages count from ``scan_time``, in
-    ms.
+    ``levels`` has these owners by level, ``totals`` the number of all owners by level. ``leaks`` are the most
+    important leaks, as many as a page has room for; ``leaked`` is the total of all leaks. Ages count from
+    ``scan_time``, in ms.
     """
 
     levels: Mapping[str, tuple[OwnerTotal, ...]]
@@ -222,9 +223,9 @@ class OwnerFigures:
 class Figures:
     """Figures that `auditor.runs.figures` makes of a run; all are bounded, whatever the cluster's size.
 
-    ``bookies`` are the worst first, at most a bound of the ``bookies_total``. ``space`` is the use of each
-    bookie's entry logs, and ``disks`` the other content of its disks; both are empty if entry logs were not
-    read. ``owners`` is None if no owners were read. ``failures`` is None if the caller asked for no failures.
+    ``bookies`` are the worst of all ``bookies_total``. ``space`` is the use of each bookie's entry logs, and
+    ``disks`` the other files on its disks; both are empty if entry logs were not read. ``owners`` is None if
+    no owners were read. ``failures`` is None if the caller asked for no failures.
     """
 
     bookies: tuple[BookieFigure, ...] = ()

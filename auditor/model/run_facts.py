@@ -5,8 +5,8 @@
     RUN/findings/           Parquet: every finding
     RUN/report.json         facts and remarks, counts, samples
 
-Facts carry their descriptions for the published schema. The first screen shows the remarks that change what
-its reader should do, one line each. ``bkaudit explain run`` shows all remarks with their details.
+Facts carry their descriptions for the published schema. A remark is a sentence about the run. The first
+screen shows remarks that ask for an action. ``bkaudit explain run`` shows all remarks with their details.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from auditor.model.repair import RepairFacts
 
 
 class RemarkKind(StrEnum):
-    """Subject of a remark; the order is that of importance for the reader."""
+    """Subject of a remark, in order of importance."""
 
     NEAR_LOSS = "near-loss"
     ONE_REACHABLE = "one-reachable"  # copies: other members are down
@@ -59,7 +59,7 @@ class RemarkKind(StrEnum):
 
     @property
     def acts(self) -> bool:
-        """Whether the remark changes what its reader should do.
+        """Whether the remark asks its reader for an action.
 
         It does if findings are less certain, or may be incomplete, for a reason that somebody can remove.
         """
@@ -89,7 +89,7 @@ _ACTING = frozenset(
 
 
 class Remark(TypedDict):
-    """A remark on the run: a sentence that fits on one line, apart from names, and its details."""
+    """A remark on the run: a sentence that fits on a line unless its names are long, and details."""
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
@@ -112,7 +112,7 @@ def remark_with_reason(kind: RemarkKind, sentence: str) -> Remark:
 
 
 def sentence_of(notice: Remark) -> str:
-    """Return a remark with its details as one sentence.
+    """Return a remark with its details as one text.
 
     >>> sentence_of(remark(RemarkKind.NEAR_LOSS, "one failure from loss", "3 ledgers", "1 ledger"))
     'one failure from loss: 3 ledgers; 1 ledger'
@@ -123,7 +123,7 @@ def sentence_of(notice: Remark) -> str:
 class Tally(TypedDict):
     """Number of findings with one id, urgency, severity and confidence.
 
-    ``new`` and ``worse`` are 0 if there is no run before.
+    ``new`` and ``worse`` compare with the run before, and are 0 if there is none.
     """
 
     id: CheckId
@@ -137,7 +137,7 @@ class Tally(TypedDict):
 
 
 def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
-    """Return a tally of no finding."""
+    """Return a tally whose counts are 0."""
     kind = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
     return cast(Tally, kind | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
 
@@ -145,8 +145,8 @@ def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
 class Step(TypedDict):
     """Instruction for the findings of one check and urgency; suppressed findings do not count.
 
-    ``action`` names its objects, at most two of many; it is None if nothing is urgent. The first object is
-    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits. ``bkaudit explain`` takes it.
+    ``action`` names at most two of its objects; it is None if nothing is urgent. The first object is
+    ``bookie_id``, or ``scope_id`` and ``ledger_id`` in decimal digits: an argument of ``bkaudit explain``.
     """
 
     id: CheckId
@@ -161,7 +161,7 @@ class Step(TypedDict):
 
 
 class CauseCount(TypedDict):
-    """Number of findings of a check, urgency and severity that follow from a cause."""
+    """Number of findings with one check, urgency and severity that follow from a cause."""
 
     id: CheckId
     urgency: UrgencyWord
@@ -179,7 +179,7 @@ class CauseEvidence(TypedDict):
 class FindingCause(TypedDict):
     """A cause that explains several findings; suppressed findings count too.
 
-    Its ``number`` is the ``cause`` of these findings. ``kind`` is a word of `auditor.findings.causes`.
+    These findings have its ``number`` as their ``cause``. ``kind`` is a word of `auditor.findings.causes`.
     """
 
     number: Annotated[int, Facet("minimum", 1)]
@@ -194,7 +194,7 @@ class FindingCause(TypedDict):
 class Impact(TypedDict):
     """Number and bytes of the ledgers that the findings of one severity are about.
 
-    ``bytes`` are lengths from the metadata, of one copy; a ledger without a known length counts 0.
+    ``bytes`` adds up the lengths in the metadata, for one copy; a ledger without a known length counts 0.
     """
 
     severity: SeverityWord
@@ -203,10 +203,10 @@ class Impact(TypedDict):
 
 
 class Changes(TypedDict):
-    """Numbers of findings that changed since the run before; suppressed ones count too.
+    """Numbers of findings that changed since the run before; suppressed findings count too.
 
-    ``finished`` is the time of that run. ``unseen`` findings of that run were not checked again, so that they
-    do not count as fixed.
+    ``finished`` is the end of the run before. Its ``unseen`` findings were not checked again, so that they do
+    not count as fixed.
     """
 
     previous: Annotated[str, about("the name of that run's directory")]
@@ -220,9 +220,9 @@ class Changes(TypedDict):
 
 
 class Suppression(TypedDict):
-    """An entry of the suppressions file; ``until`` is an ISO date, ``count`` the findings it suppresses.
+    """An entry of the suppressions file; ``until`` is an ISO date, ``count`` the suppressed findings.
 
-    A finding that several entries name counts for the first. An ``expired`` entry suppresses nothing.
+    A finding that several entries name counts for the first entry. ``expired`` entries suppress nothing.
     """
 
     reason: str
@@ -234,7 +234,7 @@ class Suppression(TypedDict):
 class AcceptedGaps(TypedDict):
     """Gaps of the coverage that are accepted, because suppressions name the findings that explain them.
 
-    ``bookies`` are unread bookies; ``ledgers`` and ``replicas`` are numbers of undecided ones.
+    ``bookies`` are unread; ``ledgers`` and ``replicas`` are numbers of undecided ledgers and replicas.
     """
 
     bookies: list[str]
@@ -243,7 +243,7 @@ class AcceptedGaps(TypedDict):
 
 
 class ReuseCount(TypedDict):
-    """Number of rows of a table that were taken from an earlier run, and that were read."""
+    """Number of rows of a table that come from an earlier run, and number of those that were read anew."""
 
     reused: Count
     read: Count
@@ -252,8 +252,7 @@ class ReuseCount(TypedDict):
 class Reuse(TypedDict):
     """Data that a run took from the earlier run in the directory ``run`` (``--since``) instead of reading it.
 
-    Findings and counts equal those of a run that reads everything. ``notes`` say why some data was read
-    again.
+    Findings and counts are the same as without reuse. ``notes`` say why some data was read again.
     """
 
     run: Annotated[str, about("the name of its directory")]
@@ -265,7 +264,7 @@ class Reuse(TypedDict):
 class InDoubt(TypedDict):
     """Ledger ids that may exist or not, because a part of the metadata could not be read.
 
-    ``ids`` is their number in decimal digits; ``reasons`` are parts of the store.
+    ``ids`` is their number in decimal digits; None stands for every id. ``reasons`` are the unread parts.
     """
 
     ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("how many; null: every id")]
@@ -273,10 +272,7 @@ class InDoubt(TypedDict):
 
 
 class BookiesListed(TypedDict):
-    """Whether all cookies and registrations were read.
-
-    ``unclear`` are the bookies whose own cookie or registration could not be read.
-    """
+    """Cookies and registrations that could not be read: in an unread place, or of ``unclear`` bookies."""
 
     hidden: Annotated[
         str | None, about("an unread place that could have any bookie's, and why it was not read")
@@ -288,13 +284,13 @@ class BookiesListed(TypedDict):
 class RunFacts:
     """Facts of the run itself in their JSON form; times in milliseconds since 1970, UTC.
 
-    ``positions`` are the store's positions (zxids), one for each scan. ``gaps`` name parts of the metadata
-    that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks`` are
-    sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
-    ``finished`` is when the findings were complete. ``impact`` has one entry for each severity with findings
-    about ledgers, the worst first. ``witness_asked`` is True on a live store if ``--witness`` allows it.
-    `auditor.reports.blind_spots` makes ``blind`` from these facts. The facts after ``reused`` are also None
-    if an earlier version wrote the run, which did not keep them.
+    ``positions`` are the positions of the store (zxids), one for each scan. ``gaps`` are parts of the
+    metadata that could not be listed or read, a bounded sample; a run with gaps is not complete. ``remarks``
+    are sentences for the reader. ``operations`` counts the requests to the sources, which are all reads.
+    ``finished`` is the time when the findings were complete. ``impact`` has one entry for each severity with
+    findings about ledgers, the worst first. ``witness_asked`` is True if the store is live and ``--witness``
+    allows it. `auditor.reports.blind_spots` makes ``blind`` from the other facts. The facts after ``reused``
+    are also None if an earlier version wrote the run.
     """
 
     version: str
@@ -372,22 +368,22 @@ class RunFacts:
 
     @property
     def unheld(self) -> tuple[str, ...]:
-        """Ids of the checks whose holds may be missing."""
+        """Ids of the checks that may have placed too few holds."""
         return tuple(self.checks["unheld"]) if self.checks is not None else ()
 
 
 MANIFEST = "manifest.json"
-"""Name of the file with the run's options, and the data that a resumed or comparing run needs."""
+"""Name of the file with a run's options, and the data to resume it or to compare with it."""
 REPORT = "report.json"
 """Name of the report; it is written last, so that a run with a report is complete."""
 WHOLE = "_SUCCESS"
-"""Spark's mark of a completely written table; tables from tasks or from the driver have it too."""
+"""Spark's file that marks a complete table; tables that Spark did not write have it too."""
 
 
 def program_version() -> str:
     """Return the installed version of this program.
 
-    A package in a bare zip (``--py-files``) does not know its version; the result is then "unpackaged".
+    In a bare zip (``--py-files``) the program does not know its version; the result is then "unpackaged".
 
     >>> isinstance(program_version(), str)
     True

@@ -1,4 +1,4 @@
-"""Result of ``bkaudit simulate``: the cost of failures, as values."""
+"""Result of ``bkaudit simulate``: the data that failures would lose, as values."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from auditor.model.json_shape import about
 from auditor.model.run_facts import InDoubt
 
 YES, NO, UNSURE = "yes", "no", "unknown"
-"""Answers to the question whether writes go on."""
+"""Answers to the question whether clients can still write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amount:
     """Number of ledgers, of affected entries in them, and of the bytes of one copy of these entries.
 
-    Bytes are shares of the length that metadata gives a closed ledger. The bytes of other ledgers are not
-    known and count as 0.
+    The bytes of a closed ledger are the entries' share of the length in its metadata. The bytes of other
+    ledgers are not known and count as 0.
     """
 
     ledgers: int = 0
@@ -27,12 +27,12 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of a failure: each entry counts under its worst state, each ledger under its worst entry's.
+    """Result of a failure: each entry counts in its worst state, each ledger in that of its worst entry.
 
     ``lost`` entries have no copy left, ``below_ack`` fewer copies than the ack quorum, ``below_write`` fewer
     than the write quorum. ``unrecoverable`` counts ledgers that are not closed and that recovery could not
-    close. In such a ledger a window of the last ensemble has ack quorum bookies that do not answer. Neither
-    that ensemble nor earlier segments can then be opened.
+    close: in a window of the last ensemble, ack quorum bookies do not answer. Such a ledger cannot be opened,
+    not even for its earlier segments.
     """
 
     lost: Amount = Amount()
@@ -43,10 +43,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Lower and upper bound of an outcome; the truth lies between them, whatever is unknown.
+    """Lower and upper bound of an outcome; the true outcome is between them.
 
-    ``sure`` counts entries that come to a state in any case. ``possible`` counts entries that may come to it.
-    An entry that is either lost or below its ack quorum counts in both of these.
+    ``sure`` counts entries that get into a state in any case. ``possible`` counts entries that may get into
+    it. An entry that is either lost or below its ack quorum is possible in both states.
     """
 
     sure: Outcome
@@ -60,10 +60,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure: the failed domains, and the cost.
+    """One failure: the failed domains, and the outcome.
 
-    ``promise`` is the cost if all copies are where the metadata places them, ``today`` the cost by the
-    indexes.
+    ``promise`` is the outcome if all copies are where the metadata places them. ``today`` is the outcome with
+    the copies that indexes show.
     """
 
     level: str
@@ -75,7 +75,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class DomainSet:
-    """Domains that fail together, and the lost entries and bytes, by the metadata's promise and today."""
+    """Domains that fail together, with the lost entries and bytes.
+
+    The ``promise_`` fields count the loss if all copies are where the metadata places them. ``entries`` and
+    ``bytes`` count the loss with the copies that indexes show.
+    """
 
     names: tuple[str, ...]
     promise_entries: int
@@ -86,10 +90,10 @@ class DomainSet:
 
 @dataclass(frozen=True, slots=True)
 class FailureMatrix:
-    """Bytes lost today if two domains of a level fail together, by row and column.
+    """Bytes lost if two domains of a level fail together, by row and column, given what indexes show.
 
     The diagonal has the loss if one domain fails alone. ``names`` are the domains that lose most, ``others``
-    is the number of the other domains.
+    is the number of domains that are left out.
     """
 
     level: str
@@ -100,10 +104,10 @@ class FailureMatrix:
 
 @dataclass(frozen=True, slots=True)
 class NearLoss:
-    """Ledgers with an entry that the loss of one domain would lose, and the number of these entries.
+    """Ledgers with an entry that the failure of one domain would lose, and the number of these entries.
 
-    ``domains`` is the number of these domains, ``names`` are the first of them, the most bytes first.
-    ``perhaps`` is the number of further ledgers if everything unknown were as bad as possible.
+    ``domains`` is the number of domains that would lose an entry. ``names`` are the first of them, ordered by
+    lost bytes. ``perhaps`` is the number of further ledgers if all unknown copies were missing.
     """
 
     level: str
@@ -115,12 +119,13 @@ class NearLoss:
 
 @dataclass(frozen=True, slots=True)
 class LevelLoss:
-    """All failures of one level; ``singles`` are those of single domains, the worst first.
+    """All failures of one level; ``singles`` are the failures of one domain, the worst first.
 
-    ``distance`` counts ledgers by the smallest number of domains whose loss loses an entry today; ledgers at
-    0 have already lost one. ``unplaced`` are bookies with an unknown domain. ``sets`` are the worst known
-    sets of ``together`` domains. If ``proved`` is True, no worse set exists. ``losing`` of all ``of`` sets
-    lose an entry; None if they were not counted.
+    ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry, with the
+    copies that indexes show. Ledgers at 0 have already lost an entry. ``unplaced`` are bookies with an
+    unknown domain. ``sets`` are the worst known sets of ``together`` domains; if ``proved`` is True, no worse
+    set exists. There are ``of`` such sets in all, and ``losing`` of them lose an entry; None if this was not
+    counted.
     """
 
     level: str
@@ -138,10 +143,11 @@ class LevelLoss:
 
 @dataclass(frozen=True, slots=True)
 class Copysets:
-    """Sets of bookies that hold all copies of an entry by the metadata, counted by their size.
+    """Copysets, which are sets of bookies that hold all copies of an entry by the metadata, counted by size.
 
-    The scatter width is the number of partners that a bookie has. ``chance`` is the probability that so many
-    bookies, taken at random, lose an entry. The mean time to data loss is for ranking clusters only.
+    The scatter width is the number of bookies with which a bookie shares a copyset. ``chance`` has, by number
+    of bookies, the probability that so many random failures lose an entry. The mean time to data loss is for
+    ranking clusters only.
     """
 
     sizes: dict[int, int]
@@ -159,7 +165,8 @@ class Copysets:
 class WriteAnswer:
     """Whether ledgers of one shape can still be written (`YES`, `NO` or `UNSURE`), and why.
 
-    ``groups`` are the isolation groups that these ledgers name, in words; None if they name none.
+    A shape is ensemble size, write quorum and ack quorum. ``groups`` are the isolation groups that these
+    ledgers name, in words; None if they name none.
     """
 
     ensemble: int
@@ -175,9 +182,9 @@ class WriteAnswer:
 class BookieLoad:
     """Data on a bookie or in a domain by the metadata; an entry counts on each of its bookies.
 
-    ``open_ensembles`` counts ledgers that are not closed and have the bookie in their last ensemble: its
-    write load. ``disk`` is the bytes of its entry logs, None if they were not read. ``idle`` is the reason
-    why it gets no new data, or None.
+    ``open_ensembles`` is the write load: the number of ledgers that are not closed and have the bookie in
+    their last ensemble. ``disk`` is the bytes of its entry logs, None if they were not read. ``idle`` is the
+    reason why it gets no new data; None if it gets new data.
     """
 
     name: str
@@ -191,10 +198,10 @@ class BookieLoad:
 
 @dataclass(frozen=True, slots=True)
 class DiskLoad:
-    """Data in a ledger directory of a bookie, by its entry logs: live and dead data.
+    """Live and dead data in a ledger directory of a bookie, by its entry logs.
 
-    ``entries`` is None if a ledgers map has only bytes. ``used`` is the used share of its file system, None
-    if it is not known.
+    ``entries`` is None if a ledgers map only counts bytes. ``used`` is the used share of the file system,
+    None if it is not known.
     """
 
     bookie: str
@@ -219,7 +226,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class Concerned:
-    """A ledger of which a failure loses an entry, or which it leaves unrecoverable."""
+    """A ledger that loses an entry in a failure, or that recovery cannot close after it."""
 
     scope_id: Annotated[str, about("decimal")]
     ledger_id: Annotated[str, about("decimal")]
@@ -232,7 +239,7 @@ class Concerned:
 class OwnerLoss:
     """Loss of a namespace or a topic: ledgers with lost entries, and ledgers that recovery could not close.
 
-    ``bytes`` are those of the lost entries. ``offloaded`` of the ledgers have a whole copy in an object
+    ``bytes`` are those of the lost entries. ``offloaded`` counts the ledgers with a whole copy in an object
     store.
     """
 
@@ -246,11 +253,12 @@ class OwnerLoss:
 
 @dataclass(frozen=True, slots=True)
 class Doubts:
-    """Gaps in the knowledge that a simulation rests on.
+    """Facts that a simulation does not know.
 
-    ``ledgers`` is the number of all ledgers, and ``undecided`` of those with metadata that cannot be judged.
-    ``gaps`` counts places of the metadata that were not read. ``in_doubt`` are ids of ledgers that may exist
-    unseen. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies without a location.
+    ``ledgers`` is the number of all ledgers, ``undecided`` the number of those with metadata that cannot be
+    judged. ``gaps`` counts places of the metadata that were not read. ``in_doubt`` are ids of ledgers that
+    may exist unseen. ``unread`` are bookies of which nothing was read, ``unplaced`` bookies without a
+    location.
     """
 
     ledgers: int
@@ -265,11 +273,11 @@ class Doubts:
 
 @dataclass(frozen=True)
 class Simulation:
-    """Result of a simulation; without a requested failure, ``failure`` is None and ``levels`` has all levels.
+    """Result of a simulation. If no failure was requested, ``failure`` is None and ``levels`` has all levels.
 
-    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects; tables have all of them.
-    ``policy`` and ``mapping`` are the ones in use, each with its origin; ``mapping`` is None if no location
-    is known.
+    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects; the ``_concerned`` fields
+    are the numbers of all. ``policy`` and ``mapping`` are the policy and mapping in use, with their origins;
+    ``mapping`` is None if no location is known.
     """
 
     run: str

@@ -1,6 +1,6 @@
-"""Scope of an audit's source: what it claims to cover, and how much of that is proved.
+"""Scope of an audit's source: the objects that it claims to cover, and the part of this claim that is proved.
 
-The absence of an object counts only within the proved scope of the source that lacks it.
+An object counts as absent only if the source that lacks it is proved to cover such objects.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 DATA_AS_OF = "data_as_of"
-"""Fact in a run's manifest.json with the result of `oldest_as_of`, for readers that open no table."""
+"""Key in a run's manifest.json of the result of `oldest_as_of`, for readers that open no table."""
 
 MAX_CLOCK_AHEAD_MS = 5 * 60_000
-"""Largest lead of the data's time over this machine's clock, in ms; beyond it the data's age is not known."""
+"""Longest time by which data may be ahead of this machine's clock, in ms; else its age is not known."""
 
 
 class SourceKind(StrEnum):
-    """Kind of data in a source. Stable words: tables have them."""
+    """Kind of data in a source. Tables store these words."""
 
     METADATA = "metadata"
     """Ledgers, cookies and registrations."""
     BOOKIES = "bookies"
-    """Existing bookies: cookies, registrations, or names in ensembles."""
+    """Existence of bookies: cookies, registrations, and names in ensembles."""
     BOOKIE = "bookie"
     """Data on one bookie."""
     OWNERS = "owners"
@@ -31,12 +31,12 @@ class SourceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceScope:
-    """One source: the scope that it claims to cover, the proved part of it, and the proof.
+    """One source: the scope that it claims to cover, the proved part of this scope, and the proof.
 
     ``source`` is its URI or name without credentials. ``scope_proved`` equals ``scope_claimed`` if the whole
-    claim is proved. ``proof`` describes the proof of the proved scope. ``as_of`` is the time of its data in
-    ms since 1970, or None if it is not known. ``reason`` is why the claim is not proved, or None if it is
-    proved.
+    claim is proved. ``proof`` describes the proof of the proved scope. ``as_of`` is the time of the source's
+    data in ms since 1970, or None if it is not known. ``reason`` says why the claim is not proved; None if it
+    is.
 
     >>> SourceScope("zk://h1/ledgers", "metadata", "all", "all", "the instance id matches", 1, None).is_proved
     True
@@ -57,9 +57,9 @@ class SourceScope:
 
 
 def oldest_as_of(sources: Iterable[SourceScope]) -> int | None:
-    """Return the time of the oldest data that a run rests on, in ms since 1970.
+    """Return the time of the oldest data that a run rests on, in ms since 1970; None if no source has a time.
 
-    Actions that destroy something are refused if this is too long ago. Returns None if no source has a time.
+    Actions that destroy something are refused if this time is too long ago.
 
     >>> row = SourceScope("bk1:3181", "bookie", "all", "all", "its disks were read", 7, None)
     >>> oldest_as_of([row, SourceScope("bk2:3181", "bookie", "all", "nothing", "", None, "not read")])
@@ -71,10 +71,10 @@ def oldest_as_of(sources: Iterable[SourceScope]) -> int | None:
 def newest_as_of(sources: Iterable[SourceScope], scan_time: int) -> int:
     """Return the time of the newest data that a run rests on, in ms since 1970.
 
-    It lies after the current time if a clock was wrong: then the age of the data is not known.
+    If it is after the current time, a clock was wrong, and the age of the data is not known.
 
     Args:
-        sources: those of the run.
-        scan_time: when its metadata was scanned or saved, ms.
+        sources: the sources of the run.
+        scan_time: the time when its metadata was scanned or saved, ms.
     """
     return max((scan_time, *(source.as_of for source in sources if source.as_of is not None)))

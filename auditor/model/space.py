@@ -15,7 +15,10 @@ FULL = 0.95
 
 
 class BytesKind(NamedTuple):
-    """Kind of files other than entry logs; ``name`` is for `DiskTotal`, ``column`` for the table disks."""
+    """Kind of files other than entry logs, with its names.
+
+    ``name`` is a field of `DiskTotal`, ``column`` one of the table disks, ``words`` are for people.
+    """
 
     name: str
     column: str
@@ -33,7 +36,7 @@ DISK_BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """One file system of a bookie, in bytes, as a collector or an audit saw it at the time ``seen`` in ms.
+    """One file system of a bookie, in bytes, at the time ``seen`` in ms, when a collector or an audit saw it.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96
@@ -46,7 +49,7 @@ class FileSystem:
 
     @property
     def used(self) -> float:
-        """The used share, as the bookie's own disk checker counts it: space that it may not write is used."""
+        """Used share, as the bookie's disk checker counts it: space that it must not write is used."""
         return 1 - self.free / self.capacity if self.capacity else 1.0
 
 
@@ -54,8 +57,8 @@ class FileSystem:
 class FillForecast:
     """Forecast of the time when the first disk of a bookie is full.
 
-    ``rate`` is in bytes a day, and ``runs`` runs agree on it. ``days`` count from the last observation; 0 if
-    the disk is full.
+    ``rate`` is in bytes a day, measured over ``runs`` runs that agree on it. ``days`` is the number of days
+    from the last observation; 0 if the disk is full.
     """
 
     name: str
@@ -68,7 +71,7 @@ class FillForecast:
 class DiskTotal:
     """Bytes of one bookie outside its entry logs, by kind, and its file systems, the fullest first.
 
-    ``unread`` is the number of its directories that were not seen, or not completely.
+    ``unread`` is the number of its directories that were not read, or not completely.
     """
 
     name: str
@@ -81,7 +84,7 @@ class DiskTotal:
 
     @property
     def by_kind(self) -> dict[str, int]:
-        """Bytes by the names of `DISK_BYTES`.
+        """Bytes by kind of files; the keys are the names of `DISK_BYTES`.
 
         >>> DiskTotal("bk1", 10, 20, 30, 40, ()).by_kind
         {'journals': 10, 'indexes': 20, 'rocksdb': 30, 'other': 40}
@@ -100,18 +103,18 @@ SPACE_BY: tuple[SpaceBy, ...] = get_args(SpaceBy)
 NO_BOOKIE = "(nobody's)"
 """Name for directories that belong to no bookie of the cluster."""
 NO_LEDGER = "(no ledger)"
-"""Name for headers, ledgers maps, padding and ends of logs."""
+"""Name, in place of a ledger, for bytes of no ledger: headers, ledgers maps, padding and ends of logs."""
 NOT_LISTED = "(not listed)"
-"""Name for ledgers that the metadata does not list."""
+"""Name for all ledgers that the metadata does not list."""
 NO_APPLICATION = "(names none)"
 """Name for ledgers without an application in their custom metadata, or with unreadable metadata."""
 OTHER_NAMES = "(further names)"
-"""Name for applications beyond the number that is counted separately."""
+"""Name for all applications beyond the largest number that is counted one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpaceTotal:
-    """Bytes of one bookie, ledger, application or age; ``classes`` has the classes with more than 0 bytes.
+    """Bytes of one bookie, ledger, application or age; ``classes`` has the bytes of each class above 0.
 
     >>> SpaceTotal("bk1:3181", {"live": 30, "orphan": 12}).bytes
     42
@@ -134,8 +137,8 @@ FREES = (ActionKind.COLLECT, ActionKind.COMPACT, ActionKind.DELETE_LEDGER)
 class SpaceStep:
     """An action that frees bytes of one bookie; ``risk`` begins with a word of `auditor.checks.manual.RISKS`.
 
-    ``bytes`` is the most that it frees. ``command`` is complete as it stands; None if the space comes free by
-    itself, at the time that ``what`` names. ``permission`` is the gate's answer.
+    ``bytes`` is the most that the action frees. ``command`` is complete. It is None if the server frees the
+    space by itself, at the time that ``what`` names. ``permission`` is the gate's answer.
 
     Raises:
         TypeError: the gate did not permit to free anything on this bookie.
@@ -158,9 +161,9 @@ class SpaceStep:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSpace:
-    """Bytes of one bookie that must not be freed: the action, the reason, and the condition that lifts it.
+    """Bytes of one bookie that must not be freed: the refused action, the reason, and the way out.
 
-    ``reasons`` are those of the holds that forbid it, the most important first.
+    ``reasons`` are the reasons of the holds that forbid the action, the most important first.
     """
 
     bookie_id: str
@@ -176,10 +179,11 @@ class RefusedSpace:
 class SpaceView:
     """Space of a run by bookie, ledger, application or age; ``totals`` has the largest groups.
 
-    ``others`` adds up the other groups by class, ``others_count`` is their number. ``file_bytes`` is the
-    length of all ``files``, and equals the sum of the classes. ``steps`` are those of all bookies; for each
-    bookie the one that frees most comes first. ``refused`` are steps that the gate does not permit. ``disks``
-    has the other files by bookie, ``forecasts`` the times when disks are full, if the runs agree on them.
+    ``others`` adds up the groups that are not in ``totals``, by class; ``others_count`` is their number.
+    ``file_bytes`` is the length of all ``files``, and equals the sum of the classes. ``steps`` are actions
+    for all bookies; for each bookie the action that frees most comes first. ``refused`` are actions that the
+    gate does not permit. ``disks`` has the files other than entry logs, by bookie. ``forecasts`` are the
+    times when disks are full, if the runs agree on them.
     """
 
     by: SpaceBy
@@ -200,7 +204,7 @@ class SpaceView:
 
     @property
     def classes(self) -> dict[str, int]:
-        """Bytes of each class that has any, in the order of `SpaceClass`."""
+        """Bytes of each class above 0, in the order of `SpaceClass`."""
         sums = {
             str(space_class): self.others.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
@@ -211,10 +215,10 @@ class SpaceView:
 
 @dataclass(frozen=True, slots=True)
 class SpaceGauges:
-    """Entry logs of a run's bookies by class, their other files, and forecasts of full disks.
+    """Entry logs of a run's bookies by class, other files on their disks, and forecasts of full disks.
 
-    ``reclaimable`` has the bytes that the next collection, minor or major compaction frees, by bookie and
-    action. Everything is empty if entry logs were not read.
+    ``reclaimable`` has, by bookie and action, the bytes that the next collection, minor compaction or major
+    compaction frees. Everything is empty if entry logs were not read.
     """
 
     totals: tuple[SpaceTotal, ...] = ()

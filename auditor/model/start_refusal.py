@@ -1,6 +1,6 @@
-"""Cookie checks at a bookie's start: what the server compares, and why it refuses the start.
+"""Cookie checks at a bookie's start: the values that the server compares, and its reasons to refuse.
 
-Before it serves anything, a bookie makes the cookie that it expects from its configuration and the cluster's
+Before it serves anything, a bookie makes the cookie that it expects, from its configuration and the cluster's
 INSTANCEID. It then checks the following, in this order (Java: ``LegacyCookieValidation``):
 
     1. its directories: none may have data older than layout 3
@@ -8,12 +8,12 @@ INSTANCEID. It then checks the following, in this order (Java: ``LegacyCookieVal
     3. the VERSION of each directory: journals, then ledger directories, then index directories
     4. directories without VERSION: they may be those of a new bookie, added storage, or a wiped disk
 
-The first failure ends the start with an exception and a stack trace. A disk that was swapped or wiped while
-its bookie ran is only noticed then; this module finds it earlier.
+The first failure ends the start with an exception and a stack trace. The server notices a disk that was
+swapped or wiped only at its next start; this module finds it earlier.
 
 Two cases are not covered. A cookie with a missing field ends a start of 4.17 with protobuf's
-UninitializedMessageException instead of InvalidCookieException. The number before a list of directories is
-assumed to be right, as every server writes it.
+UninitializedMessageException instead of InvalidCookieException. The module assumes that the number before a
+list of directories is right, because every server writes the right number.
 
 A server with ``dataIntegrityChecking`` validates in another way: it compares more, with milder consequences.
 """
@@ -63,9 +63,9 @@ class Unreadable:
 class NoVersion:
     """A directory without VERSION.
 
-    ``empty`` is True if its ``current`` is empty or does not exist. It is None if that is not known, which
-    never leads to a refusal. ``old_data`` is True if it has no ``current``, but VERSION or data files in its
-    place.
+    ``empty`` is True if its subdirectory ``current`` is empty or does not exist. It is None if that is not
+    known, which never leads to a refusal. ``old_data`` is True if there is no ``current``, but the directory
+    itself has VERSION or data files.
     """
 
     empty: bool | None
@@ -89,9 +89,8 @@ class Refusal:
     """Reason why a bookie would not start.
 
     ``error`` is the full name of the server's exception. ``paths`` are the faulty directories. ``stored_id``
-    is the id under which the store has a faulty cookie, or lacks one. If ``certain`` is False, something else
-    may explain the observation. ``way_out`` is a setting with which the bookie starts, and its cost; None if
-    none is known.
+    is the id whose cookie in the store is faulty or missing. If ``certain`` is False, there may be another
+    explanation. ``way_out`` is a setting with which the bookie starts, and its cost; None if none is known.
     """
 
     error: str
@@ -134,11 +133,11 @@ def certain(
     directories: Sequence[BookieDirectory],
     decide: Callable[[Sequence[BookieDirectory]], Refusal | None],
 ) -> Refusal | None:
-    """Return the refusal that holds whatever the unread directories contain, or None.
+    """Return a refusal that does not depend on the directories that could not be read; None if there is none.
 
-    The function decides twice: once as if all unread directories had the expected cookie, once as if all were
-    new. Nothing is more favourable to the bookie. A refusal in both cases depends only on the other
-    directories.
+    The function decides twice: as if all unread directories had the expected cookie, and as if all were new.
+    No other content is better for the bookie. A refusal in both cases therefore depends only on the
+    directories that were read.
 
     Args:
         expected: the cookie that the bookie expects.
@@ -160,7 +159,7 @@ def certain(
 
 
 def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
-    """Return the refusal of data older than layout 3, which must be upgraded; all servers check it first."""
+    """Return the refusal for data older than layout 3, or None; all servers check for it first."""
     for directory in directories:
         if isinstance(directory.version, NoVersion) and directory.version.old_data:
             reason = f"{directory.path} keeps data of before layout 3: upgrade needed"
@@ -169,7 +168,10 @@ def old_data(directories: Sequence[BookieDirectory]) -> Refusal | None:
 
 
 def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> Refusal:
-    """Return the refusal for an unreadable cookie of a directory, or of the store if ``path`` is None."""
+    """Return the refusal for an unreadable cookie.
+
+    The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
+    """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
     reason = f"{_whose(path, stored_id)} cannot be read: {cookie.reason}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
@@ -183,7 +185,10 @@ def differing(
     path: str | None,
     stored_id: str | None,
 ) -> Refusal:
-    """Return the refusal for a cookie that differs in ``fields``; it is the store's if ``path`` is None."""
+    """Return the refusal for a cookie that differs from the expected one in ``fields``.
+
+    The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
+    """
     actual, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
     unequal_fields = "; ".join(
         f"{field} {actual[field]}, expected {expected_values[field]}" for field in fields
@@ -193,7 +198,7 @@ def differing(
 
 
 def lacking(fault: Fault, paths: Sequence[str], what: str, stored_id: str | None = None) -> Refusal:
-    """Return the refusal for directories that all have one fault; ``what`` describes it."""
+    """Return the refusal for directories that all have the same fault; ``what`` describes it."""
     which = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
     return Refusal(INVALID_COOKIE, fault, f"{which} has {what}", tuple(paths), stored_id)
 
@@ -226,7 +231,7 @@ def legacy_refusal(
 ) -> Refusal | None:
     """Return the refusal of ``LegacyCookieValidation``, or None if the bookie would start.
 
-    If directories could not be read, the result is only a refusal that holds whatever they contain.
+    If some directories could not be read, only a refusal that does not depend on them is returned.
 
     >>> cookie = Cookie(5, "bk1", "/j", ("/l",), None, "x")
     >>> there = [BookieDirectory("/j", "journal", cookie), BookieDirectory("/l", "ledger", NoVersion(True))]
@@ -253,8 +258,8 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
 
     The instance id is not compared. Lists are compared in order. If storage may be added, ledger and index
     directories are compared as sets, and the expected set may have more. A cookie without index directories
-    uses its ledger directories for them. If neither cookie has index directories, they do not differ. All
-    layouts from 3 on are compatible.
+    counts as if they were its ledger directories, unless neither cookie has index directories. All layouts
+    from 3 on are compatible.
 
     >>> one, other = (Cookie(5, "bk1", "/j", dirs) for dirs in [("/a", "/b"), ("/b",)])
     >>> differences(one, other), differences(one, other, allow_expansion=True)

@@ -13,7 +13,7 @@ from auditor.model.stored_word import StoredWord
 
 
 class BookieRead(StoredWord):
-    """Completeness of the reading of a bookie's index: column ``read`` of the table bookies."""
+    """Whether a bookie's index was read completely: column ``read`` of the table bookies."""
 
     READ = "read"  # all of it: what it does not show is not there
     PARTIAL = "partial"  # what was found is there, all else is unknown
@@ -21,7 +21,7 @@ class BookieRead(StoredWord):
 
 
 class TailRead(StoredWord):
-    """Completeness of the reading of a bookie's journal after its last mark."""
+    """Whether a bookie's journal was read completely from its last mark on."""
 
     READ = "read"
     STOPPED = "stopped"  # nothing to read: the bookie went down cleanly
@@ -29,10 +29,10 @@ class TailRead(StoredWord):
 
 
 class ReplayError(StoredWord):
-    """End of a server's replay of a journal, at a record or before the first (the same in 4.14 to 4.18).
+    """Reason why a server's replay of a journal ends early; the reasons are the same in 4.14 to 4.18.
 
-    ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, which ``skipReplayJournalInvalidRecord``
-    makes a warning. The others end the start with any configuration.
+    ``INVALID_RECORD`` is an IOException of ``Journal.scanJournal``, and only a warning with
+    ``skipReplayJournalInvalidRecord``. The others end the start with any configuration.
     """
 
     INVALID_RECORD = "invalid-record"
@@ -53,11 +53,11 @@ class TailState(StoredWord):
 
 
 class TimeBasis(StoredWord):
-    """Basis of an index time: column ``index_time_basis`` of the table bookies.
+    """Source of a bookie's index time: column ``index_time_basis`` of the table bookies.
 
-    A journal file's id is not a time. The only exception is the first file of a journal, whose id is the
-    bookie's clock at its first start. File times and that clock limit each other
-    (`auditor.sources.bookies.mark_times`).
+    The index time is the time of the state that an index shows. The id of a journal file is not a time. The
+    only exception is the first file of a journal, whose id is the bookie's clock at its first start. File
+    times and that clock limit each other (`auditor.sources.bookies.mark_times`).
     """
 
     OPTION = "option"  # --index-time
@@ -70,7 +70,7 @@ class TimeBasis(StoredWord):
 
     @property
     def sentence(self) -> str:
-        """Description of the time."""
+        """Description of the index time in words."""
         return _TIME_BASES[self]
 
 
@@ -104,23 +104,23 @@ class IndexState(StoredWord):
 
 
 ELSEWHERE = (IndexState.MISPLACED, IndexState.WRONG_DIRECTORY)
-"""States of a replica in a place where the bookie does not look for it."""
+"""States of a replica whose index is in a place where the bookie does not look for it."""
 
 ON_DISK = (IndexState.OK, IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, *ELSEWHERE)
-"""States of a replica that the bookie keeps and counts as its own."""
+"""States of a replica that the bookie's disks have and that counts as the bookie's own."""
 
 OF_REPLICAS = (*ON_DISK, IndexState.NOT_INDEXED)
 """States of rows that describe one replica."""
 
 OF_PLACES = (IndexState.STRAY, IndexState.GAP, IndexState.DAMAGED)
-"""States of rows that describe a place in the index and no replica."""
+"""States of rows that describe a place in the index instead of a replica."""
 
 NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState.NOT_INDEXED, *ELSEWHERE)
 """States of a replica whose index may lack entries that the bookie has."""
 
 
 VANISHED = "it was listed, and gone when it was read"
-"""Reason of an unreadable file that a running bookie deleted after collecting its ledger."""
+"""Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 
 class UnknownCopy(StoredWord):
@@ -152,11 +152,11 @@ class EntryLogState(StoredWord):
 
 
 LOGS_NOT_WHOLE = (EntryLogState.DAMAGED, EntryLogState.UNREADABLE)
-"""States of an entry log, or of a directory of them, that may have entries which were not found."""
+"""States of an entry log, or a directory of logs, in which some entries may not have been found."""
 
 
 class CollectorScan(StoredWord):
-    """Result of a collector's scan of a damaged entry log: column ``collector_scan`` of entry_logs."""
+    """Outcome if a garbage collector scans a damaged entry log: column ``collector_scan`` of entry_logs."""
 
     COUNTS = "counts"  # it counts the readable records, and misses the others
     MAY_FAIL = "may-fail"  # as counts, unless memory runs out
@@ -187,7 +187,7 @@ class GoneState(StoredWord):
 
 
 class Probe(StoredWord):
-    """Content at the place that an index gives for an entry: column ``probe`` of locations and misplaced."""
+    """Content found where an index locates an entry: column ``probe`` of locations and misplaced."""
 
     OK = "ok"  # the entry
     MISSING = "missing"  # there is no such log
@@ -220,7 +220,7 @@ class NotChecked(StoredWord):
 
 
 class SpaceClass(StoredWord):
-    """Class of the bytes of an entry log: column ``class`` of the table space."""
+    """Class of bytes in an entry log: column ``class`` of the table space."""
 
     LIVE = "live"
     OVER_REPLICATED = "over-replicated"  # no ensemble of the ledger names the bookie
@@ -235,18 +235,18 @@ class SpaceClass(StoredWord):
 
 
 NOT_RECLAIMABLE = (SpaceClass.NOT_INDEXED, SpaceClass.OWNER_NAMED)
-"""Classes of bytes that may be the last copy of an entry; a log with such bytes frees nothing."""
+"""Classes of bytes that may be the last copy of an entry; an entry log with such bytes must not be freed."""
 
 
 class GcPass(StoredWord):
-    """Part of a garbage collection that handles a ledger: column ``pass`` of the table gc_foresight."""
+    """Pass of a garbage collection that handles a ledger: column ``pass`` of the table gc_foresight."""
 
     LISTING = "listing"  # what the store does not list
     OVER_REPLICATED = "over-replicated"  # what no ensemble gives to the bookie; once a day
 
 
 class GcAction(StoredWord):
-    """Action of a collector on a ledger or entry log: column ``action`` of gc_foresight and log_foresight."""
+    """Action that a garbage collector would take: column ``action`` of gc_foresight and log_foresight."""
 
     DELETE = "delete"
     KEEP = "keep"
@@ -264,7 +264,7 @@ class FullDisk(StoredWord):
 
 
 class GcCause(StoredWord):
-    """Reason for the server's action: column ``cause`` of the table gc_foresight."""
+    """Reason why the server would delete or keep a ledger: column ``cause`` of the table gc_foresight."""
 
     NOT_LISTED = "not-listed"
     OUT_OF_ORDER = "listed-out-of-order"  # a higher id was listed before
@@ -281,7 +281,7 @@ class GcCause(StoredWord):
 
 
 class GcVerdict(StoredWord):
-    """Correctness of the server's action: column ``verdict`` of the table gc_foresight."""
+    """Whether the server's action would be right: column ``verdict`` of the table gc_foresight."""
 
     RIGHT = "right"
     WRONG = "wrong"
@@ -289,7 +289,7 @@ class GcVerdict(StoredWord):
 
 
 class GcReason(StoredWord):
-    """Reason for a verdict of `GcVerdict`, apart from the doubts of an orphan: column ``reason``."""
+    """Reason for a `GcVerdict`: column ``reason``, which for an orphan may have its doubts instead."""
 
     NO_METADATA = "no-metadata"
     COPIES_ELSEWHERE = "copies-elsewhere"
@@ -334,7 +334,7 @@ class MarkRow(StoredWord):
 
 
 class LedgerClass(StoredWord):
-    """Class of a ledger by the copies of its worst entry: columns ``class`` of the table verdicts."""
+    """Class of a ledger by the copies of its worst entry: the columns ``class`` of the table verdicts."""
 
     HEALTHY = "healthy"
     BELOW_WRITE_QUORUM = "below-write-quorum"
@@ -345,7 +345,7 @@ class LedgerClass(StoredWord):
 
 
 class Reach(StoredWord):
-    """What registered bookies can serve of a ledger: column ``reach`` of the table reachability."""
+    """Limit on reading a ledger from the registered bookies: column ``reach`` of the table reachability."""
 
     UNAVAILABLE = "unavailable"
     UNRECOVERABLE = "unrecoverable"
@@ -372,7 +372,7 @@ class Change(StoredWord):
 
 
 FOUND = (Change.NEW, Change.WORSE, Change.BETTER, Change.SAME)
-"""Changes of findings of this run; fixed and unseen are rows of findings of an earlier run only."""
+"""Changes of findings that a run found; fixed and unseen findings are those of an earlier run only."""
 
 GONE = (Change.FIXED, Change.UNSEEN)
 """Changes of findings that only an earlier run has."""
@@ -381,8 +381,8 @@ GONE = (Change.FIXED, Change.UNSEEN)
 class WitnessAnswer(StoredWord):
     """Answer of a bookie to a read of one entry (`auditor.audit.comparison`).
 
-    refused: the bookie takes no reads from this client at all. unknown: the answer tells nothing about this
-    entry.
+    ``REFUSED``: the bookie takes no reads at all from this client. ``UNKNOWN``: the answer does not show
+    whether the bookie has the entry.
     """
 
     SERVED = "served"
@@ -393,4 +393,4 @@ class WitnessAnswer(StoredWord):
 
 
 TAKES_WRITES = ("writable", "both")
-"""Registrations of a bookie that takes writes; clients use the writable one of two."""
+"""Registrations of a bookie that takes writes; clients use the writable one if there are both."""

@@ -9,7 +9,7 @@ from auditor.errors import UnknownWordError
 
 
 class StoredWord(StrEnum):
-    """An enumeration whose members are words in tables of a run; a call refuses any other word.
+    """An enumeration whose members are words in tables of a run; it refuses any other word.
 
     Raises:
         UnknownWordError: a word that is no member.

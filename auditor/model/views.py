@@ -1,4 +1,4 @@
-"""One bookie, ledger, topic or run as an audit saw it: the data of ``bkaudit explain`` before formatting."""
+"""Data of ``bkaudit explain`` before formatting: one bookie, ledger, topic or run as an audit saw it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from auditor.model.states import WitnessAnswer
 
 @dataclass(frozen=True, slots=True)
 class CookieView:
-    """Cookie of the bookie's id in the metadata store; ``damage`` is why it is unreadable, or None."""
+    """Cookie of a bookie in the metadata store; ``damage`` says why it is unreadable, or is None."""
 
     layout: int | None = None
     bookie_host: str | None = None
@@ -42,9 +42,9 @@ class RegistrationView:
 
 @dataclass(frozen=True, slots=True)
 class AliasView:
-    """Another id of the bookie; ``edges`` are the evidence as (rule, evidence, against).
+    """Another id of the bookie, with the evidence of each rule: (rule, evidence for, evidence against).
 
-    ``same`` is True if it is the same bookie, False if it only looks like it.
+    ``same`` is True if it is the same bookie, False if there are only hints.
     """
 
     bookie_id: str
@@ -55,7 +55,10 @@ class AliasView:
 
 @dataclass(frozen=True, slots=True)
 class CandidateView:
-    """An id that may own a directory: numbers of ledgers that name it, and that match entry for entry."""
+    """An id that may own a directory, by its ledgers.
+
+    ``named`` counts the directory's ledgers that name the id, ``exact`` those that match entry for entry.
+    """
 
     bookie_id: str
     named: int
@@ -64,9 +67,10 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryView:
-    """A directory of the bookie, or one found in its place.
+    """A directory of the bookie, or another bookie's directory found in its place.
 
-    ``contents`` are the ids that explain ``ledgers`` ledgers of the directory, the best first.
+    ``ledgers`` is the number of judged ledgers in it. ``contents`` are the ids that may own it by these
+    ledgers, the best first.
     """
 
     path: str
@@ -84,10 +88,10 @@ class DirectoryView:
 
 @dataclass(frozen=True, slots=True)
 class JournalView:
-    """A journal directory: the mark from which it was read, and why not all records after it were read.
+    """A journal directory: the mark from which it was read, and the reason if it was not read to its end.
 
-    ``files`` counts the files from the mark on. ``files_below`` counts those before it, which prove nothing.
-    ``path`` is the damaged file, if there is one, and None if no directory could be named.
+    ``files`` counts the journal files from the mark on. ``files_below`` counts the files before it, which
+    prove nothing. ``path`` is the damaged file if there is one, and None if not even a directory is known.
     """
 
     path: str | None
@@ -101,10 +105,10 @@ class JournalView:
 
 @dataclass(frozen=True, slots=True)
 class ProblemView:
-    """Findings of one check that name the bookie: their number, and the first few sentences.
+    """Findings of one check that name a bookie: their number, and the messages of the first few.
 
-    ``standings`` are those of ``messages``, if the run kept any. ``first`` is the first finding among them
-    that is about a ledger, for example commands.
+    ``standings`` belong to ``messages``, and are empty if the run kept none. ``first`` is the first of these
+    findings that is about a ledger, as an example for commands.
     """
 
     id: str
@@ -118,11 +122,15 @@ class ProblemView:
 
 @dataclass(frozen=True, slots=True)
 class BookieView:
-    """A bookie of one run.
+    """A bookie as one run saw it.
 
-    These are numbers of ledgers: ``ledgers`` name it. ``depending`` have entries or their open end on it. Of
-    ``replicas`` it should hold judged entries. ``held`` are on its disks, and ``orphans`` of those are not in
-    the metadata. ``held`` is None if nothing of its index was read.
+    These fields are numbers of ledgers:
+
+        ledgers     ledgers that name the bookie
+        depending   ledgers that have entries or their open end on it
+        replicas    ledgers of which it should hold judged entries
+        held        ledgers on its disks; None if nothing of its index was read
+        orphans     ledgers on its disks that the metadata does not list
     """
 
     bookie_id: str
@@ -150,11 +158,11 @@ class BookieView:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaView:
-    """Entries of the ledger that one bookie should have, and those that it has.
+    """Entries of a ledger that one bookie should have, and those that it has.
 
     ``expected`` and ``held`` are BP-34 groups of 24 bytes each (`auditor.codecs.availability.groups`).
-    ``known`` is False if an entry outside ``held`` may exist all the same. ``state`` is the reason, or the
-    state of the index: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
+    ``known`` is False if the bookie may have further entries. ``state`` is the reason for that, or the state
+    of the index: ok, absent (no index), cut, unreadable, limbo, not-indexed, unread.
     """
 
     bookie_id: str
@@ -168,9 +176,9 @@ class ReplicaView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One answer that a bookie gave to plain reads of ``count`` entries.
+    """One kind of answer that a bookie gave to reads of ``count`` entries.
 
-    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` is why the answer is unknown, or None.
+    ``entries`` are BP-34 groups of 24 bytes each; ``reason`` says why the answer is unknown, else None.
     """
 
     bookie_id: str
@@ -184,9 +192,10 @@ class AnswerView:
 class LogEntriesView:
     """Entries of a ledger in one entry log of a bookie whose index lacks them.
 
-    ``entries`` are BP-34 groups of 24 bytes each, ``count`` is their number. Both are None if the log was not
-    read for them, and ``reason`` says why. ``lost_count`` counts entries that are in no index any more.
-    ``size`` is the bytes of these entries, or of the whole ledger in the log if the entries are not known.
+    ``entries`` are BP-34 groups of 24 bytes each, ``count`` is their number. Both are None if the entries of
+    the log were not read; ``reason`` then says why. ``lost_count`` counts those of the entries that are in no
+    index at all. ``size`` is the bytes of the entries, or of the whole ledger in the log if they are not
+    known.
     """
 
     bookie_id: str
@@ -201,17 +210,18 @@ class LogEntriesView:
 
 @dataclass(frozen=True, slots=True)
 class LedgerView:
-    """A ledger of one run; ``status`` is that of the table ledgers, or gone if only bookies know the ledger.
+    """A ledger as one run saw it.
 
-    ``state`` and all numbers are None if the metadata could not be read. ``judged_class`` and
-    ``potential_class`` are those of the table verdicts. ``attached`` is the custom metadata of the
-    application as key and value; a value that is not text is in hexadecimal. ``answers`` are the answers of
-    bookies to reads of entries, empty if none was asked. ``queue`` says whether the ledger waits for
-    replication, since when, and who holds it. ``in_logs`` are entry logs with entries that the index of their
-    bookie lacks, empty in a run without ``--entry-logs``.
+    ``status`` is that of the table ledgers, or gone if only bookies know the ledger. ``state`` and all
+    numbers are None if the metadata could not be read. ``judged_class`` and ``potential_class`` are columns
+    of the table verdicts. ``attached`` is the custom metadata as key and value; a value that is not text is
+    in hexadecimal. ``answers`` are the answers of bookies to reads of entries, empty if no bookie was asked.
+    ``queue`` says whether the ledger waits for replication, since when, and which worker holds it.
+    ``in_logs`` are entry logs with entries that the index of their bookie lacks, empty in a run without
+    ``--entry-logs``.
 
-    ``down`` are members with entries, or with the open end, that are certainly not registered. ``reach`` is
-    that of the table reachability, and ``unreached`` its number of entries; None and 0 if it has no row.
+    ``down`` are members with entries, or with the open end, that are certainly not registered. ``reach`` and
+    ``unreached`` (a number of entries) come from the table reachability; None and 0 if it has no row.
     ``availability_unknown`` is True if the run does not know which bookies were registered.
     """
 
@@ -247,10 +257,10 @@ class LedgerView:
 
 
 class Backlog(StrEnum):
-    """Position of a ledger relative to the positions up to which subscriptions acknowledged everything."""
+    """Whether a topic's subscriptions still need a ledger, by their acknowledged positions."""
 
     READ = "passed by all"
-    """Every subscription is past the ledger, so that no subscription needs it."""
+    """Every subscription has passed the ledger, so none needs it."""
     NEEDED = "in a backlog"
     """Some subscription has yet to read the ledger, or a part of it."""
     NOBODY = "no subscription"
@@ -261,10 +271,11 @@ class Backlog(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicLedger:
-    """One ledger of a topic's list; ``standing`` and ``fault`` are those of the table ownership.
+    """One ledger of a topic's list; ``standing`` and ``fault`` are columns of the table ownership.
 
-    ``klass`` is its replication class (verdicts), None if it is not listed. Times and sizes are None if they
-    are not known. ``reach`` is that of the table reachability; None if it has no row.
+    ``klass`` is its replication class (table verdicts), None if the metadata does not list the ledger. Times
+    and sizes are None if they are not known. ``reach`` comes from the table reachability; None if it has no
+    row.
     """
 
     ledger_id: int
@@ -284,9 +295,9 @@ class TopicLedger:
 class TopicCursor:
     """One subscription.
 
-    ``position`` is the (ledger, entry) up to which all is acknowledged by the znode, or None. ``ledger_id``
-    is the cursor's own ledger, which has newer positions; None if there is none. ``unread`` is why its value
-    could not be read, or None.
+    ``position`` is the (ledger, entry) up to which everything is acknowledged, by the znode; None if the
+    znode has none. ``ledger_id`` is the cursor's own ledger, which has newer positions; None if there is
+    none. ``unread`` says why the znode's value could not be read, else None.
     """
 
     name: str
@@ -298,7 +309,7 @@ class TopicCursor:
 
 @dataclass(frozen=True, slots=True)
 class OtherReference:
-    """A ledger that a topic needs for its schema, a bucket or compaction, not for messages or cursors."""
+    """A ledger that a topic uses for its schema, a bucket or compaction, and not for messages or cursors."""
 
     kind: str
     ledger_id: int | None
@@ -311,7 +322,8 @@ class OtherReference:
 class TopicView:
     """A topic of one run.
 
-    ``unread`` is why its list could not be read, ``unlisted`` why its subscriptions could not be listed.
+    ``unread`` says why its list of ledgers could not be read, ``unlisted`` why its subscriptions could not be
+    listed; None if they could.
     """
 
     name: str
@@ -324,10 +336,10 @@ class TopicView:
 
 
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
-    """Return where a ledger lies relative to the positions of all cursors.
+    """Return whether a ledger is needed, by the positions of all cursors.
 
     A position in the znode is a lower bound, because a cursor never goes back by itself. A ledger before it
-    is passed. A ledger after it may be passed by the newer position in the cursor's own ledger.
+    is passed. The newer position in the cursor's own ledger may have passed further ledgers.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> backlog_of(8, [done]), backlog_of(9, [done]), backlog_of(8, [])
@@ -356,11 +368,11 @@ class UnreadBookie:
 class RunView:
     """Data of a run for ``bkaudit explain run``.
 
-    ``unread`` are bookies that were not read completely, a bounded number, the most needed first.
+    ``unread`` are bookies that were not read completely, a bounded number, those with most replicas first.
     ``directories`` is the number of bookies' directories that were found; 0 if bookies were only asked.
-    ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run does not have
-    them. ``standings`` are those of the report's findings, by fingerprint. ``storages`` is the index storage
-    of each bookie, if it is known. ``sources`` are those of the table sources.
+    ``fail_on`` and ``fail_on_suspect`` are the options behind the exit code; None if the run did not store
+    them. ``standings`` belong to the findings of the report, by fingerprint. ``storages`` is the index
+    storage of each bookie, if it is known. ``sources`` are the rows of the table sources.
     """
 
     path: str

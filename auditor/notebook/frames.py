@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from auditor.notebook.run_figures import RunFigures
 
 ROWS = 1_000
-"""Default number of rows in a frame of findings."""
+"""Default of the largest number of rows in a frame of findings."""
 
 COLUMNS = 120
-"""Default number of columns in a frame of a ledger's stripes."""
+"""Default of the largest number of columns in a frame of a ledger's stripes."""
 
 STRIPES_ROWS = 1_000
 
@@ -54,7 +54,7 @@ class Frames:
         return f"<frames of {self._run.path}: {', '.join(names)}>"
 
     def by_id(self) -> pd.DataFrame:
-        """Return the number of findings of each check, without reading findings.
+        """Return the number of findings of each check, from the report alone.
 
         Index: id, the most urgent first. Columns: urgency, severity, count; confirmed, suspect and unknown,
         which add up to count; new and worse since the run before; suppressed.
@@ -77,10 +77,10 @@ class Frames:
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
 
     def causes(self) -> pd.DataFrame:
-        """Return the causes that explain findings, with the number of findings of each check.
+        """Return the causes that explain findings, with numbers of findings, from the report alone.
 
-        No finding is read. Columns: number (equal to the column cause of findings), kind, sentence, id,
-        urgency, severity, count. The most urgent cause comes first, and in it the most urgent check.
+        Columns: number (equal to the column cause of findings), kind, sentence, id, urgency, severity, count.
+        The most urgent cause comes first, and within a cause the most urgent check.
         """
         rows = [
             {**{name: cause[name] for name in ("number", "kind", "sentence")}, **finding}
@@ -90,16 +90,16 @@ class Frames:
         return _frame(rows, ["number", "kind", "sentence", "id", "urgency", "severity", "count"])
 
     def by_day(self) -> pd.DataFrame:
-        """Return the findings of this run by the day on which a run first saw them.
+        """Return the number of this run's findings by the day on which a run first saw them.
 
-        Index: first_seen, a day in UTC, ascending. It goes back as far as runs of this cluster lie beside
-        this one without a gap. Columns: the severities, with numbers of findings.
+        Index: first_seen, a day in UTC, ascending. It goes back as far as the runs of this cluster, in this
+        run's directory, follow one another without a gap. Columns: the severities, with numbers of findings.
         """
         counts = severities_by_day(self._run.directory)
         return _by_day(counts, map(str, Severity), "first_seen")
 
     def ledgers_by_day(self) -> pd.DataFrame:
-        """Return the number of ledgers by creation day and class, which dates the broken ones.
+        """Return the number of ledgers by creation day and class, to see when broken ledgers were created.
 
         Index: created, a day in UTC, ascending; NaT if neither metadata nor store knows it. Columns: healthy,
         below-write-quorum, below-ack-quorum, entry-lost, not-closed, undecided, as in the table verdicts.
@@ -125,10 +125,11 @@ class Frames:
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
-        """Return the first findings that name a bookie, also those that only count it as missing or unknown.
+        """Return the first findings that name a bookie, if only as one of several with missing entries.
 
-        ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
-        missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
+        ``run.bookie(bookie_id)`` counts all of them. Findings also name a bookie whose copy is unknown.
+        Columns: id, severity, confidence, scope_id, ledger_id, missing (entries, on this bookie), change,
+        first_seen, suppressed, message, fingerprint.
         """
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
@@ -136,8 +137,8 @@ class Frames:
         """Return the state of each cell of a ledger: bookies are rows, entries are columns.
 
         Values: held, missing, some missing, unknown, surplus, not expected. Index: bookie_id, of the first
-        1,000. Columns: first_entry. If the ledger has more entries than ``columns``, a column covers the
-        entries up to the next column.
+        1,000 bookies. Columns: first_entry. If the ledger has more entries than ``columns``, a column covers
+        the entries up to the next column.
         """
         view = ledger_view(self._run, ledger_id, scope_id)
         stripes = stripes_of(view, replicas_of(view), columns, STRIPES_ROWS)
@@ -149,7 +150,7 @@ class Frames:
         )
 
     def bookies(self) -> pd.DataFrame:
-        """Return the replica counts of each bookie, the worst 5,000 first.
+        """Return the replica counts of each bookie; if there are more than 5,000 bookies, of the worst.
 
         Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability, the
         share of its replicas that is known to be whole.
@@ -165,7 +166,7 @@ class Frames:
         return pd.DataFrame(rows, columns=list(kinds)).astype(kinds).set_index("bookie_id")
 
     def space(self, by: SpaceBy = "bookie", top: int = 20) -> pd.DataFrame:
-        """Return the contents of the entry logs, the largest first, with the sums of ``bkaudit space``.
+        """Return the contents of the entry logs as ``bkaudit space`` adds them up, the largest first.
 
         Index: the bookie, ledger, application or age. Columns: bytes, and the bytes of each class.
         """
@@ -183,9 +184,9 @@ class Frames:
         Index: level and name, the worst of each level first. Columns:
 
         - bookies: number of bookies that are lost together
-        - ledgers, entries, bytes: lost by what indexes hold today
-        - promised_ledgers, promised_entries, promised_bytes: lost if every copy were there
-        - ledgers_possible: lost ledgers if all that is unknown were missing
+        - ledgers, entries, bytes: lost data, with the copies that indexes show
+        - promised_ledgers, promised_entries, promised_bytes: the same, if no copy were missing before
+        - ledgers_possible: lost ledgers if all unknown copies were missing
         - below_ack_quorum, below_write_quorum: ledgers with too few copies left
         - unrecoverable: open ledgers that recovery could not close
         """
@@ -213,11 +214,11 @@ class Frames:
         return pd.DataFrame(rows, names)
 
     def disks(self) -> pd.DataFrame:
-        """Return the bytes beside the entry logs of each bookie, and its fullest file system.
+        """Return the bytes of files other than entry logs on each bookie, and its fullest file system.
 
         Index: bookie_id. Columns: journals, indexes, rocksdb and other, in bytes; capacity and free, in
-        bytes. Both are null if no file system was seen. The column unread is the number of directories that
-        were not seen whole.
+        bytes, null if no file system was seen; unread, the number of directories that were not read
+        completely.
         """
         from auditor.runs.disk_forecasts import disk_totals
 
@@ -257,10 +258,10 @@ class Frames:
         return pd.DataFrame(rows, index, [*columns, *severities], "int64")
 
     def leaks(self, limit: int = ROWS) -> pd.DataFrame:
-        """Return the leaked ledgers, which have no owner, in the order in which to look at them.
+        """Return the leaked ledgers, which have no owner, the most important ones first.
 
-        Index: ledger_id. Columns: confidence; owner, the last known one; claim, its path; made, a time, NaT
-        if unknown; bytes and entries, null if the ledger is not closed; state, why, doubt.
+        Index: ledger_id. Columns: confidence; owner, the last known one; claim, the owner's path; made, the
+        creation time, NaT if unknown; bytes and entries, null if the ledger is not closed; state, why, doubt.
         """
         leak_rows = [asdict(leak) for leak in islice(self._run.leaks, limit)]
         frame = _frame(leak_rows, [leak_field.name for leak_field in fields(Leak)])
@@ -269,10 +270,10 @@ class Frames:
         return frame.astype(numbers).assign(made=creation_time).set_index("ledger_id")
 
     def history(self, limit: int = ROWS) -> pd.DataFrame:
-        """Return the newest runs of this cluster in this run's directory, the oldest first.
+        """Return the newest runs of this cluster in the directory that has this run, the oldest first.
 
-        Index: finished. Columns: run, the name of its directory; verdict, complete, the severities; new,
-        fixed, worse, better, same and unseen since the run before, null if there was none.
+        Index: finished. Columns: run, the name of the run's directory; verdict, complete, the severities;
+        new, fixed, worse, better, same and unseen since the run before, null if there was none.
         """
         from auditor.runs.siblings import sibling_runs
 
@@ -293,7 +294,10 @@ class Frames:
         return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
 
     def _display_frame(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
-        """Return rows of findings as a frame, with their change, first day and suppression."""
+        """Return rows of findings as a frame, with their change, first day and suppression.
+
+        ``between`` are further columns of whole numbers, which follow those of the object.
+        """
         fingerprints = [row["fingerprint"] for row in rows]
         standings = standings_of(self._run.directory, self._run.report, fingerprints)
         standing_rows = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
@@ -321,8 +325,8 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
 def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.DataFrame:
     """Return rows as a frame.
 
-    Severities are ordered categories, the worst first. Nullable integers keep all digits of an id if another
-    is absent.
+    Severities are ordered categories, the worst first. Integers are nullable, because an absent id would
+    otherwise turn all ids into floats.
     """
     rows = list(rows)
     kinds: dict[str, Any] = dict.fromkeys(_NULLABLE, "Int64")
@@ -336,7 +340,7 @@ def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.Data
 
 
 def _by_day(counts: Mapping[int, Mapping[str, int]], columns: Iterable[str], name: str) -> pd.DataFrame:
-    """Return counts by day as a frame; the unknown day is last."""
+    """Return counts by day as a frame with an index called ``name``; the row of the unknown day is last."""
     columns = list(columns)
     days = sorted(counts, key=lambda day: (day == UNKNOWN, day))
     times = [pd.NaT if day == UNKNOWN else pd.Timestamp(day, unit="D") for day in days]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from auditor.notebook.run_figures import RunFigures
 
 STEPS = 90
-"""Largest number of bars in a picture over time; more days become weeks, months, years or decades."""
+"""Largest number of bars in a picture over time; if there are more days, bars are weeks, months or longer."""
 
 _WIDTH, _MOST_HEIGHT = 9.0, 40.0  # inches
 _LABEL = 36  # characters
@@ -37,12 +37,12 @@ _TICKS = 12
 _LENGTHS = {"day": 1, "week": 7, "30 days": 30, "365 days": 365, "3,650 days": 3650}
 
 BARS = 30
-"""Largest number of bookies, checks or runs in a picture: the worst, or the newest."""
+"""Largest number of bookies, checks or runs in a picture: the worst ones, or the newest runs."""
 
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Largest number of columns with which each cell of a ledger's stripes contains its sign."""
+"""Largest number of columns of a ledger's stripes with which each cell is labelled with its sign."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
@@ -175,7 +175,7 @@ class Plots:
         return _over_time(self._frames.by_day(), SEVERITIES, "Findings, by the day first seen")
 
     def history(self) -> Figure:
-        """Draw the findings of the newest runs beside this one, by severity."""
+        """Draw the findings of the newest runs in the directory that has this run, by severity."""
         frame = self._frames.history(BARS)
         figure = new_figure(3.4)
         axes = figure.add_subplot()
@@ -188,7 +188,7 @@ class Plots:
 
 
 def _by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit: str) -> Figure:
-    """Draw a horizontal bar of stacked parts for each of the first bookies."""
+    """Draw a horizontal stacked bar for each of the first bookies of a frame."""
     figure = new_figure(0.24 * min(len(parts), BARS) + 1.6)
     axes = figure.add_subplot()
     axes.set_title(_title(title, len(parts)), loc="left")
@@ -243,7 +243,7 @@ def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> F
 
 
 def _by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
-    """Return the sum of each row with its day; rows with sum 0 are left out."""
+    """Return the day of each row, with the sum of its columns; rows with sum 0 are left out."""
     sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
     return [row for row in sums if row[1]]
 
@@ -262,7 +262,7 @@ def _title(title: str, rows: int) -> str:
 
 
 def new_figure(height: float) -> Figure:
-    """Return an empty figure that a notebook shows without pyplot; ``height`` is in inches.
+    """Return an empty figure that a notebook shows without pyplot; ``height`` is in inches, and limited.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -275,7 +275,7 @@ def new_figure(height: float) -> Figure:
         ) from error
 
     class InlineFigure(Figure):
-        """Figure that a notebook can show; pyplot would keep every figure in memory until it is closed."""
+        """Figure that a notebook shows without pyplot, which keeps figures in memory until closed."""
 
         def _repr_png_(self) -> tuple[bytes, dict[str, str]]:
             stream = BytesIO()
@@ -292,7 +292,7 @@ def new_figure(height: float) -> Figure:
 
 
 def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
-    """Set the alternative text of a figure: the title, and the first rows with their numbers."""
+    """Set the alternative text of a figure: the title, and the first ``rows`` as name and value."""
     labels = [
         f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows
     ]
@@ -300,7 +300,7 @@ def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) 
 
 
 def label(text: str) -> str:
-    """Return a name from the cluster as a label: visible characters only, no formula, of limited length.
+    """Return a name from the cluster as a label: only visible characters, no formula, limited length.
 
     >>> label("bk-1\\x1b[31m:3181"), label("$\\\\frac{1}{2}$")
     ('bk-1?[31m:3181', '\\\\$\\\\frac{1}{2}\\\\$')
@@ -314,7 +314,7 @@ def label(text: str) -> str:
 
 
 def name_rows(axes: Axes, names: Iterable[object], offset: float = 0.0) -> None:
-    """Write a name beside each row, the first at the top."""
+    """Write a name beside each row, the first name at the top."""
     labels = [label(str(name)) for name in names]
     axes.set_yticks([number + offset for number in range(len(labels))], labels, fontsize=8)
     axes.margins(y=0.02)
@@ -322,14 +322,17 @@ def name_rows(axes: Axes, names: Iterable[object], offset: float = 0.0) -> None:
 
 
 def bars(axes: Axes, counts: Sequence[int], colours: Sequence[str]) -> None:
-    """Draw one bar for each row, with its number behind it."""
+    """Draw one horizontal bar for each count, and write the count at its end."""
     drawn = axes.barh(range(len(counts)), counts, color=colours)
     axes.bar_label(drawn, [f"{count:,}" for count in counts], padding=3, fontsize=8)
     whole_numbers(axes.xaxis)
 
 
 def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], across: bool = False) -> None:
-    """Draw one bar for each row of a frame of counts, with the columns stacked; ``across``: horizontally."""
+    """Draw one bar for each row of a frame of counts, with the columns stacked.
+
+    Bars are vertical, or horizontal if ``across`` is True.
+    """
     start = [0] * len(frame)
     for name in frame.columns:
         counts = [int(count) for count in frame[name]]
@@ -344,7 +347,7 @@ def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], acro
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d") -> None:
-    """Write readably few times below bars, and keep a single bar narrow."""
+    """Label bars with times, at so few bars that the labels are readable; keep a single bar narrow."""
     shown = range(0, len(times), max(-(-len(times) // _TICKS), 1))
     dates = [times[number].strftime(form) for number in shown]
     axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)
@@ -352,7 +355,7 @@ def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d"
 
 
 def whole_numbers(axis: Axis) -> None:
-    """Let an axis have no fractions, because counts have none."""
+    """Label an axis only at whole numbers, because it shows counts."""
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     axis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -360,7 +363,7 @@ def whole_numbers(axis: Axis) -> None:
 
 
 def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """Return counts by day, added up to few enough rows to draw, and the length of time of a row.
+    """Add up counts by day to few enough rows to draw; return them and the length of time of a row.
 
     Days without a count are rows too, so that distances on the axis are times.
     """

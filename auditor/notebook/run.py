@@ -1,8 +1,6 @@
 """A finished run with everything that a notebook or the command line does with it.
 
-run = open_run("runs/20261121T050749Z")
-run.ledger(42)              # draws itself
-run.plot.bookies()
+run = open_run("runs/20261121T050749Z") run.ledger(42)              # draws itself run.plot.bookies()
 run.write("html", "report.html")
 """
 
@@ -82,17 +80,16 @@ class Run(RunFigures):
         return {**frames, "findings": spark.read.parquet(f"{self.path}/findings")}
 
     def views(self, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-        """Make all tables and the findings temporary SQL views; return the meaning of a row by view.
+        """Make all tables and the findings temporary SQL views; return, for each view, the meaning of a row.
 
-        ``prefix`` stands before every name, so that two runs can be open at once
-        (`auditor.notebook.sql_views`).
+        ``prefix`` begins every name, so that two runs can be open at once (`auditor.notebook.sql_views`).
         """
         from auditor.notebook.sql_views import register
 
         return register(self, spark, prefix)
 
     def ledger(self, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerDisplay:
-        """Return one ledger as this run saw it; a `LedgerId` contains its own scope.
+        """Return one ledger as this run saw it; a `LedgerId` has its own scope, and needs no ``scope_id``.
 
         Raises:
             UsageError: no ledger can have this id.

@@ -22,7 +22,7 @@ class RunFigures(RunReader):
 
     @cached_property
     def figures(self) -> Figures:
-        """Return the counts for pictures; all tables are read once (`auditor.runs.figures`)."""
+        """Return the counts for pictures; the first call reads all tables (`auditor.runs.figures`)."""
         from auditor.runs.figures import figures_of
 
         return figures_of(self)
@@ -36,28 +36,28 @@ class RunFigures(RunReader):
         return blind_spots(Sight.of(self.report))
 
     def standings(self) -> Standings:
-        """Return the change of each finding in the report since the run before, by fingerprint."""
+        """Return the changes, since the run before, of the findings in the report, by fingerprint."""
         from auditor.runs.standings import standings_of_report
 
         return standings_of_report(self.path, self.report)
 
     def standings_in_order(self) -> Standings:
-        """Return the changes of all findings; callers must ask for them in the order of the findings."""
+        """Return the changes of all findings since the run before; ask for them in the findings' order."""
         from auditor.runs.standings import standings_in_order
 
         return standings_in_order(self.path)
 
     def last_complete(self) -> int | None:
-        """Return the end of the newest complete run of this cluster beside this one, in ms since 1970, UTC.
+        """Return the end of the newest complete run of this cluster, in ms since 1970, UTC; None if none.
 
-        Returns None if there is none.
+        Only runs in the directory that has this run count.
         """
         from auditor.runs.siblings import last_complete
 
         return last_complete(self.path, self.report)
 
     def changes_since_complete(self) -> ChangesSince:
-        """Return the changes since the newest earlier complete run of this cluster beside this one."""
+        """Return the changes since the newest complete run of this cluster before this run."""
         from auditor.runs.history import changes_since_complete
 
         return changes_since_complete(self.path, self.report)
@@ -106,10 +106,10 @@ class RunFigures(RunReader):
 
     @cached_property
     def leaks(self) -> Leaks:
-        """Return an iterable of every leaked ledger, in the order in which to look at them.
+        """Return an iterable of every leaked ledger, the most important ones first.
 
-        A leaked ledger has no owner. Each has its age, bytes, entries, last known owner and the reason
-        (`auditor.model.report_source.Leak`). ``run.leaks.totals()`` returns their sums,
+        A leaked ledger has no owner. Each has its age, bytes, entries, last known owner and the reason for
+        calling it a leak (`auditor.model.report_source.Leak`). ``run.leaks.totals()`` returns their sums,
         ``run.frames.leaks()`` a frame.
 
         Raises:

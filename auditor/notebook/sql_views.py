@@ -16,7 +16,7 @@ from auditor.runs.reader import RunReader
 from auditor.spark.types import SparkSession, StructType
 
 _TIME = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestamp_millis({0}) END"
-"""SQL expression for milliseconds as a time; null outside the years 1 to 9999."""
+"""SQL expression that converts milliseconds to a time; null outside the years 1 to 9999."""
 
 _CREATED = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
 
@@ -81,15 +81,15 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
         "AND c.change NOT IN ('fixed', 'unseen')",
     ),
 }
-"""Further views by name.
+"""Views other than those of tables, by name.
 
-Each has the meaning of a row, the tables that it needs, its columns with expression and meaning, and its
-source.
+A view has the meaning of a row, the tables that it needs, its columns with expression and meaning, and the
+SQL after FROM.
 """
 
 
 def views() -> dict[str, str]:
-    """Return the meaning of a row by view; a run has the views of the tables that it wrote."""
+    """Return the meaning of a row of each view; a run has only the views of the tables that it wrote."""
     from auditor.tables.run_tables import TABLES
 
     tables = {name: table.row for name, table in TABLES.items()}
@@ -97,9 +97,9 @@ def views() -> dict[str, str]:
 
 
 def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[str, str]:
-    """Make the run's tables temporary views of a session; return the meaning of a row by view.
+    """Make the run's tables temporary views of a session; return, for each view, the meaning of a row.
 
-    ``prefix`` stands before every name: ``old_`` makes ``old_ledgers``. An existing view of the same name is
+    ``prefix`` begins every name: ``old_`` makes ``old_ledgers``. An existing view of the same name is
     replaced.
 
     Raises:
@@ -130,7 +130,7 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
 
 
 def _schema(name: str) -> StructType:
-    """Return a table's published schema with comments as Spark stores them; no file is opened."""
+    """Return a table's published schema with comments, as Spark stores them, without opening a file."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 

@@ -1,6 +1,6 @@
 """Check of a plan against a newer run or a store: each step is still true, done, changed or unknown.
 
-Conditions are answered first. None stands for facts that neither run nor store has. Nothing is applied.
+The facts that conditions ask for are read first; None stands for an unknown fact. Nothing is changed.
 """
 
 from collections import Counter
@@ -48,9 +48,9 @@ from auditor.tables.registry import instance_id, registered_modes, registrations
 
 @dataclass(frozen=True)
 class LedgerAnswers:
-    """Facts about the requested ledgers: rows that exist, and ids that may exist unseen.
+    """Facts about a plan's ledgers: ``rows`` of existing ledgers, and ``unsure`` ids that may exist unseen.
 
-    ``marked``, ``locked`` and ``unowned`` are None if they are unknown for all.
+    ``marked``, ``locked`` and ``unowned`` are None if they are unknown.
     """
 
     rows: Mapping[int, LedgerRow] = field(default_factory=dict)
@@ -62,13 +62,13 @@ class LedgerAnswers:
 
 @dataclass(frozen=True)
 class Answers:
-    """The state of a cluster now. ``asked`` is its source, ``time`` its time in ms.
+    """The state of a cluster now, from a newer run or a store: ``asked`` is its name, ``time`` is in ms.
 
-    If ``bookies_listed``, a bookie missing from both mappings has neither registration nor cookie.
-    ``unclear`` are bookies where that is unknown. ``named`` and ``findings`` are None for a store, which
+    If ``bookies_listed``, a bookie missing from ``registered`` or ``cookies`` has no registration or no
+    cookie, unless it is among the ``unclear`` ones. ``named`` and ``findings`` are None for a store, which
     lacks them. A missing finding about one of the ``read`` bookies is gone, unless its check is ``blind``.
-    ``run`` is the newer run, whose gate permits steps. It is None for a store, as is ``joint_holders``: the
-    sets of stopping bookies that alone serve an entry together.
+    ``run`` is the newer run, whose gate permits steps; None for a store. ``joint_holders`` returns the sets
+    of stopping bookies that alone serve an entry together; None for a store.
     """
 
     asked: str
@@ -90,10 +90,10 @@ class Answers:
 
 
 def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
-    """Read the state from a run that is newer than ``since``, in ms.
+    """Read the state from a run that must be newer than ``since``, in ms.
 
     Raises:
-        RunUsageError: it is older.
+        RunUsageError: the run is older.
         RunError: a table of it is missing or broken.
     """
     run = RunReader(path)
@@ -127,7 +127,7 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
 
 
 def _fingerprints(run: RunReader) -> frozenset[str]:
-    """Return the fingerprints that steps about bookies may refer to."""
+    """Return the fingerprints of the run's findings to which conditions of steps may refer."""
     names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGED])
     batches = run.batches("findings", ["fingerprint"], names)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
@@ -159,7 +159,7 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
 def _recovery(
     facts: Collection[Mapping[str, str | None]], is_known: bool | None
 ) -> tuple[str | None, str | None]:
-    """Return whether replication is on, and whether an auditor is elected. None if the store lacks it."""
+    """Return "on" or "off" for replication, and "elected" or "none" for the auditor; None if not known."""
     if not is_known:
         return None, None
     names = {row["fact"] for row in facts}
@@ -167,7 +167,7 @@ def _recovery(
 
 
 def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None = None) -> Answers:
-    """Read the state from a metadata store, running or saved: these ledgers and the bookies' records only.
+    """Read the state from a live or saved metadata store: only ``ledgers`` and the records of bookies.
 
     Raises:
         UsageError: the URI is invalid.
@@ -235,7 +235,7 @@ _SAY_IT = {
     Fact.FINDING: "an audit with the bookie's directories",
     Fact.UNOWNED: "an audit whose stores of owners are proved complete",
 }
-"""Facts that a store lacks, and the audit that has them."""
+"""Facts that a store lacks, each with the kind of audit that has it."""
 
 
 def ledgers_in(plan: RepairPlan) -> frozenset[int]:
@@ -244,7 +244,7 @@ def ledgers_in(plan: RepairPlan) -> frozenset[int]:
 
 
 def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> PlanCheck:
-    """Check every condition of a plan against the current cluster.
+    """Check every condition of a plan against the present state of the cluster.
 
     Args:
         plan: The plan.
@@ -252,7 +252,7 @@ def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> Plan
         clock: The current time, ms. None means the time of ``now``.
 
     Raises:
-        UsageError: it is another cluster.
+        UsageError: ``now`` is the state of another cluster.
     """
     if None not in (plan.instance_id, now.instance_id) and plan.instance_id != now.instance_id:
         raise UsageError(
@@ -302,7 +302,7 @@ def _open_state(
     permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
-    """Return the state of a step that is not done, and why it is not still true."""
+    """Return the state of a step that is not done, and the reasons if it is not still true."""
     answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
     broken = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
     unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
@@ -341,7 +341,7 @@ def _ledger_state(
 
 
 def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
-    """Return whether a condition without a ledger holds, or None. ``bookie`` is the subject of a finding."""
+    """Return whether a condition about no ledger holds; None if unknown. ``bookie`` is that of the step."""
     subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
         values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies
@@ -358,7 +358,7 @@ def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> 
 
 
 def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
-    """Return whether a finding is there or gone as expected. None if nothing looked for it."""
+    """Return whether a finding is there or gone, as ``value`` says; None if nothing looked for it."""
     id, fingerprint, *about = subject.split(" ", 2)
     bookie = about[0] if about else bookie
     if cluster.findings is None:
@@ -369,7 +369,7 @@ def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | Non
 
 
 def holds_of(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> bool | None:
-    """Return whether a condition holds for one ledger, or None. A deleted ledger names no bookie."""
+    """Return whether a condition holds for a ledger; None if unknown. A deleted ledger names no bookie."""
     id, answers, expected = int(ledger.ledger_id), cluster.ledgers, condition.value == "yes"
     row = answers.rows.get(id)
     if row is None and id in answers.unsure:

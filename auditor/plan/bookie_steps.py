@@ -1,4 +1,4 @@
-"""Steps about one bookie: stop it, make or delete its cookie."""
+"""Steps about one bookie: stop it, or make or delete its cookie."""
 
 import json
 import shlex
@@ -31,15 +31,15 @@ Steps = Iterator[PlanStep | RefusedStep]
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
 _SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
 _DOES_NOT_START = {"cookie-missing", "start-refused"}
-"""Reasons of holds on a bookie that would not start again."""
+"""Reasons of holds on a bookie that would not start again once it is stopped."""
 _STOPPED = "none of its copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
-    """Yield stops of bookies whose next collection deletes needed data. A stop that takes copies away is
-    refused.
+    """Yield stops of bookies whose next collection deletes needed data.
 
-    `auditor.plan.replication_steps` then copies first the ledgers that depend on such a bookie.
+    If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
+    copies the ledgers that depend on the bookie.
     """
     concerned = situation.by_bookie(*DANGERS)
     for bookie, groups in concerned.items():
@@ -72,7 +72,11 @@ def stop_bookies(situation: Situation) -> Steps:
 def _copy_first(
     situation: Situation, bookie: str, refused: RefusedStep, groups: FindingGroups, has_target: bool
 ) -> RefusedStep:
-    """Return the refused stop, with the required order if only copies or foreign disks prevent it."""
+    """Return the refused stop of a bookie; with the order of steps to follow if copies must come first.
+
+    It also says what to do first if the bookie has another cluster's disks. ``has_target`` is whether a
+    bookie remains that could take the copies.
+    """
     if (
         refused.holds
         and {*refused.holds} <= _DOES_NOT_START
@@ -192,7 +196,7 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
 def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
-    """Return the directories that belong to the bookie, or are in its place."""
+    """Return the directories that belong to the bookie, and those found in its place."""
     is_its = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = situation.run.table(
         "directories", ["owner", "instance_id", *_LISTS], is_its
@@ -201,9 +205,7 @@ def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] 
 
 
 def retire_bookies(situation: Situation) -> Steps:
-    """Yield deletions of unused cookies of bookies that are gone. Cookies of bookies in ledgers are
-    refused.
-    """
+    """Yield deletions of cookies of bookies that are gone, refused if ledgers still name the bookie."""
     for bookie, groups in situation.by_bookie("cookie-unused").items():
         about, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
         copies = _last_copies(situation, bookie)
@@ -250,7 +252,7 @@ def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups
 
 
 def _last_copies(situation: Situation, bookie: str) -> str:
-    """Return why the bookie's disks may have last copies. Empty if they have none."""
+    """Return why the bookie's disks may have last copies; empty if they have none."""
     counts = situation.run.report.counts
     if situation.bookies[bookie]["read"] != BookieRead.READ:
         lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
@@ -266,13 +268,13 @@ def _last_copies(situation: Situation, bookie: str) -> str:
 
 
 def refuse_unsure(kind: ActionKind, about: str, way: str, groups: FindingGroups) -> RefusedStep:
-    """Return the refusal of a step that rests on a suspected finding alone."""
+    """Return the refusal of a step whose findings are not all confirmed."""
     why = "its finding is only suspected, not confirmed"
     return refuse(kind, RefusalReason.UNSURE, about, why, way, groups.named())
 
 
 def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:
-    """Return the refusal of a stop of a bookie that serves more than its disk has."""
+    """Return the refusal to stop a bookie that serves entries which its disks lack."""
     why = "it serves entries that its disk lacks (index-incomplete): they are lost when it stops"
     way = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"
     return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
@@ -286,9 +288,10 @@ def refuse_last_of_set(
     bookies: Sequence[str],
     holders: Sequence[str],
 ) -> RefusedStep:
-    """Return the refusal of a stop of bookies after which an entry is not served.
+    """Return the refusal to stop ``bookies``, because an entry would then not be served.
 
-    Other steps stop the rest of ``holders``. A restart is suggested only if a start is permitted.
+    Other steps stop the rest of ``holders``, the bookies that alone serve the entry together. A restart is
+    suggested only if a start is permitted.
     """
     starts = permit(now.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way = (

@@ -29,7 +29,9 @@ _BOTH_DATABASES = "ledgers and locations"
 
 
 def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
-    """Return the bookies whose entry logs have entries that no index has. Empty for unconfirmed findings.
+    """Return the bookies whose entry logs have lost entries of a finding, which no index has.
+
+    Returns an empty list for findings that are not confirmed, or are about another scope than 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -44,7 +46,7 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
-    """Add ledgers whose lost entries are in entry logs, by bookie and the index that lacks them."""
+    """Add findings about ledgers whose lost entries are in entry logs, by bookie and lacking index."""
     in_databases: dict[tuple[int, str], dict[str, Any]] = {}
     for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):
@@ -67,7 +69,10 @@ def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str
 
 
 def _with_several_damaged(situation: Situation) -> set[str]:
-    """Return bookies with both kinds of database damaged. A finding names only the first one."""
+    """Return the bookies whose ledger database and location database are both damaged.
+
+    A finding about a damaged index names only the first database.
+    """
     if next(iter(situation.asking("index-unreadable")), None) is None:
         return set()
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
@@ -79,7 +84,7 @@ def _with_several_damaged(situation: Situation) -> set[str]:
 
 
 def rebuild_indexes(situation: Situation) -> Steps:
-    """Yield index rebuilds for bookies whose index is damaged or lacks entries of their logs."""
+    """Yield rebuilds of indexes that are damaged, or that lack entries which the bookie's entry logs have."""
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
     _add_recoverable(situation, groups_by_bookie)

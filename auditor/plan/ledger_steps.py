@@ -1,6 +1,4 @@
-"""Steps about metadata of ledgers: restore it if an owner names the ledger, delete ledgers without
-an owner.
-"""
+"""Steps about metadata of ledgers: restore metadata if an owner names the ledger, delete unowned ledgers."""
 
 import json
 from collections import defaultdict
@@ -27,7 +25,7 @@ _FILE = "{}.metadata"
 
 
 def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
-    """Return the values for a command's ID and FILE. With several ledgers ID stays, for each in turn.
+    """Return the values of a command's words ID and FILE; with several ledgers ID stays, for each in turn.
 
     >>> ledger_blanks(["42"]), ledger_blanks(["42", "43"])
     ({'ID': '42', 'FILE': '42.metadata'}, {'FILE': 'ID.metadata'})
@@ -38,7 +36,7 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
 
 
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Yield restores of ledgers that an owner names, the store lacks, and a bookie still has."""
+    """Yield restores of metadata of ledgers that an owner names, the store lacks, and a bookie still has."""
     named_ledgers: dict[int, dict[str, object]] = {}
     for row in situation.asking("owner-dangling"):
         if row["severity"] == Severity.ERROR:
@@ -71,8 +69,10 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
 def _refusals(
     kind: ActionKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
-    """Yield a refusal for each case with findings. A case has findings, reason, explanation and what
-    to do.
+    """Yield a refusal for each case that has findings.
+
+    A case has its findings, the reason, an explanation, and what to do. ``about`` has ``{}`` in the place of
+    the number of ledgers.
     """
     for groups, reason, why, way in cases:
         if groups:
@@ -111,9 +111,9 @@ def _restore(
 
 
 def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
-    """Yield deletions of ledgers without an owner, seen in two runs a rollover apart with every owner read.
+    """Yield deletions of unowned ledgers, if two runs a rollover apart confirm them and every owner was read.
 
-    Runs of earlier releases do not say whether every owner was read. Their ledgers are refused.
+    Runs of earlier releases do not say whether every owner was read. Deletions of their ledgers are refused.
     """
     sure, unsure, unproved, written = FindingGroups(), FindingGroups(), FindingGroups(), FindingGroups()
     for row in situation.asking("ledger-unowned"):

@@ -1,4 +1,4 @@
-"""Steps for the copies on bookies that are not registered: one step for all of them if that is safe."""
+"""Steps for the copies on lost (unregistered) bookies: one step for all of them if that is safe."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -50,26 +50,26 @@ _WAYS_OUT = {
     Cause.NO_AUDITOR: "start AutoRecovery on a bookie",
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
-"""What to do about each cause while the bookies are down."""
+"""What to do about each cause that blocks the copying, while the bookies are down."""
 _HAS_ALL_COPIED = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
-"""Causes whose remedy makes AutoRecovery copy all marked ledgers of the cluster."""
+"""Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
 _NEEDS_A_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
     Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writer close them",
 }
-"""Causes that a start of the bookies ends, with what to do while a hold forbids the start."""
+"""Causes that a start of the bookies ends, with what to do instead if a hold forbids the start."""
 
 
 def replication_steps(situation: Situation) -> Steps:
-    """Yield all steps that restore copies. Ledgers that a lost bookie explains are in one step."""
+    """Yield all steps that restore copies; all ledgers that lost bookies explain are in one step."""
     lacking = sort_findings(situation)
     yield from _lost_bookies(situation, lacking)
     yield from copy_steps(situation, lacking)
 
 
 def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
-    """Yield steps for ledgers on unregistered bookies that no other step starts."""
+    """Yield steps for the ledgers of lost bookies, except bookies that another step starts."""
     groups = _not_starting(situation, situation.by_bookie("on-unregistered-bookie"))
     forgotten = _not_starting(situation, situation.by_bookie("mark-missing"))
     if not groups:
@@ -123,7 +123,7 @@ def _urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
 
 
 def _held_ledgers(situation: Situation, lost: Sequence[str]) -> list[int]:
-    """Return the first ledgers of these bookies that must not be copied."""
+    """Return the first ledgers of these bookies on which a hold forbids copying."""
     keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
     held_ids: list[int] = []
     while part := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MOST_LEDGERS)):
@@ -142,7 +142,10 @@ def _copy_the_others(
     held_ids: Sequence[int],
     without: Longs,
 ) -> Steps:
-    """Yield refusals of held ledgers, and single copies of the others. One command would copy them all."""
+    """Yield refusals for ledgers on hold, and steps that copy the others one by one.
+
+    One command for all ledgers of a bookie would copy the ledgers on hold too.
+    """
     about = f"copy {{}} off {first_names(lost, _NAMES_SHOWN)}"
     _, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, held_ids)
     yield from refused
@@ -196,7 +199,10 @@ def _recover_all(
     causes: set[Cause],
     urgency: Urgency,
 ) -> Steps:
-    """Yield the step that copies all ledgers of lost bookies without AutoRecovery, from its rehearsal."""
+    """Yield the step that copies all ledgers of lost bookies without AutoRecovery.
+
+    A rehearsal of their decommission finds the ledgers that cannot be copied.
+    """
     rehearsal, sums = rehearse_by_ledger(situation.run, lost)
     stuck = sums.stuck()
     trial = rehearsal.together
@@ -248,26 +254,26 @@ def _recover_all(
 
 
 def _refused_start(situation: Situation, lost: Sequence[str]) -> Refused | None:
-    """Return why one of these bookies must not be started. None if all may be."""
+    """Return why one of these bookies must not be started; None if all may be started."""
     answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
     return next((answer for answer in answers if isinstance(answer, Refused)), None)
 
 
 def _refused_everywhere(situation: Situation) -> Refused | None:
-    """Return why AutoRecovery must not copy all marked ledgers. None if it may."""
+    """Return why AutoRecovery must not copy all marked ledgers; None if it may."""
     answer = permit_everywhere(situation.run, ActionKind.RECOVER)
     return answer if isinstance(answer, Refused) else None
 
 
 def _else_start(situation: Situation, lost: Sequence[str]) -> str:
-    """Return the alternative to copying, to follow the condition that bookies will not be back."""
+    """Return the end of the condition that bookies will not be back: what to do otherwise."""
     if (refused := _refused_start(situation, lost)) is None:
         return ": otherwise start it, and copy nothing"
     return f"; do not start it as it is: {refused.sentence}"
 
 
 def _way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
-    """Return what to do about a cause. It suggests a start only if that is permitted."""
+    """Return what to do about a cause; it suggests only what is permitted."""
     if cause in _NEEDS_A_START and (refused := _refused_start(situation, lost)) is not None:
         return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
     if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(situation)) is not None:
@@ -276,13 +282,16 @@ def _way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
 
 
 def _has_no_digest(situation: Situation, lost: Sequence[str], stuck: Longs) -> bool:
-    """Return whether one of the first of these ledgers has a record without digest type and password."""
+    """Return whether one of the first ledgers on ``lost`` bookies has neither digest type nor password.
+
+    Ledgers in ``stuck`` do not count.
+    """
     rows = ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck)
     return any(row.digest_type is None for row in rows)
 
 
 def _count(listed: Sequence[LedgerRow], count: int) -> int:
-    """Return the number of ledgers: that of the listed ones, unless the list is cut."""
+    """Return the length of the list of ledgers if it is complete; else ``count``, if that is larger."""
     return len(listed) if len(listed) < MOST_LEDGERS else max(len(listed), count)
 
 

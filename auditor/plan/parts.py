@@ -1,4 +1,4 @@
-"""Parts of steps: the gate's permission, refusals, and ledgers of the run.
+"""Parts of plan steps: the gate's permission, refusals, and ledgers of the run.
 
 A step needs a ledger's version, state and bytes, and the bookies in its segments.
 """
@@ -34,11 +34,11 @@ from auditor.simulate.windows import Longs
 
 HOUR_MS = 3_600_000
 REFUSED_NAMED = 5
-"""Largest number of named ledgers of a refusal."""
+"""Largest number of ledgers that a refusal names."""
 
 
 def takes_bookie(bookie: str) -> bool:
-    """Return whether the shell's cookie commands accept an id: a printable host:port.
+    """Return whether the shell's cookie commands accept a bookie id: only a printable host:port.
 
     >>> takes_bookie("bk-1:3181"), takes_bookie("bookie-a")
     (True, False)
@@ -75,22 +75,22 @@ def make_step(
     bytes: int | None = None,
     needs: Sequence[str] = (),
 ) -> PlanStep:
-    """Return a step without a number yet. All steps are made here.
+    """Return a step, which gets its number later; every step of a plan is made here.
 
     Args:
         allowed: The gate's permission for the step's kind, its bookie and each of its ledgers.
         about: The action of the step, in a few words.
-        findings: The findings that require it.
+        findings: The findings that require the step.
         commands: The commands to type, in order.
-        urgency: That of the most urgent finding.
-        effect: The state afterwards.
+        urgency: The urgency of the most urgent finding.
+        effect: The state after the step.
         risk: Side effects of the step.
-        undo: How to take it back.
-        expires: The last moment to do it, ms.
-        requires: Conditions before the step.
-        done_when: Conditions once it is done.
-        bookie_id: The bookie that it is about. None if it is about several or none.
-        ledgers: The first of its ledgers.
+        undo: How to take the step back.
+        expires: The last moment for the step, ms.
+        requires: Conditions that must hold before the step.
+        done_when: Conditions that hold once the step is done.
+        bookie_id: The bookie of the step. None if the step is about several or none.
+        ledgers: The first ledgers of the step.
         ledger_count: Total number of ledgers. None if ``ledgers`` are all of them.
         fewest_copies: Smallest number of known copies of an entry. None if unknown.
         bytes: Upper bound of the bytes copied or freed. None if unknown.
@@ -111,7 +111,7 @@ def make_step(
 def permit_or_refuse(
     run: HeldRun, kind: ActionKind, about: str, findings: Sequence[PlanFinding], *objects: ActionObject
 ) -> Allowed | RefusedStep:
-    """Ask the gate for a step on some objects. Return its permission, or the refusal for the plan."""
+    """Ask the gate for a step on some objects; return the permission, or the plan's refusal."""
     answer = permit(run, kind, objects)
     return answer if isinstance(answer, Allowed) else refuse_held([answer], about, findings)
 
@@ -124,7 +124,7 @@ def permit_each_ledger(
     bookies: Sequence[str],
     ledgers: Sequence[int],
 ) -> tuple[Allowed | None, list[RefusedStep]]:
-    """Ask the gate for a step on many ledgers. Held ones get one refusal for each kind of hold.
+    """Ask the gate for a step on many ledgers; ledgers with the same holds get one refusal together.
 
     Args:
         run: The run that the plan rests on.
@@ -150,7 +150,7 @@ def permit_each_ledger(
 
 
 def ledgers_of_permission(allowed: Allowed) -> frozenset[int]:
-    """Return the ledgers of scope 0 of a permission."""
+    """Return the ids of the ledgers of scope 0 that a permission covers."""
     objects = (object for object in allowed.objects if object.kind is HoldObject.LEDGER)
     return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
 
@@ -174,7 +174,7 @@ def _reasons(answer: Refused) -> tuple[str, ...]:
 
 
 def _ledgers_in(answer: Refused) -> list[str]:
-    """Return the ids of ledgers of scope 0, decimal."""
+    """Return the ids of the ledgers of scope 0 in an answer of the gate, decimal."""
     keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
     return [key.removeprefix("0/") for key in keys]
 
@@ -189,7 +189,10 @@ def refuse(
     ledgers: Sequence[int] = (),
     ledger_count: int | None = None,
 ) -> RefusedStep:
-    """Return a refusal that names the first of its ledgers."""
+    """Return a refusal that names the first of ``ledgers``.
+
+    ``ledger_count`` is the number of all its ledgers; None if ``ledgers`` are all.
+    """
     count = len(ledgers) if ledger_count is None else ledger_count
     shown = tuple(str(ledger_id) for ledger_id in ledgers[:REFUSED_NAMED])
     return RefusedStep(kind, reason, about, why, way_out, tuple(findings), count, shown)
@@ -203,9 +206,9 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerRow:
-    """A ledger that the store lists. ``state`` is None if its record cannot be read.
+    """A ledger that the store lists; ``state`` is None if its record cannot be read.
 
-    ``digest_type`` is None if the record has neither it nor a password.
+    ``digest_type`` is None if the record has neither a digest type nor a password.
     """
 
     ledger_id: int
@@ -217,16 +220,16 @@ class LedgerRow:
 
     @property
     def members(self) -> frozenset[str]:
-        """Return every bookie that a segment names."""
+        """Return every bookie that a segment of the ledger names."""
         return frozenset(name for ensemble in self.ensembles for name in ensemble)
 
     def planned(self) -> PlannedLedger:
-        """Return the ledger as a plan lists it."""
+        """Return the ledger in the form in which a plan lists it."""
         return PlannedLedger(str(self.ledger_id), self.version, self.state)
 
 
 def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
-    """Return the ledgers of scope 0 with these ids in the run's first scan. One pass over the table."""
+    """Return the ledgers of scope 0 with these ids from the run's first scan, in one pass over the table."""
     if not ids:
         return {}
     id_array = pa.array(sorted(ids), pa.int64())
@@ -244,9 +247,9 @@ def ledgers_naming(
     closed: bool = True,
     without: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
-    """Yield the first ledgers of scope 0 with a segment that names one of these bookies.
+    """Yield at most ``most`` ledgers of scope 0 with a segment that names one of these bookies.
 
-    Only ``closed`` ones, unless that is False, and none of ``without``.
+    Only closed ledgers, unless ``closed`` is False, and none of the ids ``without``.
     """
     import numpy as np
 
@@ -284,6 +287,6 @@ def _row(row: dict[str, Any]) -> LedgerRow:
 
 
 def listed_of(run: RunReader, ids: Sequence[int]) -> tuple[PlannedLedger, ...]:
-    """Return ledgers as a plan lists them. Ledgers missing from the store have neither version nor state."""
+    """Return ledgers as a plan lists them; a ledger that the store lacks has neither version nor state."""
     rows = ledgers_of(run, ids)
     return tuple(rows[id].planned() if id in rows else PlannedLedger(str(id), None, None) for id in ids)

@@ -1,4 +1,4 @@
-"""Answers of a newer run's gate to the steps of a plan. Holds newer than the plan forbid a step."""
+"""Permission of a plan's steps by the gate of a newer run; its holds may be newer than the plan."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,15 +14,15 @@ from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
 _OF_BOOKIES = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
-"""Conditions whose object is a bookie that the step is about."""
+"""Facts of conditions that are about a bookie of the step."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPermission:
-    """Answer of a run to a step.
+    """Answer of a newer run to a step.
 
-    ``forbidden`` are sentences of holds on all of it. ``unknown`` says why the run permits nothing of the
-    kind. Holds forbid its ``held_ledgers``, by decimal id.
+    ``forbidden`` are sentences of holds on the whole step. ``unknown`` says why the run permits nothing of
+    this kind. ``held_ledgers`` are the step's ledgers with a hold that forbids it, by decimal id.
     """
 
     forbidden: tuple[str, ...] = ()
@@ -37,17 +37,20 @@ _NEVER_ASKED = (
 OF_FUTURE = (
     "the plan, or its new run or store, is newer than the current time: set the clocks, audit and plan again"
 )
-"""Message if a clock was wrong. No step is permitted then, because the plan would not expire in time."""
+"""Message if a clock was wrong. No step is permitted then, because the plan would expire too late."""
 
 
 def without_run(step: PlanStep) -> StepPermission:
-    """Return the answer of a store to a step. A store has no holds: the plan's own run permitted the step."""
+    """Return the permission of a step if only a store was read, which has no holds.
+
+    The step is permitted if the gate permitted it when the plan was made.
+    """
     was_asked = step.was_permitted or step.kind is ActionKind.WAIT
     return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
 
 
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
-    """Ask the gate of a run for a step of a plan that was made from an earlier run.
+    """Ask the gate of a newer run for a step of a plan.
 
     Raises:
         RunError: a table of the run is broken.
@@ -83,13 +86,13 @@ def _ids(refused: Iterable[Refused]) -> frozenset[str]:
 
 
 def _bookies_of(step: PlanStep) -> list[str]:
-    """Return the bookies of a step. If there are several, its conditions name them."""
+    """Return the bookies of a step; if there are several, from its conditions."""
     names = {condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _OF_BOOKIES}
     return sorted(names | ({step.bookie_id} if step.bookie_id is not None else set()))
 
 
 def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
-    """Yield refusals for bookies that the step's commands also stop or start."""
+    """Yield the gate's refusals of the stops and starts of bookies among the step's commands."""
     for kind, name in _typed_by_hand(step):
         answer = permit(run, kind, [bookie(name)])
         if isinstance(answer, Refused):
@@ -97,7 +100,7 @@ def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
 
 
 def _typed_by_hand(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
-    """Yield the stops and starts of bookies among the commands of a step, in order."""
+    """Yield (kind, bookie) for each command of the step that stops or starts a bookie by hand, in order."""
     for command in step.commands:
         if command.role is CommandRole.HAND and (of := kind_by_hand(command.text)) is not None:
             yield of
@@ -109,7 +112,7 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 
 def _copies_all(step: PlanStep) -> bool:
-    """Return whether a command of the step copies ledgers that it does not name, also held ones."""
+    """Return whether a command of the step copies all ledgers of a bookie, ledgers on hold included."""
     typed = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
     return step.kind is ActionKind.RECOVER and any("-l" not in words for words in typed)
 
@@ -119,8 +122,9 @@ def forbid_last_stops(
 ) -> tuple[StepCheck, ...]:
     """Forbid each stop after which the steps that are still true would leave an entry unserved.
 
-    A hold considers one bookie alone. Entries that two bookies serve together can have changed since the
-    plan. Steps that restart the bookie are checked last, because the other bookies stay stopped meanwhile.
+    A hold considers one bookie alone. The entries that two bookies alone serve together can have changed
+    since the plan was made. Steps that restart the bookie are checked last, because the other bookies stay
+    stopped meanwhile.
 
     Args:
         steps: The steps of one plan, each with its check result.
@@ -155,7 +159,7 @@ def _stops_of(step: PlanStep, running: frozenset[str]) -> Sequence[str]:
 def _starts_again(step: PlanStep) -> bool:
     """Return whether the step restarts each bookie that it stops, as soon as its index is rebuilt.
 
-    A step with settings starts its bookie too, but at an unknown time: a person must set them.
+    A step that changes settings starts its bookie too, but only after a person has set them.
     """
     return step.kind is ActionKind.REBUILD_INDEX and any(
         kind is ActionKind.START for kind, _ in _typed_by_hand(step)

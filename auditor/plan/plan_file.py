@@ -1,6 +1,6 @@
-"""A plan from a finished run, and PLAN.toml, the file in which people review it.
+"""A plan made from a finished run, and PLAN.toml, the file in which people review it.
 
-Every finding becomes a step or a refusal, or is counted as without one.
+Every finding belongs to a step or a refusal, or is counted as a finding without step.
 
     # comment lines: what the plan is, and a line above each step
     schema = "bookkeeper-auditor/plan/2" ...
@@ -8,7 +8,7 @@ Every finding becomes a step or a refusal, or is counted as without one.
     ledger_file = "plan.recover-3.csv"      beside the plan, if a step has more than `INLINE` ledgers
     [[refused]]
 
-Long sentences are folded: blanks and line ends in them become one blank when they are read.
+Long sentences are folded: they have line ends, each of which becomes one blank when the file is read.
 """
 
 import csv
@@ -50,10 +50,10 @@ from auditor.runs.whole_file import write_whole
 from auditor.sources.regular_file import read_regular, read_toml
 
 INLINE = 20
-"""Largest number of a step's ledgers in the plan itself. A longer list is in a file beside it."""
+"""Largest number of a step's ledgers that PLAN.toml lists itself. A longer list is in a file of its own."""
 
 _MANY = 1 << 30
-"""More copies than any entry has."""
+"""Number of copies, for sorting, of a step whose number is not known: more than any entry has."""
 _WIDTH = 96
 _TIMES = ("scan_time", "expires")
 _COLUMNS = ("ledger_id", "version", "state")
@@ -61,7 +61,7 @@ _LEDGERS = "ledger_file"
 
 
 def write_plan(plan: RepairPlan, path: str) -> list[str]:
-    """Write a plan and its lists of ledgers. Return the paths of the written files, the plan last.
+    """Write a plan and its lists of ledgers; return the paths of the written files, the plan last.
 
     Raises:
         OSError: a file could not be written.
@@ -80,7 +80,7 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
 
 
 def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
-    """Return the text of PLAN.toml. ``files`` has the file of a step's ledgers by step number."""
+    """Return the text of PLAN.toml; ``files`` has the file with a step's ledgers, by step number."""
     return "\n".join(_sections(plan, files or {}))
 
 
@@ -113,7 +113,7 @@ def _toml(value: dict[str, Any]) -> str:
 
 
 def _toml_value(value: Any, key: str = "") -> Any:
-    """Return a value for TOML: without nulls, with times as times, and long texts in lines."""
+    """Return a value for TOML: without nulls, times as TOML times, and long texts folded into lines."""
     if isinstance(value, Mapping):
         return {name: _toml_value(entry, name) for name, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
@@ -203,7 +203,7 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
 
 
 def _unfolded(value: Any, key: str = "") -> Any:
-    """Return a value with folded sentences as one line. The key ``text`` stays unchanged."""
+    """Return a value whose folded sentences are one line each; texts with the key ``text`` stay unchanged."""
     if isinstance(value, dict):
         return {name: _unfolded(entry, name) for name, entry in value.items()}
     if isinstance(value, list):
@@ -220,7 +220,7 @@ _KINDS = list(ActionKind)
 
 
 def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
-    """Return the sort key of a step: urgency, kind, fewest copies first, then most ledgers first."""
+    """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
     urgency = Urgency(step.urgency or Urgency.REST).rank
     copies = _MANY if step.fewest_copies is None else step.fewest_copies
     kind = _KINDS.index(step.kind)
@@ -228,9 +228,9 @@ def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
 
 
 def make_plan(run: RunReader) -> RepairPlan:
-    """Plan the repair of a run's findings: the most urgent steps first, then by kind and exposure.
+    """Plan the repair of a run's findings: the most urgent steps first, then by kind and number of copies.
 
-    The gate refuses dangerous steps if the run's data is too old by the clock of ``run.holds``.
+    The gate refuses dangerous steps if the run's data is too old, by the clock of ``run.holds``.
 
     Raises:
         RunError: a table of the run is missing or broken.

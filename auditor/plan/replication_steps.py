@@ -1,4 +1,4 @@
-"""Steps that restore copies ledger by ledger: leave them to AutoRecovery, or copy without it."""
+"""Steps that restore copies of single ledgers: leave the ledger to AutoRecovery, or copy it without."""
 
 import json
 from collections import defaultdict
@@ -47,9 +47,10 @@ WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "e
 
 @dataclass
 class LackingCopies:
-    """Findings about ledgers that lack copies, by required action, and by bookie where needed.
+    """Findings about ledgers that lack copies, sorted by the action that they require.
 
-    Findings that lost bookies fully explain are left out.
+    ``waiting`` (left to AutoRecovery) and ``copied`` are by bookie, ``refused`` by reason. Findings that lost
+    bookies explain completely are left out.
     """
 
     waiting: dict[str, FindingGroups] = field(default_factory=lambda: defaultdict(FindingGroups))
@@ -58,7 +59,7 @@ class LackingCopies:
 
 
 def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
-    """Yield the copies that findings require ledger by ledger, and those required before a bookie stops."""
+    """Yield the steps that restore copies: for findings, and for ledgers of a bookie that should stop."""
     for part in _together(sorted(lacking_copies.copied.items())):
         rows = ledgers_of(situation.run, {ledger for _, groups in part for ledger in groups.ledgers})
         for bookie, groups in part:
@@ -78,7 +79,10 @@ def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
 
 
 def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]]) -> RefusedStep:
-    """Return the refusal for ledgers whose last copies are on bookies that no segment names."""
+    """Return the refusal for ledgers whose last copies are on bookies that no segment names.
+
+    ``outside`` has these bookies by ledger.
+    """
     names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMES_SHOWN)
     first = min(outside)
     why = f"every bookie of their segments lacks entries, and the last copy is on {names}, outside of them"
@@ -93,7 +97,7 @@ def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]])
 
 
 def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> Steps:
-    """Yield copies of ledgers that depend on a bookie that should stop, if no other step copies them."""
+    """Yield copies of ledgers that depend on a bookie that should stop, unless another step copies them."""
     covered = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
     covered |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
     by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -130,7 +134,7 @@ WAYS = {
 
 
 def sort_findings(situation: Situation) -> LackingCopies:
-    """Sort the findings about ledgers that lack copies by the required action."""
+    """Sort the findings about ledgers that lack copies by the action that they require."""
     lacking_copies = LackingCopies()
     for row in situation.asking("entry-lost", "below-ack-quorum", "below-write-quorum", "mark-stuck"):
         situation.addressed[row["id"]] += 1
@@ -155,13 +159,13 @@ def sort_findings(situation: Situation) -> LackingCopies:
 
 
 def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
-    """Return whether a bookie that lacks entries has exchanged disks or directories."""
+    """Return whether a bookie that lacks entries of the finding has exchanged disks or directories."""
     lacking = {part["bookie_id"] for part in row["missing"] or ()} | {*(row["unknown"] or ())}
     return bool(lacking & situation.exchanged.keys())
 
 
 def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
-    """Return a bookie that lacks entries, preferably a registered one. None if no copy is readable."""
+    """Return a bookie that lacks entries, preferably a registered one; None if no copy is readable."""
     if row["id"] == "mark-stuck":
         evidence = json.loads(row["evidence"])
         names = [] if evidence["unrecoverable"] else evidence["replicas"]
@@ -172,7 +176,7 @@ def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
 
 
 def _is_young(situation: Situation, ledger: int) -> bool:
-    """Return whether AutoRecovery is about to copy the ledger."""
+    """Return whether AutoRecovery is about to copy the ledger: its mark is young, or a worker holds it."""
     since = situation.marks.since(ledger)
     late = situation.facts.scan_time - EXPIRY_MS
     return situation.works and since is not None and (situation.marks.locked(ledger) or since >= late)
@@ -186,7 +190,16 @@ def wait_step(
     ledgers: Sequence[int],
     count: int,
 ) -> Steps:
-    """Yield a step that leaves marked ledgers to AutoRecovery. Ledgers without a source are refused."""
+    """Yield a step that leaves marked ledgers to AutoRecovery, and refusals for ledgers on hold.
+
+    Args:
+        situation: The run.
+        bookie: The bookie for which the ledgers are marked.
+        findings: The findings that require the copies.
+        groups: The findings about these ledgers, for urgency and copies left.
+        ledgers: The first of the ledgers.
+        count: Total number of ledgers.
+    """
     about = f"leave {{}} marked for {bookie} to AutoRecovery"
     allowed, refused = permit_each_ledger(situation.run, ActionKind.WAIT, about, findings, [bookie], ledgers)
     yield from refused
@@ -208,14 +221,14 @@ def wait_step(
 
 
 def _urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
-    """Return the urgency of copying ledgers: the highest if a bookie that must stop waits for it."""
+    """Return the urgency of copying ledgers: the highest if a bookie must stop once they are copied."""
     if any(ledger in situation.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
 
 def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
-    """Yield groups by bookie, as many at once as one pass over the run's ledgers looks up."""
+    """Yield batches of groups by bookie; one pass over the run's ledgers looks up a batch."""
     batch: list[tuple[str, FindingGroups]] = []
     for bookie_groups in groups:
         batch.append(bookie_groups)
@@ -227,7 +240,7 @@ def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tupl
 
 
 def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
-    """Yield copies of single ledgers off a bookie that lacks entries of them."""
+    """Yield steps that copy single ledgers off a bookie that lacks entries of them, and refusals."""
     good: list[LedgerRow] = []
     bad: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
@@ -246,7 +259,7 @@ def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mappin
 def fault_of(
     situation: Situation, bookie: str, row: LedgerRow | None
 ) -> tuple[RefusalReason, str, str] | None:
-    """Return why a ledger cannot be copied off a bookie, and what to do. None if it can."""
+    """Return why a ledger cannot be copied off a bookie (reason, words), and what to do; None if it can."""
     if row is None or bookie not in row.members:
         return RefusalReason.UNSURE, f"no segment names {bookie} any more", "audit again"
     if row.state != LedgerState.CLOSED:
@@ -285,9 +298,9 @@ def copy_each(
     Args:
         situation: The run.
         bookie: The bookie whose copies are made elsewhere.
-        findings: The findings that require it.
+        findings: The findings that require the copies.
         rows: The ledgers, in the order in which they are copied.
-        urgency: That of the most urgent finding.
+        urgency: The urgency of the most urgent finding.
         groups: The findings, with the number of copies left. None if there are none about ledgers.
         unlisted: Number of further ledgers.
         before_stop: The bookie that stops once these ledgers are copied. None if there is none.

@@ -1,4 +1,7 @@
-"""Facts for a plan besides findings: bookies, cookies, AutoRecovery and marks. It also groups findings."""
+"""Facts of a run that a plan needs besides findings: bookies, cookies, AutoRecovery and marks.
+
+The module also groups findings by step.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, f
 from auditor.simulate.windows import Longs
 
 MOST_LEDGERS = 10_000
-"""Largest number of listed ledgers of one step. Plan the others once these are done."""
+"""Largest number of ledgers that one step lists. Plan the others once these are done."""
 
 _COOKIE = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
 )  # fmt: skip
 FINGERPRINTS = 5
-"""Largest number of named fingerprints of a group."""
+"""Largest number of fingerprints that a plan names for the findings of one check."""
 
 EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
-"""Findings about exchanged directories: their bookies stop while disks are put back."""
+"""Checks that find exchanged directories; a step stops the bookies and puts the directories back."""
 INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
-"""Findings of bookies whose index is rebuilt while they are stopped."""
+"""Checks that find a damaged index; a step stops the bookie and rebuilds its index."""
 
 NEEDED = (
     "id", "urgency", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "unknown",
@@ -45,7 +48,7 @@ NEEDED = (
 
 @dataclass(slots=True)
 class FindingGroup:
-    """Findings of one id that one step is about. ``ledgers`` are the first `MOST_LEDGERS` of them."""
+    """Findings of one check that one step is about; ``ledgers`` are their first `MOST_LEDGERS` ledgers."""
 
     id: str
     count: int = 0
@@ -54,7 +57,7 @@ class FindingGroup:
     evidence: dict[str, Any] = field(default_factory=dict)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Count a finding. Evidence is kept of the first one only."""
+        """Count a finding; only the first finding's evidence is kept."""
         if not self.count:
             self.evidence = json.loads(row["evidence"] or "{}")
         self.count += 1
@@ -65,10 +68,10 @@ class FindingGroup:
 
 
 class FindingGroups(dict[str, FindingGroup]):
-    """Findings that one step is about, by check id. ``sure`` is whether all are confirmed.
+    """Findings that one step is about, by check id; ``sure`` is True if all of them are confirmed.
 
-    ``urgency`` is that of the most urgent one. ``copies`` has by ledger the smallest number of known copies
-    of an entry, if its findings say it.
+    ``urgency`` is that of the most urgent finding. ``copies`` has, by ledger, the smallest number of known
+    copies of an entry, if a finding shows it.
     """
 
     def __init__(self) -> None:
@@ -93,7 +96,7 @@ class FindingGroups(dict[str, FindingGroup]):
         return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
-        """Return the smallest number of known copies of an entry of these ledgers. None if unknown."""
+        """Return the smallest number of known copies of an entry of these ledgers; None if unknown."""
         return min((self.copies[ledger] for ledger in ledgers if ledger in self.copies), default=None)
 
     @property
@@ -102,11 +105,11 @@ class FindingGroups(dict[str, FindingGroup]):
         return sum(group.count for group in self.values())
 
     def named(self) -> tuple[PlanFinding, ...]:
-        """Return the findings as a plan names them."""
+        """Return the findings in the form in which a plan names them."""
         return tuple(PlanFinding(group.id, group.count, tuple(group.fingerprints)) for group in self.values())
 
     def conditions(self, value: str) -> tuple[Condition, ...]:
-        """Return the conditions that each of the named findings is there, or gone."""
+        """Return, for each named finding, the condition that it is ``value``: "there" or "gone"."""
         return tuple(
             Condition(Fact.FINDING, f"{group.id} {fingerprint}", value)
             for group in self.values()
@@ -115,7 +118,7 @@ class FindingGroups(dict[str, FindingGroup]):
 
 
 def copies_left(row: Mapping[str, Any]) -> int | None:
-    """Return the smallest number of known copies of an entry. None if the finding does not say it.
+    """Return the smallest number of known copies of an entry; None if the finding does not show it.
 
     >>> copies_left({"ledger_id": 7, "evidence": '{"write_quorum": 3, "copies_missing_or_unknown": 2}'})
     1
@@ -127,7 +130,10 @@ def copies_left(row: Mapping[str, Any]) -> int | None:
 
 
 class Situation:
-    """The facts of a finished run that steps of all kinds need. Bounded by bookies and by marks."""
+    """The facts of a finished run that steps of all kinds need.
+
+    Memory is bounded by the numbers of bookies and of marks.
+    """
 
     def __init__(self, run: RunReader) -> None:
         self.run = run
@@ -144,9 +150,9 @@ class Situation:
         self.queue: Queue = read_queue(run, self.lost)
         self.works = not self.queue.blockers and not self.queue.doubts
         self.copy_before_stop: dict[str, FindingGroups] = {}
-        """Bookies that should stop and must not yet because ledgers depend on them, with the findings."""
+        """Bookies that should stop once their ledgers are copied elsewhere, with the findings."""
         self.starting: set[str] = set()
-        """Bookies that are down and that a step starts. No ledger is copied off them."""
+        """Bookies that are down and that a step starts; no ledger is copied off them."""
         self.addressed: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
         for tally in self.facts.tally:
@@ -154,13 +160,11 @@ class Situation:
 
     @cached_property
     def marks(self) -> MarkTimes:
-        """Return the times of marks, and the ledgers that a worker holds."""
+        """Return the times of all marks, and the ledgers that a worker holds."""
         return MarkTimes(self.run)
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-        """Return the number of ledgers marked for each of these bookies, and the first `MOST_LEDGERS` of
-        them.
-        """
+        """Return, by bookie, the number of ledgers marked for it, and the first `MOST_LEDGERS` ids."""
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
@@ -181,9 +185,7 @@ class Situation:
 
     @cached_property
     def stops(self) -> StopSet:
-        """Return the bookies that this plan stops. Each step that stops one checks this set and adds
-        to it.
-        """
+        """Return the bookies that this plan stops; each step checks this set before it adds its bookie."""
         asking = {row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGED, *INDEX_FAULTS)}
         for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
             logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
@@ -193,14 +195,15 @@ class Situation:
 
     @property
     def _is_listed(self) -> bool:
-        """Return whether all cookies and registrations were seen."""
+        """Return whether all cookies and registrations could be listed."""
         listed = self.facts.bookies_listed
         return listed is not None and listed["hidden"] is None
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
-        """Return the first ledgers that depend on bookies of ``copy_before_stop`` alone. Read it after these
-        are set.
+        """Return the first ledgers that depend on a bookie of ``copy_before_stop`` alone, by id.
+
+        Read it only after ``copy_before_stop`` is complete.
         """
         if not self.copy_before_stop:
             return {}
@@ -210,7 +213,7 @@ class Situation:
         return {dependent.ledger_id: dependent for dependent in dependent_rows}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
-        """Return ledgers whose last copy is on bookies that no segment names, with these bookies."""
+        """Return the ledgers whose last copy is on bookies that no segment names, with these bookies."""
         chosen = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
         chosen &= ds.field("ledger_id").isin(list(ledgers))
         rows = (
@@ -223,7 +226,7 @@ class Situation:
 
     @cached_property
     def exchanged(self) -> dict[str, FindingGroups]:
-        """Return bookies with exchanged disks or directories, and the findings."""
+        """Return the bookies with exchanged disks or directories, and the findings about them."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
             evidence = json.loads(row["evidence"] or "{}")
@@ -234,13 +237,13 @@ class Situation:
 
     @cached_property
     def serves_more(self) -> frozenset[str]:
-        """Return bookies that serve entries which their disks lack. A stop loses these copies."""
+        """Return the bookies that serve entries which their disks lack; a stop loses these copies."""
         return frozenset(
             row["bookie_id"] for row in self.rows_of("index-incomplete") if row["bookie_id"] is not None
         )
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Yield findings of these ids, in order, batch by batch. ``accepted``: a suppression names it."""
+        """Yield the findings with these ids, in order; ``accepted``: whether a suppression names it."""
         standing = standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
         if any(self.run.report.counts.get(id) for id in ids):
             for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
@@ -249,11 +252,11 @@ class Situation:
                     yield row | {"accepted": stands is not None and stands.suppressed is not None}
 
     def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
-        """Return the findings of these ids that require a step. Accepted findings do not."""
+        """Yield the findings with these ids that nobody accepted, and that therefore require a step."""
         return (row for row in self.rows_of(*ids) if not row["accepted"])
 
     def by_bookie(self, *ids: str) -> dict[str, FindingGroups]:
-        """Return findings of these ids in groups by bookie. They count as addressed."""
+        """Return the findings with these ids in groups by bookie, and count them as findings with a step."""
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.asking(*ids):
             groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
@@ -261,14 +264,14 @@ class Situation:
         return groups_by_bookie
 
     def without_step(self) -> tuple[UnplannedCount, ...]:
-        """Return the counts of findings without a step that nobody accepted."""
+        """Return the numbers of findings without a step, by id; accepted findings do not count."""
         counts = self.run.report.counts
         unaddressed = {id: number - self.addressed[id] - self.accepted[id] for id, number in counts.items()}
         return tuple(UnplannedCount(id, number) for id, number in unaddressed.items() if number > 0)
 
 
 class MarkTimes:
-    """Marks and locks of a run as arrays. ``since`` is -1 if the time is unknown. ``ids`` ascend."""
+    """Marks and locks of a run as arrays; ``ids`` has the marked ledgers, ascending."""
 
     def __init__(self, run: RunReader) -> None:
         ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -287,7 +290,7 @@ class MarkTimes:
         self._locks = frozenset(np.concatenate(locks).tolist())
 
     def since(self, ledger: int) -> int | None:
-        """Return when a ledger was last marked. None if it is not marked."""
+        """Return when a ledger was last marked, in ms; -1 if that is unknown, None if it is not marked."""
         place = int(np.searchsorted(self.ids, ledger))
         if place == len(self.ids) or self.ids[place] != ledger:
             return None

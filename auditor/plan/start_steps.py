@@ -1,4 +1,4 @@
-"""Steps that bring back bookies with needed copies: put exchanged disks back, start stopped bookies.
+"""Steps that bring back bookies with needed copies: put exchanged disks back, and start bookies.
 
 While a bookie waits for its start, no ledger is copied off it (`auditor.plan.replication_steps`).
 """
@@ -26,7 +26,7 @@ _NAMES_SHOWN = 5
 
 
 def put_disks_back(situation: Situation) -> Steps:
-    """Yield a step for each set of bookies with exchanged disks or directories."""
+    """Yield a step for each set of bookies that exchanged disks or directories."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for row in situation.asking(*EXCHANGED):
         if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged:
@@ -41,7 +41,7 @@ def put_disks_back(situation: Situation) -> Steps:
 
 
 def _partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
-    """Return the bookies whose cookies are on the bookie's disks, and itself."""
+    """Return this bookie and those whose cookies are on its disks."""
     directories = [place for row in rows for place in json.loads(row["evidence"])["directories"]]
     return {bookie, *(place["names"] for place in directories if place.get("names"))}
 
@@ -97,7 +97,7 @@ _NEED_A_START = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOK
 
 
 def start_bookies(situation: Situation) -> Steps:
-    """Yield starts of bookies that are down and that alone have, or may have, entries of ledgers."""
+    """Yield starts of bookies that are down and that alone have, or may have, entries of a ledger."""
     holds = (
         hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _NEED_A_START
     )
@@ -116,7 +116,7 @@ def start_bookies(situation: Situation) -> Steps:
 
 
 def _lacking(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
-    """Return the bookies that lack entries of these ledgers, by ledger."""
+    """Return, for each of these ledgers, the bookies that lack entries of it."""
     chosen = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
     rows = situation.run.table("judged", ["ledger_id", "missing"], chosen).to_pylist() if ids else []
     return {row["ledger_id"]: {part["bookie_id"] for part in row["missing"] or ()} for row in rows}

@@ -505,6 +505,9 @@ def test_wrong_usage_is_one_line(tmp_path: Path) -> None:
         assert (ended.exit_code, ended.stderr.count("\n")) == (2, 1), ended.output
 
 
+NOT_ALLOWED = "not allowed because of a hold"
+
+
 def held(kind: ActionKind, key: str, object: str = "bookie", reason: str = "replica-mismatch") -> Any:
     return {"holds": [hold(key, kind, reason=reason, object=object)]}
 
@@ -513,9 +516,9 @@ def held(kind: ActionKind, key: str, object: str = "bookie", reason: str = "repl
     ("kind", "key", "object", "why"),
     [
         (ActionKind.RECOVER, "7", "ledger", "changed: ledgers 7"),
-        (ActionKind.RECOVER, "c:1", "bookie", "because of a hold: bookie c:1 is needed (replica-mismatch)"),
-        (ActionKind.RECOVER, "metadata", "source", "not allowed because of a hold"),
-        (ActionKind.RECOVER, "bookie c:1", "source", "not allowed because of a hold"),
+        (ActionKind.RECOVER, "c:1", "bookie", f"{NOT_ALLOWED}: bookie c:1 is needed (replica-mismatch)"),
+        (ActionKind.RECOVER, "metadata", "source", NOT_ALLOWED),
+        (ActionKind.RECOVER, "bookie c:1", "source", NOT_ALLOWED),
     ],
 )  # fmt: skip
 def test_a_step_is_no_longer_true_where_a_newer_run_holds_its_objects(
