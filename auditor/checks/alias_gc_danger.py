@@ -33,21 +33,20 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        Registered bookies that hold, entry for entry, ledgers of an id that is not registered and has no
-        disk. If `bookie-alias` names the id too, the entries need not match.
+        The id is not registered and has no disk. The bookie holds its ledgers entry for entry, unless
+        `bookie-alias` names the id too.
 
     Why it matters:
-        Somebody renamed the bookie (bookieId, advertisedAddress, useHostNameAsBookieID) but not its
-        ledgers. Within a day its collector deletes closed ledgers that do not name it, perhaps their last
+        Within a day the bookie's collector deletes closed ledgers that do not name it, perhaps their last
         copies.
 
     How sure:
-        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer ledgers:
-        somebody may be copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
+        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer ledgers: somebody
+        may be copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
 
     What to do:
-        First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its
-        old id back, or write the new id into the ledgers and afterwards into the cookie. Do not run
+        First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its old
+        id back, or write the new id into the ledgers and afterwards into the cookie. Do not run
         decommissionbookie or cookie_delete for the old id before that.
 
     Commands:
@@ -58,8 +57,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Do it only after the ledgers.
 
     Limits:
-        A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without
-        a finished segment do not count.
+        A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without a
+        finished segment do not count.
     """
     closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(

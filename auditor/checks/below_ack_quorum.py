@@ -16,16 +16,15 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Ledgers with an entry on fewer bookies than the ack quorum; only confirmed absences count. If the
-        ledger is not closed, only its finished segments count, without the last write quorum of entries.
+        Only confirmed absences count. If the ledger is not closed, only its finished segments count,
+        without the last write quorum of entries.
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.
 
     How sure:
         Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it is not
-        closed, or if it changed between the scans or less than `--grace` seconds before an index was
-        written. `entry-lost` has more reasons.
+        closed, or changing. `entry-lost` has all reasons.
 
     What to do:
         Have the ledger marked: replication then makes the copies. Do not restart or drain a bookie of the
@@ -40,6 +39,6 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Unread bookies count as having their copies. An index does not prove that the bytes are good.
+        As for `entry-lost`.
     """
     return ledgers_of_class(tables, "below-ack-quorum")

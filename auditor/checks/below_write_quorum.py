@@ -15,20 +15,18 @@ def below_write_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its write quorum.
 
     What it finds:
-        Ledgers whose worst entry lacks a copy but still has an ack quorum of copies.
+        The worst entry still has an ack quorum of copies.
 
     Why it matters:
-        The ledger survives fewer failures than intended. BookKeeper's own check reads few entries and may
-        never notice.
+        The ledger survives fewer failures than intended.
 
     How sure:
         Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it is not
-        closed, or if it changed between the scans or less than `--grace` seconds before an index was
-        written. `entry-lost` has more reasons.
+        closed, or changing. `entry-lost` has all reasons.
 
     What to do:
-        Have the ledger marked: replication then makes the copies. The auditor does not see single missing
-        entries.
+        Have the ledger marked: replication then makes the copies. BookKeeper's auditor rarely sees single
+        missing entries.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -38,6 +36,6 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Unread bookies count as having their copies. An index does not prove that the bytes are good.
+        As for `entry-lost`.
     """
     return ledgers_of_class(tables, "below-write-quorum")

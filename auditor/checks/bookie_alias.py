@@ -32,8 +32,8 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        Several ids of one bookie; a note if no entry depends on the unregistered one. The evidence lists
-        the facts (edges) for and against it:
+        A note if no entry depends on the unregistered id. The evidence lists the facts (edges) for and
+        against one bookie:
         - One id is registered at the other's address.
         - One is a host's name, the other its IP or another spelling.
         - A live bookie's disks hold what ledgers expect of a vanished id.
@@ -41,19 +41,18 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
-        but not its ledgers. Clients cannot find these copies, and its collector may delete them
-        (`alias-gc-danger`).
+        but not its ledgers. Clients cannot find these copies.
 
     How sure:
         Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
-        Suspect with less evidence, because an address may have moved. Suspect with `disk-id-mismatch`.
+        Suspect with less evidence. Suspect with `disk-id-mismatch`.
 
     What to do:
         Check on the host that it is one bookie:
         - If it is, stop it. Give it its old id back, or write the new id into the ledgers and afterwards
           into the cookie.
-        - If another bookie has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for
-          the old id.
+        - If another bookie has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for the
+          old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
@@ -69,9 +68,8 @@ def bookie_alias(roster: Roster) -> Findings:
           Do it only after the ledgers.
 
     Limits:
-        Names are not resolved. A single hint, such as a short name, is not reported. Nor are ids that
-        most ensembles name together, or of which the registered bookie holds nothing. Ids that are all
-        registered are `endpoint-duplicate`.
+        Names are not resolved. Not reported: a single hint such as a short name, ids that most ensembles
+        name together, and ids of which the registered bookie holds nothing.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     members = [row for row in roster.bookies if row["bookie_id"] in identity]

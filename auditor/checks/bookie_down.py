@@ -15,7 +15,7 @@ def bookie_down(roster: Roster) -> Findings:
     """A bookie that ledgers name has a cookie and is not registered.
 
     What it finds:
-        Bookies of ensembles with a cookie and without an ephemeral registration.
+        Only ephemeral registrations count.
 
     Why it matters:
         The bookie's copies are unreachable until it returns or is decommissioned.
@@ -24,7 +24,7 @@ def bookie_down(roster: Roster) -> Findings:
         Confirmed: both scans saw no registration.
 
     What to do:
-        Restart the bookie. If it stops again, read its log. If it will not return, decommission it.
+        Restart the bookie. If it will not return, decommission it.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

@@ -18,15 +18,14 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
 
     Why it matters:
         Nobody can open, audit or replicate such a ledger. One such cookie or registration makes the whole
-        listing fail. Other ids outside of BP-41 pass only by an error in the server's pattern (a range
-        from ':' to '_').
+        listing fail.
 
     How sure:
         Confirmed: the metadata has this id. Suspect if the ledger changed between the scans.
 
     What to do:
-        Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct
-        a ledger with the store's own client: updateBookieInLedger refuses such an id.
+        Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct a
+        ledger with the store's own client: updateBookieInLedger refuses such an id.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -14,7 +14,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         Ids with port 0 in ensembles. Placement policies use them as placeholders.
 
     Why it matters:
-        Nobody ever wrote a copy to such an id: entries striped to it have one copy less.
+        Entries striped to such an id have one copy less.
 
     How sure:
         Confirmed: the metadata has this id.
@@ -30,7 +30,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        Such an id is not a `ghost-bookie` too.
+        Such an id is no `ghost-bookie`.
     """
     for row in roster.bookies:
         if row["named"] and row["bookie_id"].endswith(":0"):

@@ -20,20 +20,20 @@ def bookie_unread(roster: Roster) -> Findings:
         one. Given directories with data but no cookie are `start-refused` instead.
 
     Why it matters:
-        Copies on such a bookie count as unknown, never as missing.
+        Its copies count as unknown, never as missing.
 
     How sure:
         Always unknown: nobody read the copies.
 
     What to do:
-        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the
-        audit's user. If executors do not share the disks, run `bkaudit collect` on the bookie.
+        Pass every index directory of the bookie. Check the paths, the mounts, and the rights of the audit's
+        user. If executors do not share the disks, run `bkaudit collect` on the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
         - `bkaudit collect --bookies PATH --out DIR`
-          on the bookie, writes its indexes as tables for --bookies. Risk: none; it only reads, and writes
-          to DIR.
+          on the bookie, writes its indexes as tables for --bookies. Risk: none; it only reads, and
+          writes to DIR.
 
     Limits:
         The table of verdicts has the undecided ledgers.

@@ -16,20 +16,20 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed logs of registered bookies below a compaction threshold, now and more than two intervals
-        ago. An earlier run with `--entry-logs` must be in the same directory.
+        Closed logs of registered bookies below a compaction threshold, now and more than two intervals ago.
+        Needs an earlier run with `--entry-logs` in the same directory.
 
     Why it matters:
-        Deleted data keeps its disk space. Compaction's thread died, or tries an unreadable log for ever
-        (bookkeeper #4596). Or a full disk suspends it (isForceGCAllowWhenNoSpace=false), or its throttle
-        is below the rate of new data.
+        Deleted data keeps its disk space. Compaction's thread died or tries an unreadable log for ever
+        (bookkeeper #4596). Or a full disk suspends it (isForceGCAllowWhenNoSpace=false), or its throttle is
+        too low.
 
     How sure:
         Confirmed: two runs saw the logs. Suspect with `disk-id-mismatch`.
 
     What to do:
         Search the bookie's log for GarbageCollectorThread and the first log's id. If a disk is full, make
-        room first, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
+        room, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
         {"majorCompaction": true} to /api/v1/bookie/gc starts it.
 
     Commands:
@@ -37,9 +37,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
           The named logs should disappear.
 
     Limits:
-        Settings are those of `--bookie-conf`, or defaults. Logs with bytes of class `not-indexed` or
-        `owner-named` do not count. A restart begins the interval of major compaction anew. The table
-        log_foresight has each log's reason.
+        Logs with bytes `not-indexed` or `owner-named` do not count. A restart begins the interval of major
+        compaction anew. The table log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

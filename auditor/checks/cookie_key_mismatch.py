@@ -29,10 +29,10 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         Cookies whose bookieHost is not the name of their znode.
 
     Why it matters:
-        The bookie refuses to start. Somebody used the wrong name, or changed the id half-way.
+        The bookie refuses to start.
 
     How sure:
-        Confirmed: the cookie says so.
+        Confirmed: the cookie was read.
 
     What to do:
         Find the id in the disks' VERSION files, and store the cookie that agrees with them.
@@ -43,7 +43,7 @@ def cookie_key_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        A host name and its address are two ids.
+        A host name and its address count as two ids.
     """
     for cookie in roster.cookies:
         name, bookie_host = cookie["bookie_id"], cookie["bookie_host"]

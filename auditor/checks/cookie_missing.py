@@ -26,7 +26,7 @@ def cookie_missing(roster: Roster) -> Findings:
     """A bookie is registered and the store has no cookie of it.
 
     What it finds:
-        Bookies with an ephemeral registration and without a cookie.
+        Only ephemeral registrations count.
 
     Why it matters:
         The bookie refuses its next start. Somebody may have decommissioned it while it ran.
@@ -36,14 +36,14 @@ def cookie_missing(roster: Roster) -> Findings:
 
     What to do:
         First check that the bookie exists: a process at its address, and a VERSION file with its id. Then
-        make the cookie from that file before anyone restarts it. If no ledger or directory has the id,
-        find the client that registers it instead: a cookie would keep the id alive.
+        make the cookie from that file before anyone restarts it. If no ledger or directory has the id, find
+        the client that registers it instead.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
         - `bookkeeper shell cookie_create -cf FILE BOOKIE`
-          stores the cookie. Risk: writes; a wrong cookie keeps the bookie from starting, and `cookie_delete`
-          takes it back.
+          stores the cookie. Risk: writes; a wrong cookie keeps the bookie from starting, and
+          `cookie_delete` takes it back.
 
     Limits:
         A bookie that registers during the audit may appear once.

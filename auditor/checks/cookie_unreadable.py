@@ -29,14 +29,14 @@ def cookie_unreadable(roster: Roster) -> Findings:
         Cookies and VERSION files that do not parse or have a layout before 3.
 
     Why it matters:
-        The bookie does not start. A damaged VERSION can be the first sign of a damaged file system.
+        The bookie does not start. The file system may be damaged.
 
     How sure:
         Confirmed: the cookie was read.
 
     What to do:
-        Find the reason and check the disk before you replace the cookie. Copy a VERSION between
-        directories only if you know that both belong to the bookie.
+        Find the reason and check the disk before you replace the cookie. Copy a VERSION only between
+        directories that surely belong to the bookie.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

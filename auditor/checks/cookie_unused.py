@@ -9,15 +9,13 @@ def cookie_unused(roster: Roster) -> Findings:
     """The store has a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
-        Cookies of bookies that are in no ensemble and not registered.
+        No ensemble at all names the bookie.
 
     Why it matters:
-        Every new auditor takes the bookie once for a lost one. A host with the same id cannot start with
-        empty disks.
+        A host with the same id cannot start with empty disks.
 
     How sure:
-        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree
-        disagree.
+        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.
@@ -26,8 +24,8 @@ def cookie_unused(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`
           Keep the output.
         - `bookkeeper shell cookie_delete BOOKIE`
-          deletes it from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot start
-          again without a new cookie.
+          deletes it from the store. Risk: writes; the disks keep their VERSION, and the bookie cannot
+          start again without a new cookie.
 
     Limits:
         A new bookie that stopped before its first ledger looks the same.

@@ -10,19 +10,18 @@ def copy_in_flight(tables: Tables) -> DataFrame:
     """Bookies hold entries of a marked or locked ledger whose ensembles do not name them.
 
     What it finds:
-        Marked or locked ledgers with entries on bookies outside of their ensembles. Replication copies
-        entries first and rewrites the ensemble afterwards.
+        Replication copies entries first and rewrites the ensemble afterwards.
 
     Why it matters:
         A copy that stays after the mark has gone only takes space.
 
     How sure:
         Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect if no
-        worker is known to run, and with `disk-id-mismatch`.
+        worker is known to run. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Nothing while replication works. Do not run `recover` by hand after bookies were drained: it takes
-        no lock, and the target's collector may delete the fresh copy.
+        Nothing while replication works. After a drain, do not run `recover` by hand: the target's collector
+        may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.

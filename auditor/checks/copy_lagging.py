@@ -10,8 +10,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
     """An open ledger has an acknowledged entry that one member does not have yet.
 
     What it finds:
-        At least an ack quorum of indexes has an entry of the last segment of an open or recovering
-        ledger.
+        An ack quorum of indexes has the entry of the last segment. Ledgers in recovery count too.
 
     Why it matters:
         Usually nothing. A member that lags in many audits drops writes.
@@ -20,8 +19,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
         Always suspect: an index lags behind its journal.
 
     What to do:
-        Audit again later. If the same bookie lags again, check its log and disks. Do not run readledger
-        with -r: it fences the ledger's writer.
+        Audit again later. If the same bookie lags again, check its log and disks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -30,12 +30,10 @@ def dirset_mismatch(roster: Roster) -> Findings:
     """The cookie of a bookie in the store names other directories than those on its disks.
 
     What it finds:
-        Differences between the directories in the store's cookie and in the VERSION files. A warning if
-        one list only adds to the other (allowStorageExpansion accepts that).
+        A warning if one list only adds to the other (allowStorageExpansion accepts that).
 
     Why it matters:
-        The bookie refuses to start until store and disks agree. Journal lists must be equal to the
-        letter.
+        The bookie refuses to start until store and disks agree. Journal lists must be equal to the letter.
 
     How sure:
         Confirmed: both cookies were read.

@@ -44,9 +44,9 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie.
 
     What it finds:
-        Directories where at least five ledgers hold exactly what another bookie should hold and lacks.
-        Hardly any hold what their own should. If VERSION names that bookie, only `disk-id-mismatch` is
-        reported. With both findings somebody copied VERSION, and the disk may be in its place.
+        At least five ledgers hold exactly what another bookie should hold and lacks, and hardly any what
+        their own should. If VERSION names that bookie, only `disk-id-mismatch` is reported. With both
+        findings somebody copied VERSION, and the disk may be in its place.
 
     Why it matters:
         Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its
@@ -56,8 +56,8 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         Always suspect: matching ledgers are no proof.
 
     What to do:
-        First stop the bookie and its collector, and decommission no bookie: both disks still have the
-        data. Then mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
+        First stop the bookie and its collector, and decommission no bookie: both disks still have the data.
+        Then mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -66,8 +66,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries are indistinguishable. A renamed bookie is
-        `bookie-alias`.
+        Two ids that should hold the same entries are indistinguishable.
     """
     who = {row["bookie_id"]: row for row in roster.bookies}
     odd = [

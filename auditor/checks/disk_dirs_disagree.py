@@ -34,7 +34,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
     """The VERSION files of one bookie name different directories.
 
     What it finds:
-        Different directories in VERSION files that are in the right place and have the bookie's id.
+        Only VERSION files in the right place and with the bookie's id count.
 
     Why it matters:
         One disk is an old copy, or missed a change of the configuration. The bookie refuses to start.
@@ -43,8 +43,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         Confirmed: the VERSION files were read.
 
     What to do:
-        Find the odd disk and put the right one back. Never copy VERSION from one directory to another to
-        make a bookie start.
+        Find the odd disk and put the right one back. Never copy VERSION from one directory to another.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.

@@ -30,19 +30,19 @@ def disk_id_mismatch(roster: Roster) -> Findings:
     """A directory in a bookie's place carries the cookie of another bookie.
 
     What it finds:
-        Directories whose VERSION names another bookie. Their data counts for that bookie, if the cluster
-        knows it. Not reported if `bookie-alias` joins both ids.
+        The data counts for the bookie that VERSION names, if the cluster knows it. Not reported if
+        `bookie-alias` joins both ids.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to
-        start. If forced, it serves another bookie's data.
+        start.
 
     How sure:
-        Confirmed: VERSION names another bookie. Findings from the data of such a bookie are suspect.
+        Confirmed: VERSION names another bookie.
 
     What to do:
         Put the disk where it belongs, or give the bookie its old id back (bookieId, advertisedAddress).
-        Never copy VERSION from one directory to another to make a bookie start.
+        Never copy VERSION from one directory to another.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`

@@ -31,8 +31,7 @@ def disk_shared(roster: Roster) -> Findings:
         Equal VERSION files in two places that stand for one path.
 
     Why it matters:
-        Somebody cloned the volume, or two machines mount it. Two processes overwrite each other's entries
-        and collect each other's ledgers.
+        Two processes overwrite each other's entries and collect each other's ledgers.
 
     How sure:
         Confirmed: the VERSION files are equal. A backup looks the same.

@@ -37,20 +37,20 @@ def disk_version_missing(roster: Roster) -> Findings:
     """A directory that a bookie's cookies name has no VERSION.
 
     What it finds:
-        Directories without VERSION. A warning if nothing on the disk can be needed: no ledger or mark
-        names the bookie, complete metadata shows all copies elsewhere, and no bookie holds orphans.
+        A warning if nothing on the disk can be needed: no ledger or mark names the bookie, complete
+        metadata shows all copies elsewhere, and no bookie holds orphans.
 
     Why it matters:
-        Somebody wiped, replaced or unmounted the disk. The bookie refuses its next start. With
-        allowStorageExpansion it takes a wiped journal for a new one and silently loses its entries.
+        The bookie refuses its next start. With allowStorageExpansion it takes a wiped journal for a new one
+        and silently loses its entries.
 
     How sure:
         Confirmed: the directory was listed.
 
     What to do:
         Mount the right disk. If it is gone, have the bookie's ledgers copied and set it up anew. Or start
-        it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from
-        another directory to make it start.
+        it with dataIntegrityChecking and dataIntegrityStampMissingCookies. Never copy VERSION from another
+        directory.
 
     Commands:
         - `bookkeeper shell recover -q BOOKIE`.
@@ -60,7 +60,7 @@ def disk_version_missing(roster: Roster) -> Findings:
           Do it only once its ledgers are copied.
 
     Limits:
-        An absent directory is not reported, because the audit may not have got it.
+        An absent directory is not reported.
     """
     lacking = [
         row

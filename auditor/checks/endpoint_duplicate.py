@@ -9,12 +9,11 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     """Two registered bookies have one address.
 
     What it finds:
-        Bookies with one address: the endpoint, or the id if `--bookie-conf` has
-        bookieAddressResolverEnabled=false.
+        The address is the endpoint, or the id if `--bookie-conf` has bookieAddressResolverEnabled=false.
 
     Why it matters:
-        One process gets the entries of both bookies, and reads of the other's ledgers fail. Somebody
-        copied a configuration, or the bookie has a new id beside its old registration.
+        One process gets the entries of both bookies. Somebody copied a configuration, or the bookie has a
+        new id.
 
     How sure:
         Confirmed: the registrations were read.

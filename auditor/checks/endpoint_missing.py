@@ -26,16 +26,15 @@ def endpoint_missing(roster: Roster) -> Findings:
         Confirmed: the registration was read.
 
     What to do:
-        Restart the bookie with a version that publishes its endpoints, or (etcd) give it its address as
-        id. If the resolver is off, turn it on for all clients or use only addresses as ids.
+        Restart the bookie with a version that publishes its endpoints, or (etcd) give it its address as id.
+        If the resolver is off, turn it on for all clients or use only addresses as ids.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        The check does not connect to the address. If a bookie is registered twice, the writable
-        registration counts.
+        If a bookie is registered twice, the writable registration counts.
     """
     for row in roster.registrations:
         why = row["unresolved"]

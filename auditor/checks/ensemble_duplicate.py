@@ -15,7 +15,7 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
     """An ensemble of a ledger names a bookie twice.
 
     What it finds:
-        Ledgers with a segment that lists one bookie id more than once.
+        A segment lists one bookie id more than once.
 
     Why it matters:
         Two copies of an entry may be one. Somebody edited the metadata.

@@ -16,7 +16,7 @@ def ensemble_size(tables: Tables) -> DataFrame:
     """An ensemble of a ledger does not have the ensemble size.
 
     What it finds:
-        Ledgers with a segment that lists more or fewer bookies than the ensemble size.
+        A segment lists more or fewer bookies.
 
     Why it matters:
         Nobody can say where an entry is. BookKeeper's replicas check waits for its timeout on such a

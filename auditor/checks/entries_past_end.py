@@ -32,21 +32,18 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Closed ledgers with entries right behind the last one, each on an ack quorum of bookies. Not
-        reported if the writer closed the ledger and nobody changed it since. A note without a hold after
-        a single takeover (`taken_over`), as in every broker failover.
+        Entries right behind the last one. Not reported if the writer closed the ledger and nobody changed
+        it since. A note without a hold after a single takeover (`taken_over`), as in every broker failover.
 
     Why it matters:
         Writers may have got acknowledgements for these entries, and no reader gets them. Recovery misses
         entries if bookies were replaced by empty ones (bookkeeper #4812) or denied one (#2908).
 
     How sure:
-        Always suspect: nobody can see whether the writer was told of these entries. A later run does not
-        confirm it. Of 108 takeovers 55 left such entries, none acknowledged.
+        Always suspect, also in later runs: nobody can see whether the writer was told of these entries.
 
     What to do:
-        Ask the writer, or its log, for its last entry. Until then keep the bookies' data and the ledger:
-        deleting it deletes these entries.
+        Ask the writer, or its log, for its last entry. Until then keep the bookies' data and the ledger.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -10,27 +10,26 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
     """A bookie holds entries that do not match their digests.
 
     What it finds:
-        Sampled entries that do not match their CRC32, CRC32C, or HMAC (if the credentials file has the
-        password). Only with `--deep`.
+        Only with `--deep`: sampled entries that do not match their CRC32, CRC32C, or HMAC (if the
+        credentials file has the password).
 
     Why it matters:
-        No client accepts such a copy, and bookies do not check digests. A disk that turned one bit has
-        turned others.
+        No client accepts such a copy, and the disk may have turned other bits too.
 
     How sure:
         Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
 
     What to do:
         Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace
-        the disk and have its ledgers copied from the others.
+        the disk and have its ledgers copied.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`). Entries
-        without a digest type, or with another password, are not. The report's notes have the numbers.
+        Only a sample is checked (`--digest-entries`, `--digest-percent`, `--digest-budget`), and no entry
+        of unknown digest type or password.
     """
     wrong = tables.digests.where(F.col("state") == DigestState.WRONG.value)
     of_ledgers = wrong.groupBy("bookie_id", "scope_id", "ledger_id").agg(

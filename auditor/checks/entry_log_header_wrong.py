@@ -33,28 +33,26 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
     """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
 
     What it finds:
-        Entry logs with one of these faults. Every map is compared with its log's length. One log in 64
-        (`--deep`: all), and every log that collection deletes next, is read entry by entry. Only with
-        `--entry-logs`.
+        Only with `--entry-logs`, which compares every map with its log's length. It reads one log in 64
+        (`--deep`: all), and all that collection deletes next, entry by entry. Faults:
         - The ledgers map lacks a ledger, has one too many, or other bytes of it.
         - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
           direct logger's log.
         - The collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The collector deletes a log when no ledger of the map is left. It then loses entries of ledgers
-        that the map lacks (bookkeeper #4607, #4658; pulsar #24482).
+        The collector deletes a log when no ledger of the map is left. It then loses entries of ledgers that
+        the map lacks (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed: the log itself disagrees. Suspect with `disk-id-mismatch`. Suspect without
-        `--bookie-conf` for an offset below 0: it misleads only servers with readBufferSizeBytes above
-        1,024 (default 512; Pulsar 4,096). A running bookie uses what it read before the damage until its
-        next start.
+        Confirmed: the log itself disagrees. Suspect without `--bookie-conf` for an offset below 0: it
+        misleads only servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096). Suspect with
+        `disk-id-mismatch`.
 
     What to do:
         Before the next collection, stop collection on that bookie and copy the logs away. Then have its
-        ledgers copied from the other bookies, and start it empty. If only the cache is wrong, stop the
-        bookie and move the directory metadata-cache away.
+        ledgers copied, and start it empty. If only the cache is wrong, stop the bookie and move the
+        directory metadata-cache away.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -62,9 +60,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Wrong ledgers with the right sum, and missing ones with dbStorage_directIOEntryLogger, show only
-        entry by entry. Not reported: maps that the server does not use, and a cache at
-        gcEntryLogMetadataCachePath.
+        Not reported: wrong ledgers with the right sum unless entries were read, maps that the server does
+        not use, and a cache at gcEntryLogMetadataCachePath.
     """
     wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:

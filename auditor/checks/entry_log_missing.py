@@ -27,18 +27,16 @@ def entry_log_missing(tables: Tables) -> DataFrame:
     """A bookie's index points into an entry log that is gone, too short, or has something else there.
 
     What it finds:
-        Ledgers with wrong locations in the index. Logs and lengths are compared for every ledger. One
-        entry of up to 256 ledgers per batch is looked up (`--deep`: every sampled entry). Only with
-        `--entry-logs`.
+        Only with `--entry-logs`, which compares logs and lengths for every ledger. It looks up one entry of
+        up to 256 ledgers per batch (`--deep`: every sampled entry).
 
     Why it matters:
-        The bookie claims these entries and cannot read them. BookKeeper's checks that trust the index do
-        not see this. The audit counts the entries as missing.
+        The bookie claims these entries and cannot read them. The audit counts them as missing.
 
     How sure:
         Confirmed if the bookie was stopped, the directory saved, or a second reading or run agrees (table
-        gone_entries). Suspect if a running bookie may have moved the entries meanwhile. Suspect with
-        `disk-id-mismatch`, or if the bookie has no entry log at all.
+        gone_entries). Suspect if a running bookie may have moved the entries, or has no entry log at all.
+        Suspect with `disk-id-mismatch`.
 
     What to do:
         First look for the log: an unmounted disk, a moved file. After a broken transactional compaction a
@@ -50,7 +48,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Ledgers without metadata, or that the bookie has dropped, do not count.
+        Ledgers without metadata do not count.
     """
     rows = _per_bookie(tables)
     moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))

@@ -10,8 +10,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
     """A bookie has entry logs with bytes of deleted ledgers that other ledgers keep.
 
     What it finds:
-        Closed entry logs with needed and unneeded bytes after the next collection. Minor compaction
-        rewrites those below 20 % needed, major below 80 %. Only with `--entry-logs`.
+        Only with `--entry-logs`: closed logs with needed and unneeded bytes after the next collection.
+        Minor compaction rewrites those below 20 % needed, major below 80 %.
 
     Why it matters:
         One small, long-lived ledger can keep a log of a gigabyte.
@@ -21,15 +21,15 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
 
     What to do:
         If the disk is short, check that compaction runs and whose the named ledgers are. Higher
-        minorCompactionThreshold and majorCompactionThreshold free more and write more. `bkaudit space
-        RUN` prints the request that starts compaction; it needs free space first.
+        minorCompactionThreshold and majorCompactionThreshold free more and write more. `bkaudit space RUN`
+        prints the request that starts compaction, which needs free space.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Thresholds are those of `--bookie-conf`, or defaults. Logs with bytes of an unknown owner, or of
-        class `not-indexed` or `owner-named`, do not count. An entry that a log has twice counts twice.
+        Logs with bytes of unknown owner, `not-indexed` or `owner-named`, do not count. An entry that a log
+        has twice counts twice.
     """
     minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
     freed = F.col("entries") - F.col("remain")

@@ -11,31 +11,30 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
     """A bookie has entry logs without a ledger: its next collection deletes them.
 
     What it finds:
-        Closed entry logs whose ledgers are gone, or orphans that the next collection deletes. Only with
-        `--entry-logs`.
+        Only with `--entry-logs`: closed entry logs whose ledgers are gone, or orphans that the next
+        collection deletes.
 
     Why it matters:
-        This space comes free by itself. If it stays the same in several runs, collection has stopped, or
-        its listing of the metadata breaks off.
+        This space comes free by itself, unless collection has stopped.
 
     How sure:
-        Confirmed: index and logs agree. Suspect with `metadata-suspect` or `disk-id-mismatch`. Suspect if
-        a log survived a collection: the bookie may still write to it (entryLogPerLedgerEnabled), or
-        collection has stopped. Suspect if the bookie may not have flushed the log (flushInterval, 10
-        seconds).
+        Confirmed: index and logs agree. Suspect with `metadata-suspect`. Suspect if a log survived a
+        collection: the bookie may still write to it (entryLogPerLedgerEnabled), or collection has stopped.
+        Suspect if the bookie may not have flushed the log (flushInterval, 10 seconds). Suspect with
+        `disk-id-mismatch`.
 
     What to do:
         Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a collection (gcWaitTime, 15
-        minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing,
-        search the bookie's log for the collector's thread.
+        minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing, see
+        `orphan-stuck`.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`
-          on the bookie, lists its entry logs: look again after a collection. Risk: none; it reads.
+          on the bookie, lists its entry logs. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner,
-        or of class `not-indexed` or `owner-named`, do not count.
+        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of unknown owner,
+        `not-indexed` or `owner-named`, do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))

@@ -30,26 +30,27 @@ def entry_lost(tables: Tables) -> DataFrame:
     """A closed ledger has an entry with no copy left.
 
     What it finds:
-        Closed ledgers with an entry that no index has, although every bookie that should hold it was
-        read. With `--entry-logs` an entry whose log is gone counts too (table gone_entries).
-        `in_entry_logs` names logs with bytes that no index points at.
+        Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an entry
+        whose log is gone counts too (table gone_entries). `in_entry_logs` names logs with bytes that no
+        index points at.
 
     Why it matters:
-        Readers fail at the entry, and replication has nothing to copy. The next garbage collection
-        deletes bytes that no index points at (`gc-would-delete-live`).
+        Readers fail at the entry. The next garbage collection deletes bytes that no index points at
+        (`gc-would-delete-live`).
 
     How sure:
         Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it changed
-        between the scans, or less than `--grace` seconds before an index was written. Suspect if the age
-        of an index is unknown, or with `disk-id-mismatch`. On a live store the audit asks the registered
-        bookies for the worst entry. If they deny it, the age of their indexes does not matter. Suspect if
-        one could not be asked, or only a listing lacks the entry. The next run confirms a suspect that it
-        finds unchanged with indexes newer by `--grace` (`earlier_run`), but not with `lasting_doubts`.
+        less than `--grace` seconds before an index was written, or that time is unknown. Suspect if the
+        ledger changed between the scans. Suspect with `disk-id-mismatch`. On a live store the audit asks
+        the registered bookies for the worst entry. If they deny it, the age of their indexes does not
+        matter. Suspect if one could not be asked, or only a listing lacks the entry. The next run confirms
+        a suspect that it finds unchanged with indexes newer by `--grace` (`earlier_run`), but not with
+        `lasting_doubts`.
 
     What to do:
         First stop everything that deletes data on these bookies. If an entry log has the bytes, stop that
-        bookie and rebuild its index (`bkaudit plan`). Otherwise look for the disks that had the entries:
-        a replaced volume, a directory missing from the configuration, an index from an old backup.
+        bookie and rebuild its index (`bkaudit plan`). Otherwise look for the entries' disks: a replaced
+        volume, a directory missing from the configuration, an index from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -58,7 +59,7 @@ def entry_lost(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Unread bookies count as having their copies. An index does not prove that the bytes are good. If
-        the journal was not read from the bookie's mark on, a ledger that changed since is suspect.
+        Unread bookies count as having their copies. An index does not prove that the bytes are good. If the
+        journal was not read from the bookie's mark on, a ledger that changed since is suspect.
     """
     return ledgers_of_class(tables, "entry-lost")

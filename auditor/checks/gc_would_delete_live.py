@@ -39,8 +39,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
     """A bookie's next garbage collection deletes data that a ledger needs.
 
     What it finds:
-        Bookies whose collector deletes needed data, by a model of its passes (table gc_foresight,
-        docs/space.md). The last two kinds need `--entry-logs`:
+        Kinds of such data (table gc_foresight, docs/space.md); the last two need `--entry-logs`:
         - `in-its-ensembles`: a ledger that names the bookie. Its record is not at its path
           (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
         - `last-copy`: a copy outside of all ensembles with an entry that no member has.
@@ -48,19 +47,18 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
 
     Why it matters:
-        A pass of the collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes the
-        index at once, and the entries when compaction rewrites their logs.
+        A pass of the collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes indexes at
+        once, and entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed: metadata and indexes agree. Suspect with `disk-id-mismatch`, or if a log that goes was
-        not read for unindexed entries. Suspect for `unseen` if another ledger keeps the log, or its scan
-        may run out of memory.
+        Confirmed: metadata and indexes agree. Suspect if a log that goes was not read for unindexed
+        entries. Suspect for `unseen` if another ledger keeps the log, or its scan may run out of memory.
+        Suspect with `disk-id-mismatch`.
 
     What to do:
-        First stop the bookie, or keep its collector from running. Then:
-        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them. Collectors
-          then read a ledger's record before they delete it. Correct the records that `metadata-misplaced`
-          names.
+        First stop the bookie or its collector. Then:
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them. Correct the
+          records that `metadata-misplaced` names.
         - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's
           copies made from it.
         - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed`
@@ -72,8 +70,7 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Settings are those of `--bookie-conf`, or defaults. Ledgers whose record changed or is unreadable
-        do not count. See also `alias-gc-danger`, `metadata-suspect` and `entry-log-header-wrong`.
+        Ledgers whose record changed or is unreadable do not count.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)

@@ -14,11 +14,10 @@ def ghost_bookie(roster: Roster) -> Findings:
     """Ledgers name a bookie that has no cookie and is not registered.
 
     What it finds:
-        Ids of ensembles without cookie and registration. An error if a non-empty segment stripes entries
-        to the id, otherwise a note.
+        A note if no non-empty segment stripes entries to the id.
 
     Why it matters:
-        Somebody removed the bookie before its ledgers were copied, or it came back under another id.
+        The bookie was removed before its ledgers were copied, or has another id now.
 
     How sure:
         Confirmed: all cookies and registrations were listed.
@@ -28,15 +27,14 @@ def ghost_bookie(roster: Roster) -> Findings:
         the metadata. If it is gone, have its ledgers copied.
 
     Commands:
-        - `bookkeeper shell listledgers -bookieid BOOKIE`
-          It omits ledgers that name it in empty segments only.
+        - `bookkeeper shell listledgers -bookieid BOOKIE`.
         - `bookkeeper shell recover -q BOOKIE`.
         - `bookkeeper shell recover -dr -sk -sku BOOKIE`.
         - `bookkeeper shell recover -sk -sku BOOKIE`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A host name and its address are two ids. Ids that end with :0 are `bookie-id-reserved`.
+        A host name and its address count as two ids.
     """
     aliases = {row["bookie_id"]: row["aliases"] for row in roster.identities if row["stranded"]}
     for row in roster.unregistered:

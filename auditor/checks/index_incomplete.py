@@ -34,10 +34,10 @@ def index_incomplete(tables: Tables) -> DataFrame:
 
     What it finds:
         Entries that a live bookie served or lists (`rpc:`) and its index lacks. Only closed ledgers count
-        that did not change within `--grace` seconds before the index or between the scans.
+        that did not change within `--grace` seconds before the index.
 
     Why it matters:
-        The bookie serves these entries from memory or a deleted open file. They are lost when it stops.
+        The entries are in memory or a deleted open file. They are lost when the bookie stops.
 
     How sure:
         Confirmed if the bookie served the entries. Suspect if it only lists them.
@@ -45,7 +45,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
     What to do:
         Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
         directories with those it has open (`/proc/PID/fd`): a volume may be mounted over them, or files
-        deleted. `bkaudit explain ledger ID` has its answers.
+        deleted.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -54,7 +54,7 @@ def index_incomplete(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Only a sample of the missing entries is asked for. Stores without times (etcd) never show it.
+        Only a sample of the missing entries is asked for. Etcd, which has no times, never shows it.
     """
 
     def number(served: bool) -> Column:

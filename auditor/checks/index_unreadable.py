@@ -16,37 +16,35 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Damaged files or databases. What could be read counts as held, the rest as unknown, never as
-        missing:
+        Damaged parts, whose entries count as unknown, never as missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first.
 
     Why it matters:
-        Asked for a ledger with an empty file, the bookie may answer that it has nothing, and recovery
-        believes that. A DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a
-        damaged write-ahead log it starts and drops the rest.
+        If a file is empty, the bookie may answer that it has nothing, and recovery believes that. A
+        DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a damaged write-ahead
+        log it starts and drops the rest.
 
     How sure:
-        Confirmed: the file was read. Suspect if the file was gone when it was read: a running bookie
-        deletes what it collects.
+        Confirmed: the file was read. Suspect if the file was gone: a running bookie deletes what it
+        collects.
 
     What to do:
-        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away
-        first. If the other copies are good, delete nothing: replication makes a new copy elsewhere. To
-        write an index file anew, stop the bookie:
-        - Move away a file that is empty, too short or without the right magic, because the shell fails on
-          it.
+        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first.
+        If the other copies are good, delete nothing: replication makes a new copy elsewhere. Before you
+        write an index file anew:
+        - Move away a file that is empty, too short or without the right magic.
         - Leave a file that is cut inside a page: it keeps its master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password PASSWORD`
-          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep the old index file.
-          Give the ledger's own password, not an empty one: with another the bookie refuses recovery of the
-          ledger.
+          on the stopped bookie, writes the index from its entry logs. Risk: danger; keep the old
+          index file. Give the ledger's own password, not an empty one: with another the bookie
+          refuses recovery of the ledger.
         - `bookkeeper shell localconsistencycheck`
-          on the stopped bookie, follows every index entry into its entry log. Risk: none; it only reads. On
-          DbLedgerStorage it always passes and says nothing.
+          on the stopped bookie, follows every index entry into its entry log. Risk: none; it only
+          reads. On DbLedgerStorage it always passes and says nothing.
         - `bookkeeper shell rebuild-db-ledgers-index`.
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 

@@ -15,16 +15,16 @@ def instance_id_missing(roster: Roster) -> Findings:
         cookies' ids.
 
     Why it matters:
-        A bookie does not notice disks of another cluster or newly formatted metadata, and deletes all its
-        ledgers. Bookies whose cookies carry an instance id refuse to start.
+        Bookies do not notice disks of another cluster or newly formatted metadata, and delete all their
+        ledgers. If their cookies carry an instance id, they refuse to start.
 
     How sure:
         Confirmed: all of the store's own znodes were read.
 
     What to do:
-        If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with
-        ZooKeeper's client before a bookie restarts. If none does (clusters formatted before 4.3,
-        standalone Pulsar), do nothing.
+        If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with ZooKeeper's
+        client before a bookie restarts. If none does (clusters formatted before 4.3, standalone Pulsar), do
+        nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.

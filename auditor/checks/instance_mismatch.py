@@ -29,18 +29,17 @@ def instance_mismatch(roster: Roster) -> Findings:
     """A cookie of a bookie carries another instance id than the cluster, or none.
 
     What it finds:
-        Cookies in the store, or VERSION files, without the cluster's instance id. Layouts before 4 have
-        none and are reported.
+        Cookies in the store and VERSION files. Layouts before 4 have no instance id and are reported.
 
     Why it matters:
-        Somebody formatted the metadata anew, or the bookie is of another cluster. Its collector sees only
-        orphans and deletes everything. A cookie protects only at the start: a running bookie goes on.
+        Somebody formatted the metadata anew, or the bookie is of another cluster. A running bookie's
+        collector sees only orphans and deletes everything.
 
     How sure:
         Confirmed: both ids were read.
 
     What to do:
-        First stop the bookie, so that its collector does not run. Then find the right metadata.
+        First stop the bookie. Then find the right metadata.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.

@@ -15,11 +15,10 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
     """A ledger was made for one owner, and another one names it as its own.
 
     What it finds:
-        References of topics, subscriptions and schemas to ledgers whose custom metadata names another
-        owner. Shadow topics do not count.
+        The ledger's custom metadata names another owner. Shadow topics do not count.
 
     Why it matters:
-        Whichever owner is deleted first takes the ledger along. Somebody copied or edited a list by hand.
+        Whichever owner is deleted first takes the ledger along.
 
     How sure:
         Confirmed: applications write both names and never rename.

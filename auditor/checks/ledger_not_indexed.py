@@ -30,16 +30,14 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
     """A bookie has locations of a ledger's entries but does not list the ledger.
 
     What it finds:
-        Ledgers in DbLedgerStorage's index of locations but not in its index of ledgers. Their copies
-        count as unknown.
+        Ledgers that only DbLedgerStorage's index of locations has. Their copies count as unknown.
 
     Why it matters:
-        The bookie answers that it does not know the ledger. A recovery may then close the ledger too
-        early.
+        The bookie denies the ledger, and a recovery may close it too early.
 
     How sure:
-        Confirmed: both databases were read. Suspect with `disk-id-mismatch`, or if the ledger changed
-        between the scans.
+        Confirmed: both databases were read. Suspect if the ledger changed between the scans. Suspect with
+        `disk-id-mismatch`.
 
     What to do:
         Stop the bookie, copy the directory, and rebuild the index of ledgers.
@@ -50,7 +48,7 @@ def ledger_not_indexed(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledgers-index`.
 
     Limits:
-        Ledgers without metadata are not reported: a bookie deletes them with a delay.
+        Ledgers without metadata are not reported.
     """
     rows = filter_part("not_indexed", tables.availability).select(*REPLICA, "path", "reason")
     return finding_rows(

@@ -19,20 +19,19 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
     """No registered bookie can serve an entry of the ledger.
 
     What it finds:
-        Ledgers with an entry whose copies are all on unregistered bookies or known to be missing. Also
-        ledgers that recovery cannot close, because too few members are registered. Above 1,000 ledgers
-        one finding counts them (table reachability).
+        All copies of an entry are missing or on unregistered bookies, or recovery cannot close the ledger
+        because too few members are registered. Above 1,000 ledgers one finding counts them (table
+        reachability).
 
     Why it matters:
-        Nobody can read or copy these entries until one of the bookies returns.
+        Nobody can read or copy these entries until a bookie returns.
 
     How sure:
-        Confirmed: both scans saw no registration of these bookies. A copy counts as missing only if its
-        bookie's index was read and lacks it.
+        Confirmed: both scans saw no registration of these bookies.
 
     What to do:
-        Find out why these bookies are down, and keep their disks. Do not delete the ledgers or
-        decommission the bookies: they may have the only copies.
+        Find out why these bookies are down, and keep their disks. Do not delete the ledgers or decommission
+        the bookies.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.
@@ -40,8 +39,8 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Saved metadata without any registration is not checked. An open ledger moves to other bookies at
-        its next write.
+        Saved metadata without any registration is not checked. An open ledger moves to other bookies at its
+        next write.
     """
     rows = tables.reachability.where(F.col("reach") != Reach.SINGLE_COPY)
     repair = tables.cluster.repair

@@ -36,8 +36,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
           Never for one that is only suspected.
 
     Limits:
-        Not reported: ledgers of unknown age, unread owners, other applications or unknown namespaces. A
-        ledger named only outside the application's znodes looks like a leak.
+        Not reported: ledgers of unknown age, unread owners, other applications or unknown namespaces.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

@@ -29,20 +29,19 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        Ledgers that DbLedgerStorage marks as in limbo: after it lost a disk, a bookie with data integrity
-        check marks its open ledgers so. These copies count as unknown.
+        After the loss of a disk, a bookie with data integrity check puts its open ledgers in limbo. These
+        copies count as unknown.
 
     Why it matters:
-        The bookie refuses reads in protocol version 3 ("unknown ledger state"). Replication cannot use
-        these copies.
+        Replication cannot use these copies ("unknown ledger state").
 
     How sure:
-        Confirmed: the index of ledgers says so. A ledger that the running bookie serves does not count.
-        Suspect with `disk-id-mismatch`.
+        Confirmed: the index says so. A ledger that the running bookie serves does not count. Suspect with
+        `disk-id-mismatch`.
 
     What to do:
-        Let the data integrity check end: it copies missing entries and takes the ledgers out of limbo. If
-        it does not end, read the bookie's log and start the bookies that it reads from.
+        Let the data integrity check end. If it does not, read the bookie's log and start the bookies that
+        it reads from.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -37,18 +37,17 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
 
     What it finds:
         DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
-        These copies count as unknown. The finding says if directories were exchanged.
+        These copies count as unknown.
 
     Why it matters:
-        The bookie answers that it has no such ledger. A recovery may then close the ledger too early.
+        The bookie denies the ledger, and a recovery may close it too early.
 
     How sure:
         Confirmed: the databases were read. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie at once: after the correction it does not find ledgers that it writes now. If
-        directories were exchanged, exchange them back. If somebody added or removed one, restore
-        ledgerDirectories. Then audit again.
+        Stop the bookie at once: after the correction it does not find ledgers that it writes now. Exchange
+        directories back, or restore ledgerDirectories. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
@@ -56,7 +55,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Index files of other storages may be in any index directory.
+        Only for DbLedgerStorage.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")

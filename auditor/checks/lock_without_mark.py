@@ -18,14 +18,13 @@ def lock_without_mark(tables: Tables) -> DataFrame:
     """A ledger has been locked for repair for an hour but is not marked.
 
     What it finds:
-        Locks of the replication queue whose ledger has no under-replication mark.
+        Locks of the replication queue.
 
     Why it matters:
         No worker takes a locked ledger. Garbage collection keeps its over-replicated copies.
 
     How sure:
-        Always suspect: a worker that has just finished looks the same. Two runs with the same lock time
-        leave no doubt.
+        Always suspect: a worker may just have finished. Two runs with the same lock time leave no doubt.
 
     What to do:
         Check whether autorecovery, or a bookie's garbage collection, still works on the lock's machine. A
@@ -33,11 +32,10 @@ def lock_without_mark(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listunderreplicated -prw`
-          lists the marked ledgers with their workers; this ledger is not among them. Risk: none; it reads
-          metadata.
+          lists the marked ledgers with their workers. Risk: none; it reads metadata.
 
     Limits:
-        Bookies lock every ledger that they check for over-replicated copies, but not for so long.
+        Bookies lock ledgers that they check for over-replicated copies, but not for so long.
     """
     scan_time = F.lit(tables.cluster.scan_time)
     old = tables.locks.where(F.lit(tables.cluster.has_marks) & F.col("damage").isNull()).where(

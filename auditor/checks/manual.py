@@ -63,9 +63,9 @@ _SHARED_COMMANDS = """\
   Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It helps only while bookies
   have the entries. A wrong ensemble makes them unfindable: audit then.
 - `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries, without that of -le.
-  Risk: load; it reads from the bookie. Never add -r: that recovers, and so closes, the ledger.
+  Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
 - `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does; it stops at one that no
-  bookie has. Risk: load; it reads from the bookies. Never add -r: that recovers, and so closes, the ledger.
+  bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
 - `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file:
   directories separated by commas, in configured order; -ix INDEXES if indexDirectories is configured.
@@ -100,7 +100,7 @@ _SHARED_COMMANDS = """\
   anyway. Risk: none with -dr; it reads all metadata.
 - `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata, except
   for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it fences open
-  ledgers, whose writers then fail. It takes no locks: stop replication workers meanwhile.
+  ledgers, whose writers then fail. It takes no locks: stop replication workers.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
   anyway. Risk: none with -dr; it reads metadata.
 - `recover -l ID BOOKIE` copies the bookie's entries of the ledger to another bookie, from any bookie that

@@ -15,25 +15,24 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
     """Many directories of the replication queue have no mark any more.
 
     What it finds:
-        At least 100 directories without children in the replication queue.
+        Directories without children.
 
     Why it matters:
         Workers list and watch all these directories. Scripts that count znodes below
         underreplication/ledgers take them for marked ledgers (pulsar #21607).
 
     How sure:
-        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the
-        same.
+        Confirmed in saved metadata. Suspect on a running store: marks that are being removed look the same.
 
     What to do:
-        Usually nothing: the next mark in such a directory takes it along.
+        Usually nothing.
 
     Commands:
         - `bookkeeper shell listunderreplicated -c`
           counts the marked ledgers. Risk: none; it reads metadata.
 
     Limits:
-        Only ZooKeeper's client can remove them (`delete PATH`, which refuses where there are children).
+        Only ZooKeeper's client can remove them (`delete PATH`).
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))

@@ -17,15 +17,13 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Unmarked ledgers with non-empty segments on an unregistered bookie. Not on etcd, which has no
-        marks.
+        Only non-empty segments count. Not on etcd, which has no marks.
 
     Why it matters:
         Replication copies only marked ledgers. The auditor should have marked these ledgers.
 
     How sure:
-        Confirmed: all marks were listed. Ledgers that changed between the scans count apart
-        (`doubted_unmarked`). Suspect if all of them changed.
+        Confirmed: all marks were listed. Suspect if all of the ledgers changed between the scans.
 
     What to do:
         Check whether the cluster has an auditor, and whether it waits.
@@ -35,11 +33,11 @@ def mark_missing(tables: Tables) -> DataFrame:
         - `bookkeeper shell lostbookierecoverydelay -g`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell triggeraudit`
-          makes it look now; it refuses where replication is switched off or no auditor is elected. Risk:
-          writes; it marks the ledgers, and replication starts on them.
+          makes it look now; it refuses where replication is switched off or no auditor is elected.
+          Risk: writes; it marks the ledgers, and replication starts on them.
 
     Limits:
-        Marks are rightly missing shortly after a bookie went away, and during the recovery delay.
+        Marks are rightly missing during the recovery delay.
     """
 
     from auditor.tables.scans import doubtful

@@ -11,8 +11,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Marks of ledgers that the tree does not list, per named bookie (table `marks`). Not reported if a
-        damaged or unread part of the tree could hold them.
+        Not reported if a damaged or unread part of the tree could hold the ledgers. Table `marks` has them.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.

@@ -17,15 +17,14 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Old marks of closed ledgers with last entry -1 that no worker holds.
+        Marks that no worker holds.
 
     Why it matters:
-        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble.
-        The ledger then returns to the queue again and again (bookkeeper #3220).
+        Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so
+        the ledger returns to the queue (bookkeeper #3220).
 
     How sure:
-        Confirmed by metadata and mark. Ledgers that changed between the scans count apart. Suspect if all
-        of the ledgers changed.
+        Confirmed by metadata and mark. Suspect if all of the ledgers changed between the scans.
 
     What to do:
         Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run
@@ -35,7 +34,7 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell recover -l ID BOOKIE`
-          There is nothing to copy. A worker that takes the mark then removes it.
+          Nothing is copied. A worker then removes the mark.
         - `bookkeeper shell deleteledger -l ID`.
 
     Limits:

@@ -11,15 +11,13 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        Marks of healthy ledgers whose named bookies came back or left the ensembles (table
-        `stale_marks`).
+        The named bookies came back or left the ensembles (table `stale_marks`).
 
     Why it matters:
         The number of marks no longer says how many ledgers need help.
 
     How sure:
-        Confirmed: no copy of the ledgers is unknown. Ledgers that changed between the scans count apart.
-        Suspect if all of the ledgers changed.
+        Confirmed: no copy is unknown. Suspect if all of the ledgers changed between the scans.
 
     What to do:
         Usually nothing: a worker that takes the mark removes it.

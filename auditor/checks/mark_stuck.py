@@ -19,15 +19,15 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Old marks whose ledger no worker locks. An error if the ledger has one copy of each entry and its
-        bookie is not registered: no worker can copy it until the bookie returns.
+        Marks without a worker's lock. An error if the ledger's only bookie is not registered: no worker can
+        copy it.
 
     Why it matters:
         Replication is off, lacks writable bookies, or fails on this ledger again and again.
 
     How sure:
-        Confirmed by the mark's own time. Suspect if the ledger changed between the scans, or if the scan
-        does not show whether it exists.
+        Confirmed by the mark's own time. Suspect if the scan does not show whether the ledger exists.
+        Suspect if the ledger changed between the scans.
 
     What to do:
         Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.
@@ -42,7 +42,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
 
     Limits:
         A mark has the time of the last bookie added to it. A ledger that takes more than a day to copy
-        looks the same. Stale marks, and those of deleted or empty ledgers, are other findings.
+        looks the same.
     """
 
     from auditor.tables.marks import registered_ids

@@ -19,8 +19,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         Confirmed: nothing else has this id.
 
     What to do:
-        Nothing, if the bookie was retired: the id goes with its marks. If it was renamed, look for its
-        other id.
+        If the bookie was renamed, look for its other id. Otherwise nothing.
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
@@ -28,7 +27,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
         - `bookkeeper shell listbookies -a`.
 
     Limits:
-        A host name and its address are two ids.
+        A host name and its address count as two ids.
     """
 
     from auditor.tables.marks import named_marks

@@ -16,11 +16,11 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or is where no worker looks.
 
     What it finds:
-        Znodes below underreplication that do not parse, and marks whose path does not spell their
-        ledger's id.
+        Znodes below underreplication that do not parse, and marks whose path does not spell their ledger's
+        id.
 
     Why it matters:
-        An auditor fails on a mark that it cannot parse, and its whole pass may end.
+        An auditor's pass may end at such a mark.
 
     How sure:
         Confirmed: the znode was read.
@@ -33,11 +33,11 @@ def mark_unreadable(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated`
           lists the marks that the cluster can read. Risk: none; it reads metadata.
         - `bookkeeper shell autorecovery -d`
-          switches replication off for the whole cluster. Risk: writes; nothing is copied until `autorecovery
-          -e` switches it on again.
+          switches replication off for the whole cluster. Risk: writes; nothing is copied until
+          `autorecovery -e` switches it on again.
 
     Limits:
-        A lock goes with its owner's connection, so it may be gone already.
+        A lock may be gone already.
     """
     misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(

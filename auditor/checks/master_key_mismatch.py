@@ -16,23 +16,22 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
     """A bookie's index has another master key of a ledger than its copies or password.
 
     What it finds:
-        Master keys in the header of the `.idx` or in RocksDB that are not those of the ledger. They
-        differ from the credentials file's password, or from most of the ledger's bookies. Only with
-        `--deep`.
+        Only with `--deep`: master keys in `.idx` files or RocksDB unlike the credentials file's password,
+        or the key of most of the ledger's bookies.
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
-        recovery may find no quorum. With `.idx` files it refuses (EUA) only if its start replays a
-        journal without the key. Plain reads work.
+        recovery may find no quorum. With `.idx` files it refuses (EUA) only if its start replays a journal
+        without the key. Plain reads work.
 
     How sure:
-        Confirmed if most of the ledger's bookies have one key, or the password fits one. Suspect if
-        nothing says which key is right, and with `disk-id-mismatch`.
+        Confirmed if most bookies have one key, or the password fits one. Suspect if nothing says which key
+        is right. Suspect with `disk-id-mismatch`.
 
     What to do:
-        A closed ledger loses nothing: have it read and copied to another bookie. For an open one, check
-        that its other bookies can be fenced before its writer ends. Then have the bookie's copies made
-        anew: the first writer sets the key.
+        Have a closed ledger copied to another bookie. For an open one, check that its other bookies can be
+        fenced before its writer ends. Then have the bookie's copies made anew: the first writer sets the
+        key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -40,7 +39,7 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
 
     Limits:
         Not compared: absent keys (rebuilt indexes), ledgers without a password in the metadata, ledgers
-        outside of the sample. The audit compares hashes and writes no key anywhere.
+        outside of the sample. The audit writes no key anywhere.
     """
     wrong = tables.digests.where(F.col("master_key") == "wrong").select("bookie_id", *LEDGER).distinct()
     differ = tables.digests.where(F.col("master_key") == "differs").groupBy(*LEDGER)

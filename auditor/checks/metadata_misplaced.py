@@ -45,17 +45,17 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
-        back the tree's LAYOUT. Check with one bookie that it lists its ledgers. Otherwise find the
-        znode's ledger, perhaps by its content. Move it only while no bookie collects garbage: copy it
-        with ZooKeeper's client under another name first. A deleted znode cannot be restored.
+        back the tree's LAYOUT. Check with one bookie that it lists its ledgers. Otherwise find the znode's
+        ledger, perhaps by its content. Move it only while no bookie collects garbage: copy it with
+        ZooKeeper's client under another name first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
           It reads the right path.
 
     Limits:
-        Orphans that such a znode could name (`low` to `high`), and all orphans if LAYOUT and tree
-        disagree, are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
+        Orphans that such a znode could name (`low` to `high`), and all orphans if LAYOUT and tree disagree,
+        are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     disagree = tables.cluster.tree_elsewhere

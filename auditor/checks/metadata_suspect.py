@@ -44,10 +44,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans: ledgers that the store does not list. `recent_orphans` were in the
-        metadata within the collectors' last interval (gcWaitTime of `--bookie-conf`, else 15 minutes).
-        `unexplained_orphans` are not recent, have no index newer than a saved scan, and were not dropped
-        by their owner. The evidence names the rules that hold; their numbers are minimums:
+        Bookies with many orphans. `recent_orphans` were in the metadata within the collectors' last
+        interval (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans` are not recent,
+        have no index newer than a saved scan, and were not dropped by their owner. The evidence names the
+        rules that hold; numbers are minimums:
 
         - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the ledgers.
         - `every-ledger`: 100 orphans, and no other ledger.
@@ -61,19 +61,18 @@ def metadata_suspect(tables: Tables) -> DataFrame:
         - `store-empty`: an unexplained orphan in a store without ledgers, whose generator gave out 5 ids.
 
     Why it matters:
-        The bookie's next garbage collection deletes every ledger that the store does not list. If the
-        listing is wrong, good data is lost within minutes of the bookie's start.
+        If the metadata is wrong, good data is lost within minutes of the bookie's start.
 
     How sure:
-        Confirmed as a count; this does not prove that the metadata is wrong. Suspect if only
-        `large-orphan-share` or `store-empty` holds, or only `store-bare` in a saved store. Suspect if the
-        rule needs orphans that may be in parts of the store that could not be read (`in_doubt`). Suspect
-        in a running store if only `orphan-share` and `vanished-ranges` hold, until a run an hour or more
-        later finds enough of the same orphans (`lasting_orphans`).
+        Confirmed as a count, which does not prove wrong metadata. Suspect if only `large-orphan-share` or
+        `store-empty` holds, or only `store-bare` in a saved store. Suspect if the rule needs orphans that
+        unread parts of the store may have (`in_doubt`). Suspect in a running store if only `orphan-share`
+        and `vanished-ranges` hold, until a run an hour or more later finds enough of the same orphans
+        (`lasting_orphans`).
 
     What to do:
-        Stop the bookie, or keep it stopped, until you know whether metadata or data is right. If metadata
-        was lost, restore the store from its snapshot before you start any bookie.
+        Stop the bookie until you know whether metadata or data is right. If metadata was lost, restore the
+        store from its snapshot before you start any bookie.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
@@ -82,10 +81,9 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        If there is an earlier run within the interval, a partial loss looks like deletions. Large retention
-        runs, removed applications and stuck collectors look like a loss. So does an application that
-        chose its own ids and deleted those ledgers (`store-older`). `store-older` ignores flat layouts
-        and dumps without cversion.
+        With an earlier run within the interval, a partial loss looks like deletions. Large retention runs,
+        removed applications, stuck collectors and deleted ledgers with chosen ids look like a loss.
+        `store-older` ignores flat layouts and dumps without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(

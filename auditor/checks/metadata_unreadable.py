@@ -17,18 +17,17 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
     """The metadata of a ledger cannot be decoded.
 
     What it finds:
-        Ledger znodes whose bytes follow no format of ledger metadata, with path, byte and reason.
+        Bytes that follow no format of ledger metadata, with path, byte and reason.
 
     Why it matters:
         No client can open the ledger, and BookKeeper's auditor breaks off at it. Bookies keep the data.
 
     How sure:
-        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two
-        scans.
+        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the scans.
 
     What to do:
-        Keep the old bytes. Restore the record from a backup with the store's own client: BookKeeper's
-        shell cannot overwrite it.
+        Keep the old bytes. Restore the record from a backup with the store's own client: BookKeeper's shell
+        cannot overwrite it.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

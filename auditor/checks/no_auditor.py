@@ -15,11 +15,10 @@ def no_auditor(roster: Roster) -> Findings:
     """No auditor is elected, or its vote is of a bookie that is down.
 
     What it finds:
-        Clusters with several bookies and with ledgers, but no live vote for auditor. Also a vote of a
-        bookie that has a cookie and no registration.
+        Only clusters with several bookies and with ledgers.
 
     Why it matters:
-        Only the auditor marks the ledgers of a lost bookie. Without a vote no worker runs either.
+        Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.
 
     How sure:
         Confirmed if no scan saw a live vote. Unconfirmed for a bookie that is down: AutoRecovery may run

@@ -18,11 +18,11 @@ def no_replication_workers(tables: Tables) -> DataFrame:
     """Marked ledgers wait for a day or more, and no worker works on any ledger.
 
     What it finds:
-        Marks older than a day and no lock, while replication is switched on. Stale marks and marks of
-        deleted or empty ledgers do not count.
+        No ledger is locked, while replication is switched on. Stale marks and marks of deleted or empty
+        ledgers do not count.
 
     Why it matters:
-        A worker locks the ledger that it copies. Without locks, probably nothing is copied.
+        Probably nothing is copied.
 
     How sure:
         Unconfirmed: workers do not register, and hold no lock between two ledgers.

@@ -13,7 +13,7 @@ def offload_incomplete(tables: Tables) -> DataFrame:
         context.
 
     Why it matters:
-        The broker removes the attempt's objects only if it tries again. BookKeeper has the whole ledger.
+        The broker removes the objects only if it tries again. BookKeeper has the whole ledger.
 
     How sure:
         Suspect: an offload of an old ledger that runs now looks the same.

@@ -26,19 +26,18 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
 
     What it finds:
-        Complete offload contexts without both objects. Critical if BookKeeper has given the ledger up:
-        then nobody has its entries.
+        Critical if BookKeeper has given the ledger up: then nobody has its entries.
 
     Why it matters:
-        Readers fail when the broker reads the ledger from the bucket.
+        Readers of the bucket's copy fail.
 
     How sure:
         Confirmed where the listing has objects of an offload that became complete `--owner-grace` or more
         after this one. Suspect if the listing may be older than the copy, or the context has no time.
 
     What to do:
-        If BookKeeper still has the ledger, offload it again before its trim. Look for the object among
-        the bucket's older versions, and in the log of its lifecycle rules.
+        If BookKeeper still has the ledger, offload it again before its trim. Look for the object among the
+        bucket's older versions, and in the log of its lifecycle rules.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

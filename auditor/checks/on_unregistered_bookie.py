@@ -17,11 +17,10 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """Ledgers depend on a bookie that is not registered.
 
     What it finds:
-        Bookies to which a segment stripes entries, without an ephemeral registration.
+        Only segments that stripe entries to the bookie count.
 
     Why it matters:
-        Readers cannot reach these copies. Copies on disks that were read come back with the bookie; other
-        replicas are undecided.
+        Readers cannot reach these copies. If the disks were not read, the replicas are undecided.
 
     How sure:
         Confirmed: neither scan of the metadata saw a registration.
@@ -37,7 +36,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        A store saved during a restart, or without ephemeral nodes, shows running bookies as unregistered.
+        See `bookie-down`.
     """
     rows = tables.unregistered.where("depending > 0")
     read = (

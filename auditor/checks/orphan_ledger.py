@@ -10,22 +10,20 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store does not list.
 
     What it finds:
-        Ledgers with an index on a bookie that neither scan of the metadata lists.
+        Ledgers with an index that neither scan of the metadata lists.
 
     Why it matters:
-        The bookie's collector frees them within minutes to an hour. If they stay, it is stuck. Very many
-        mean that the listing may be wrong: the next collection then destroys good data
+        The bookie's collector frees them within an hour. If there are very many, the metadata may be wrong
         (`metadata-suspect`).
 
     How sure:
-        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if the
-        index may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect if
-        the directory carries another bookie's cookie, or `metadata-suspect` is found. Suspect if the store
-        may have the ledger where it could not be read, or in a misplaced record (`doubt`).
+        Confirmed if the index is older than the scans. Suspect if it may be newer than a saved scan; in
+        RocksDB, if the id is above all listed ones. Suspect with `metadata-suspect`. Suspect if an unread
+        or misplaced record may be the ledger's (`doubt`). Suspect with `disk-id-mismatch`.
 
     What to do:
-        Wait for one garbage collection and audit again. If they stay, read the bookie's log for its
-        collector. Never delete index files or entry logs by hand: an entry log holds many ledgers.
+        Wait for one garbage collection and audit again. If they stay, search the bookie's log for its
+        collector. Never delete index files or entry logs by hand.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

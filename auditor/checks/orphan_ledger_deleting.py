@@ -10,19 +10,17 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that was deleted while the audit ran.
 
     What it finds:
-        Ledgers with an index on a bookie that the first scan lists and the second does not.
+        Ledgers with an index that only the first scan of the metadata lists.
 
     Why it matters:
-        This is normal: the next collection deletes the data.
+        The next collection deletes the data, as it should.
 
     How sure:
-        Confirmed: the first scan listed it and the second did not. Suspect if the directory carries
-        another bookie's cookie. Suspect if the store may have the ledger where it could not be read, or
-        in a misplaced record (`doubt`).
+        Confirmed by both scans. Suspect if an unread or misplaced record may be the ledger's (`doubt`).
+        Suspect with `disk-id-mismatch`.
 
     What to do:
-        Nothing. If the deletion was a mistake, stop the bookie's collector at once: the data is still
-        there.
+        Nothing. If the deletion was a mistake, stop the bookie's collector at once.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -18,22 +18,19 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     What it finds:
         Registered bookies with garbage that an earlier run saw longer ago than twice gcWaitTime of
-        `--bookie-conf` (without it, an hour). `causes` says what a pass would do (`listing-breaks-off`:
-        nothing).
+        `--bookie-conf` (without it, an hour). `causes` says what a pass would do.
 
     Why it matters:
-        The disks fill up until the bookie turns read-only. The collector died, cannot list the metadata,
-        or waits for a compaction. On etcd it stops after a day, unless gcOverreplicatedLedgerWaitTime is
-        0.
+        The disks fill up. The collector died, cannot list the metadata, or waits for a compaction. On etcd
+        it stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
         Confirmed where the bookie's index is newer than the first of these runs. Suspect if that is not
-        known, if `metadata-suspect` is found, or if a directory carries another bookie's cookie.
+        known, or with `metadata-suspect`. Suspect with `disk-id-mismatch`.
 
     What to do:
-        If `metadata-suspect` is reported too, settle it first: the stuck collector may be what keeps the
-        data. Read the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. A
-        restart starts a new collector.
+        First settle `metadata-suspect`: the stuck collector may keep the data. Search the bookie's log for
+        GarbageCollectorThread and ScanAndCompareGarbageCollector. A restart starts a new collector.
 
     Commands:
         - `bkaudit diff OLD NEW`
@@ -41,8 +38,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs two runs in one directory. A collector that reads metadata slowly or compacts for hours
-        looks the same.
+        Needs two runs in one directory. A collector that reads metadata slowly or compacts for hours looks
+        the same.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

@@ -10,21 +10,21 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 
     What it finds:
-        Ledgers with metadata, neither marked nor locked, on a bookie that no segment names. The count is
-        0 if the entries are unknown.
+        Ledgers, neither marked nor locked, on a bookie that no segment names. The count is 0 if the entries
+        are unknown.
 
     Why it matters:
-        Mostly replication moved the copy, and the collector deletes the old one after a day of running.
-        But if the bookie changed its id, these are the only copies, and the collector deletes them too.
+        Mostly replication moved the copy. The collector deletes the old one after a day of running, even if
+        these are the only copies because the bookie changed its id.
 
     How sure:
         Confirmed for closed ledgers. Suspect if the ledger is not closed: BookKeeper keeps the copy.
-        Suspect if a member is unregistered or read-only: an operator may be copying without a lock.
-        Suspect if the directory carries another bookie's cookie.
+        Suspect if a member is unregistered or read-only: an operator may be copying without a lock. Suspect
+        with `disk-id-mismatch`.
 
     What to do:
-        If a bookie has very many of these, find out whether it was renamed before you leave it running.
-        Meanwhile gcOverreplicatedLedgerWaitTime=0 and a restart stop this collection.
+        If a bookie has very many, find out whether it was renamed. Meanwhile
+        gcOverreplicatedLedgerWaitTime=0 and a restart stop this collection.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -44,27 +44,26 @@ def owner_dangling(tables: Tables) -> DataFrame:
         the data. If the list also calls it deleted, there is no finding.
 
     Why it matters:
-        Readers fail at the missing ledger. Without its last ledger a topic does not load. Without its
-        ledger a subscription restarts from an older position. Without a schema, producers and consumers
-        are refused.
+        Readers fail at the missing ledger. Without the ledger a subscription restarts from an older
+        position, a topic may not load, and a schema refuses producers and consumers.
 
     How sure:
         Confirmed where owner and ledgers were read at one time, or the owner between two scans that lack
-        the ledger. Suspect if the owner changed, the listing has gaps that could hold the id, or owners
-        and ledgers were saved apart (`doubt`).
+        the ledger. Suspect if the owner changed, the listing has gaps that could hold the id, or owners and
+        ledgers were saved apart (`doubt`).
 
     What to do:
-        Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it: its metadata
-        can still be put back. A subscription needs it unless every mark-delete position is past it
-        (`bkaudit explain topic`). Never delete the topic before you know.
+        Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it, and put its
+        metadata back. A subscription needs it unless every mark-delete position is past it (`bkaudit
+        explain topic`). Never delete the topic before you know.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. Only saved metadata and the bookies' directories
-        show a compacted ledger that a cursor's own ledger names.
+        A schema that is being deleted looks the same. Only saved metadata and the bookies' directories show
+        a compacted ledger that a cursor's own ledger names.
     """
     is_offloaded = F.col("offload") == "complete"
     place = words(" ({place + 1} of {list_size} in its list)")

@@ -29,17 +29,16 @@ def owner_length_mismatch(tables: Tables) -> DataFrame:
     """A topic's list says another number of entries or bytes than the closed ledger has.
 
     What it finds:
-        Closed ledgers whose last entry or length differs from the topic's list.
+        The last entry or the length differs.
 
     Why it matters:
-        Readers fail at entries past the ledger's end, or miss entries that the list leaves out. A bookie
-        outside the ensembles may have entries that only the list counts.
+        Readers fail at entries past the ledger's end, or miss entries that the list leaves out.
 
     How sure:
         Confirmed: both are written once, when the ledger is closed.
 
     What to do:
-        Let no bookie with entries of the ledger collect garbage meanwhile. Find out whether list or
+        First stop garbage collection on all bookies with entries of the ledger. Find out whether list or
         metadata was restored or edited. If the list has more entries, the ledger may have been closed too
         early (`below-ack-quorum`, `entry-lost`).
 

@@ -25,12 +25,11 @@ def owner_unreadable(tables: Tables) -> DataFrame:
     """An application's record of its ledgers cannot be read.
 
     What it finds:
-        Values of topics, subscriptions, schemas and logs that break their format, and places of the
-        owners' trees that could not be listed.
+        Values of topics, subscriptions, schemas and logs that break their format, and places of the owners'
+        trees that could not be listed.
 
     Why it matters:
-        The application cannot read a damaged value either: the topic does not load. No ledger that claims
-        this owner counts as unowned.
+        The topic does not load. No ledger that claims this owner counts as unowned.
 
     How sure:
         Confirmed: the bytes break the format. A place that could not be listed may be readable to others.

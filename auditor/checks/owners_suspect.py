@@ -24,22 +24,20 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved complete.
 
     What it finds:
-        Runs that do not prove ledgers without an owner to be unused; a warning if there are
-        `ledger-unowned` findings. The proof needs all of these:
+        A warning if there are `ledger-unowned` findings. The proof needs all of these:
 
         - `--owners-complete` names exactly the stores that were read, and no store has two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
-        - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their
-          owner.
+        - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their owner.
         - Every place of the stores could be listed.
 
     Why it matters:
         Several Pulsar clusters can share one BookKeeper cluster, and a store can be restored or wiped
-        (pulsar #17213, #5935, #8133). Deleting ledgers without an owner then loses messages of a
-        live topic.
+        (pulsar #17213, #5935, #8133). Deleting ledgers without an owner then loses messages of a live
+        topic.
 
     How sure:
-        Confirmed: the proof is missing; no store need be missing.
+        Confirmed: the proof is missing.
 
     What to do:
         Nothing, if no ledger is to be deleted. Otherwise pass `--owners` with the store of every Pulsar

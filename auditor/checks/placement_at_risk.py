@@ -26,7 +26,7 @@ def placement_at_risk(tables: Tables) -> DataFrame:
         One failure of that domain takes every copy of these entries.
 
     How sure:
-        Confirmed, by this run's mapping. Suspect if the ledger changed between the two scans.
+        Confirmed, by this run's mapping. Suspect if the ledger changed between the scans.
 
     What to do:
         Check the mapping. Have the ledger replicated elsewhere before that domain needs work (`bkaudit

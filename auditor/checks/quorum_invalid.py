@@ -19,14 +19,14 @@ def quorum_invalid(tables: Tables) -> DataFrame:
         A write quorum above the ensemble size, an ack quorum above the write quorum, or a number below 1.
 
     Why it matters:
-        No client can write or recover the ledger. The metadata was edited or damaged.
+        No client can write or recover the ledger.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the scans.
 
     What to do:
-        Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's
-        shell refuses quorums above the ensemble size.
+        Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's shell
+        refuses quorums above the ensemble size.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

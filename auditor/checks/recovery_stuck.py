@@ -25,8 +25,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         it with recovery.
 
     How sure:
-        Confirmed: the record's own time, against the clock of the scan. Suspect if the ledger changed
-        between the two scans.
+        Confirmed by the record's own time. Suspect if the ledger changed between the scans.
 
     What to do:
         First start the bookies of its last ensemble that are down: without them recovery may cut off
@@ -35,8 +34,8 @@ def recovery_stuck(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -r`
-          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its end,
-          and cannot be undone.
+          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its
+          end, and cannot be undone.
 
     Limits:
         A recovery that still adds entries looks the same: it does not change the metadata.

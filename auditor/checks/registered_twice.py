@@ -15,15 +15,14 @@ def registered_twice(roster: Roster) -> Findings:
     """A bookie is registered as writable and as read-only at once.
 
     What it finds:
-        Bookies with both registrations at every scan of the metadata.
+        Every scan of the metadata saw both.
 
     Why it matters:
         A change to read-only failed halfway, or two processes share the id. Clients still choose the
         bookie, and it refuses their writes.
 
     How sure:
-        Confirmed where both scans of a running store saw both. Suspect in a saved store: it is of one
-        time.
+        Confirmed in a running store. Suspect in a saved one.
 
     What to do:
         Check that no second process has its id. Restart the bookie, which ends its registrations.

@@ -17,8 +17,8 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         session. Other checks count such a bookie as not registered.
 
     Why it matters:
-        Tools that copy trees leave such registrations. Clients choose the dead bookie and wait, the
-        auditor never marks its ledgers, and a bookie of this id cannot register.
+        Clients choose the dead bookie and wait, the auditor never marks its ledgers, and a bookie of this
+        id cannot register.
 
     How sure:
         Confirmed: the store says whose each registration is.

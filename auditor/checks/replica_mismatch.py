@@ -28,19 +28,18 @@ def replica_mismatch(tables: Tables) -> DataFrame:
     """Bookies hold different payloads of the same entry.
 
     What it finds:
-        Sampled entries whose copies differ in length or checksum of the payload, while no copy
-        contradicts its own digest. The evidence has lengths and CRC-32Cs of a few, never a byte.
+        Only with `--deep`: sampled entries whose payloads differ, while no copy contradicts its own digest.
+        The evidence has no payload, only lengths and CRC-32Cs of a few.
 
     Why it matters:
-        Readers and replication get the payload of the bookie that answers. A known cause is a client that
-        reused a buffer during a send (pulsar #22906).
+        Readers and replication get either payload. A client that reuses a buffer during a send can cause
+        this (pulsar #22906).
 
     How sure:
-        Confirmed: entries do not change once they are written. Suspect if a directory carries another
-        bookie's cookie.
+        Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
 
     What to do:
-        Keep both payloads: read the entry from each bookie. Ask the application which is right before
+        Read the entry from each bookie and keep both payloads. Ask the application which is right before
         anything copies the ledger.
 
     Commands:
@@ -48,8 +47,8 @@ def replica_mismatch(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs `--deep`, which reads a sample. Not compared: bookies outside the ensembles, entries past
-        the end, and ledgers of unknown digest type.
+        Not compared: bookies outside the ensembles, entries past the end, and ledgers of unknown digest
+        type.
     """
 
     from auditor.tables.digests import differing_copies

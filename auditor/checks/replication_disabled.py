@@ -17,11 +17,11 @@ def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
 
     What it finds:
-        The znode `underreplication/disable`, which `autorecovery -d` makes; an error if ledgers wait and
-        it is more than a day old, or of unknown age.
+        The znode `underreplication/disable`, which `autorecovery -d` makes; an error if ledgers wait and it
+        is more than a day old, or of unknown age.
 
     Why it matters:
-        The auditor marks nothing and workers copy nothing, also if a bookie is lost.
+        Nothing is marked or copied, also if a bookie is lost.
 
     How sure:
         Confirmed: the znode is there.

@@ -30,20 +30,20 @@ def replication_undecided(tables: Tables) -> DataFrame:
     """A ledger's class is not known, because a bookie's index of it is old or cannot be read.
 
     What it finds:
-        Ledgers that may be in a worse class. A bookie's index is damaged, misplaced or incomplete,
-        differs from its answers, or points into an entry log that a collection lacks. One finding per
-        bookie if its index is older than the ledgers and no journal shows newer entries.
+        A bookie's index is damaged, misplaced or incomplete, differs from its answers, or points into an
+        entry log that a collection lacks. One finding per bookie if its index is older than the ledgers and
+        no journal shows newer entries.
 
     Why it matters:
         The ledger may be losing copies.
 
     How sure:
-        Always unknown: data that cannot be read is neither there nor missing.
+        Always unknown: the data cannot be read.
 
     What to do:
-        Repair the index (`index-unreadable`, `ledger-not-indexed`), and audit again. If the journal was
-        not read, pass its directories too. With journalWriteData=false, wait for a flush of the index, or
-        add `--bookies rpc:` to the disks.
+        Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass its
+        directories too. With journalWriteData=false, wait for a flush of the index, or add `--bookies rpc:`
+        to the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

@@ -16,13 +16,13 @@ def segment_gap(tables: Tables) -> DataFrame:
     """The first segment of a ledger does not start at entry 0.
 
     What it finds:
-        Ledgers whose metadata lists no ensemble for their first entries.
+        No ensemble is known for the first entries.
 
     Why it matters:
-        Readers cannot find these entries. No server writes such metadata: it was edited or cut.
+        Readers cannot find these entries. The metadata was edited or cut.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the scans.
 
     What to do:
         Dump the present record, then restore the ledger's metadata from a backup of the store.

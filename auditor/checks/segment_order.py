@@ -23,7 +23,7 @@ def segment_order(tables: Tables) -> DataFrame:
         is found.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the two scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the scans.
 
     What to do:
         Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's

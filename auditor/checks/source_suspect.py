@@ -22,23 +22,22 @@ def source_suspect(roster: Roster) -> Findings:
         - All bookies' directories carry another cluster's instance id than the store's own cookies.
 
     Why it matters:
-        Old data does not prove that anything is missing, and may have been collected since. Acting on it
-        can destroy good copies.
+        Acting on old data can destroy good copies.
 
     How sure:
-        Always unconfirmed: the data may be a copy that nobody renewed. No finding that rests on it is
-        confirmed, its missing entries are unknown, and the exit code is 3.
+        Always unconfirmed: the data may be an old copy. No finding that rests on it is confirmed, its
+        missing entries are unknown, and the exit code is 3.
 
     What to do:
-        Do nothing to the bookie. Audit its present directories, a collection made within an hour of the
-        metadata, or metadata of the same time and cluster.
+        Do nothing to the bookie. Audit its present directories, or a collection and metadata of one time
+        and cluster.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A copy without lastMark and journal files looks new, unless `--index-time` is given. A store
-        without times (etcd) dates only collections.
+        A copy without lastMark and journal files looks new, unless `--index-time` is given. On etcd only
+        collections have a date.
     """
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(

@@ -9,19 +9,17 @@ def stale_segment(tables: Tables) -> DataFrame:
     """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 
     What it finds:
-        Entries on a bookie that only another segment of the ledger names. Table `judged`, column `stale`,
-        has them.
+        The entries are in column `stale` of the table `judged`.
 
     Why it matters:
-        The bookie was replaced after it took the entries. BookKeeper frees their space only with the
-        ledger.
+        BookKeeper frees their space only with the ledger.
 
     How sure:
-        Confirmed for closed ledgers. Suspect if every ledger is open, changed between the scans, or has a
-        directory with another bookie's cookie; such ledgers are counted apart.
+        Confirmed for closed ledgers. Suspect if all ledgers are doubtful: open, changing, or with
+        `disk-id-mismatch`. Doubtful ledgers are counted apart.
 
     What to do:
-        Nothing: the entries are good spare copies. Count their space when you plan.
+        Nothing: the entries are good spare copies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -29,24 +29,23 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        Bookies whose next start would end with an exception; a note if the cluster does not know the
-        bookie. Where `cookie-missing` or `instance-id-missing` says the same, only that is reported.
-        Causes:
+        A note if the cluster does not know the bookie. Not reported beside `cookie-missing` or
+        `instance-id-missing` for the same cause. Causes:
 
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
         - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows the mark.
-        - `index-not-in-cookie`: cookies from before 4.16 do not name the separate index directories,
-          which 4.16 and later refuse. A note while the bookie runs.
+        - `index-not-in-cookie`: cookies from before 4.16 do not name the separate index directories, which
+          4.16 and later refuse. A note while the bookie runs.
         - `index-count`: DbLedgerStorage with unequal numbers of index and ledger directories.
 
     Why it matters:
-        The bookie still runs. Its next restart, perhaps of a whole rack in an upgrade, takes it away.
+        The bookie still runs, until its next restart.
 
     How sure:
         Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if a
-        running bookie has a newer journal file, or a damaged journal: its mark may move past that.
-        Suspect if the release decides, or if only this copy has no journal file.
+        running bookie has a newer journal file, or a damaged journal: its mark may move past that. Suspect
+        if the release decides, or if only this copy has no journal file.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
@@ -64,9 +63,9 @@ def start_refused(roster: Roster) -> Findings:
 
     Limits:
         The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
-        sure, its directories. Only the cookie under its own id counts. If no copy has a journal file,
-        none is reported missing. If directories were not given, only refusals that do not
-        depend on them are reported. dataIntegrityChecking changes the rules.
+        sure, its directories. Only the cookie under its own id counts. If no copy has a journal file, none
+        is reported missing. Refusals that depend on directories need these directories.
+        dataIntegrityChecking changes the rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     listed = {row["bookie_id"] for row in roster.clear_bookies}

@@ -10,11 +10,10 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files among the index files whose name or place no index has: their number and the first ten
-        paths.
+        Files whose name or place no index has: their number and the first ten paths.
 
     Why it matters:
-        BookKeeper ignores them. Moved indexes are missing at their own place.
+        BookKeeper ignores them. A moved index is missing at its own place.
 
     How sure:
         Confirmed: the paths were listed.
@@ -24,8 +23,8 @@ def stray_file(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`
-          on the bookie, lists the files that it takes for indexes. Risk: none; it only reads files of the
-          bookie.
+          on the bookie, lists the files that it takes for indexes. Risk: none; it only reads files of
+          the bookie.
 
     Limits:
         Only directories of indexes are searched.

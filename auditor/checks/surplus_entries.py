@@ -9,19 +9,18 @@ def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that are past the end of the ledger or are striped to other bookies.
 
     What it finds:
-        Entries of another bookie's stripe, and entries past the end of a closed ledger, except
-        `entries-past-end`. Table `judged`, column `surplus`, has them.
+        The entries, except `entries-past-end`, are in column `surplus` of the table `judged`.
 
     Why it matters:
         Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.
         BookKeeper frees the space only with the ledger.
 
     How sure:
-        Confirmed for closed ledgers. Suspect if every ledger is open, changed between the scans, or has a
-        directory with another bookie's cookie; such ledgers are counted apart.
+        Confirmed for closed ledgers. Suspect if all ledgers are doubtful: open, changing, or with
+        `disk-id-mismatch`. Doubtful ledgers are counted apart.
 
     What to do:
-        Nothing. Count their space when you plan.
+        Nothing.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

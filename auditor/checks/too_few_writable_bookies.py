@@ -15,9 +15,8 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        Clusters with fewer writable bookies than the smallest ensemble in use; a warning if only larger
-        ensembles do not fit. Ledgers that are open or less than a week old count; if there are none, all
-        do.
+        An error if the smallest ensemble in use does not fit, a warning for larger ones. Ledgers that are
+        open or less than a week old count; without any, all do.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next
@@ -34,8 +33,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Configured ensembles that no ledger has are not seen. Without any writable bookie see
-        `all-bookies-read-only`.
+        Configured ensembles that no ledger has are not seen.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:

@@ -4,11 +4,10 @@
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
 several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk.
+risk. The preface of docs/checks.md states once what `_COMMON` has.
 """
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from auditor.checks import ALL, GROUP_OF, GROUPS, Check
@@ -26,9 +25,13 @@ _PREFACE = """\
 themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
 and `bkaudit explain run` fill its commands in.
 
-Commands are those of BookKeeper 4.17's shell ([what they do](checks/commands.md)). Replace the words in
-capitals; NEXT is one past the last entry. Commands in a block change nothing (`# load`: bookies feel them).
-The others have their risk:
+The pages omit two reasons for which most checks call a finding suspect. The ledger changed between the two
+scans of the metadata, or the directory carries another bookie's cookie (`disk-id-mismatch`). Settings of
+bookies are those of `--bookie-conf`, or the server's defaults.
+
+Commands without `bkaudit` belong to BookKeeper 4.17's `bookkeeper shell`
+([what they do](checks/commands.md)). Replace the words in capitals; NEXT is one past the last entry. The
+risk follows a command; without one, nothing changes:
 
 | risk | |
 | --- | --- |
@@ -47,11 +50,17 @@ ledgers of a scope other than 0.
 _COMMANDS = """\
 # Commands that several checks name
 
-[All checks, and what the risks mean](../checks.md). Type `bookkeeper shell` before each command.
+[All checks and risks](../checks.md). Type `bookkeeper shell` before each command.
 
 """
-_CHANGES_NOTHING = ("none", "load")
-"""Risk levels of commands for which a page only links to their explanation."""
+_COMMON = (
+    " Suspect if the ledger changed between the scans.",
+    " Suspect with `disk-id-mismatch`.",
+)
+"""Sentences of many checks; the documents omit them, because their preface says the same once."""
+_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
+"""Short labels of sections, as at a terminal."""
+_SHELL = "bookkeeper shell "
 
 
 def page(check: Check, width: int = WIDTH) -> str:
@@ -139,8 +148,14 @@ def _entry(check: Check) -> str:
 
 
 def _shared_entry(command: Command) -> str:
-    words = command.text.removeprefix("bookkeeper shell ")
-    return f"- `{words}` {command.does}. *Risk: {command.risk}*\n"
+    return f"- `{command.text.removeprefix(_SHELL)}` {command.does}.{_risk(command.level, command.risk)}\n"
+
+
+def _risk(level: str, text: str) -> str:
+    """Return a risk for the end of a command's line; of a command without one, only the advice."""
+    if level == "none":
+        text = text.partition(". ")[2]
+    return f" *{text}*" if text else ""
 
 
 def _markdown_page(check: Check) -> str:
@@ -150,10 +165,12 @@ def _markdown_page(check: Check) -> str:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
         if heading == "Commands":
-            parts += _markdown_commands(check.commands)
+            commands = "\n".join(map(_markdown_command, check.commands))
+            is_after_list = parts[-1].splitlines()[-1].startswith("- ")
+            parts.append(f"Commands:\n\n{commands}" if is_after_list else commands)
             continue
-        first, *later_blocks = [" ".join(block.split()) for block in _blocks(text)]
-        label = "" if heading == SECTIONS[0] else f"**{heading}.** "
+        first, *later_blocks = [_without_common(" ".join(block.split())) for block in _blocks(text)]
+        label = "" if heading == SECTIONS[0] else f"**{_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
         values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
@@ -161,29 +178,19 @@ def _markdown_page(check: Check) -> str:
     return "\n\n".join(parts)
 
 
-def _markdown_commands(commands: Sequence[Command]) -> list[str]:
-    """Return the commands of a check as Markdown.
-
-    Shared commands that change nothing form one code block. A list of the other commands follows.
-    """
-    plain = [
-        command
-        for command in commands
-        if command == SHARED.get(command.text) and command.level in _CHANGES_NOTHING
-    ]
-    loads = {"load": "  # load"}
-    block = "\n".join(f"{command.text}{loads.get(command.level, '')}" for command in plain)
-    described = "\n".join(_described(command) for command in commands if command not in plain)
-    return [f"```sh\n{block}\n```"] * bool(plain) + [described] * bool(described)
+def _without_common(text: str) -> str:
+    for sentence in _COMMON:
+        text = text.replace(sentence, "")
+    return text
 
 
-def _described(command: Command) -> str:
+def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
     shared = SHARED.get(command.text)
     does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
     words = f" {does}." if does else ""
     risk = command.risk if shared is None else f"{command.level}."
-    return f"- `{command.text}`{words} *Risk: {risk}*"
+    return f"- `{command.text.removeprefix(_SHELL)}`{words}{_risk(command.level, risk)}"
 
 
 def _default_and_bounds(name: str, constant: Constant) -> str:
