@@ -21,9 +21,9 @@ _WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"
 _OPTIONS = """\
 # Options
 
-Written from the program itself by `python -m auditor.reports.reference_pages`. Each is a key of `--conf
-FILE`, an argument of `AuditOptions` in Python, and a flag of `bkaudit audit`: `rate_limit` is `--rate-limit`.
-A flag goes before the file. [conf/audit.toml](../conf/audit.toml) says when to change each.
+`python -m auditor.reports.reference_pages` writes this page. Each option is a key of `--conf FILE`, an
+argument of `AuditOptions` in Python, and a flag of `bkaudit audit`: `rate_limit` is `--rate-limit`. Flags
+override the file. [conf/audit.toml](../conf/audit.toml) says when to change each.
 
 | option | value | default | |
 | --- | --- | --- | --- |
