@@ -42,7 +42,7 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
         "           bkaudit report --accept 0123456789abcdef\n"
         "  sure   Confirmed if the ledger had the same version in every scan of the\n"
     )
-    assert "\n  why    Readers fail at the entry," in text
+    assert "\n  why    Readers fail at the entry." in text
     assert "\n  do     First stop everything that deletes data on these bookies" in text
     assert (
         "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
