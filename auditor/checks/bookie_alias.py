@@ -41,7 +41,7 @@ def bookie_alias(roster: Roster) -> Findings:
 
     Why it matters:
         Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
-        but not its ledgers. Clients cannot find these copies.
+        but not its ledgers. Clients cannot find these copies. See also `alias-gc-danger`.
 
     How sure:
         Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.

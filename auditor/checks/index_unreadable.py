@@ -32,7 +32,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What to do:
         Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first.
         If the other copies are good, delete nothing: replication makes a new copy elsewhere. Before you
-        write an index file anew:
+        write an index file anew, stop the bookie:
         - Move away a file that is empty, too short or without the right magic.
         - Leave a file that is cut inside a page: it keeps its master key.
 

@@ -17,9 +17,10 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         (`metadata-suspect`).
 
     How sure:
-        Confirmed if the index is older than the scans. Suspect if it may be newer than a saved scan; in
-        RocksDB, if the id is above all listed ones. Suspect with `metadata-suspect`. Suspect if an unread
-        or misplaced record may be the ledger's (`doubt`). Suspect with `disk-id-mismatch`.
+        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if it
+        may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect with
+        `metadata-suspect`. Suspect if an unread or misplaced record may be the ledger's (`doubt`). Suspect
+        with `disk-id-mismatch`.
 
     What to do:
         Wait for one garbage collection and audit again. If they stay, search the bookie's log for its

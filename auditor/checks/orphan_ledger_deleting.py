@@ -13,7 +13,7 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
         Ledgers with an index that only the first scan of the metadata lists.
 
     Why it matters:
-        The next collection deletes the data, as it should.
+        The next collection deletes the data.
 
     How sure:
         Confirmed by both scans. Suspect if an unread or misplaced record may be the ledger's (`doubt`).

@@ -19,7 +19,7 @@ def stray_file(tables: Tables) -> DataFrame:
         Confirmed: the paths were listed.
 
     What to do:
-        Look at them. Stop the bookie before you move any away.
+        Stop the bookie before you move any away.
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`
