@@ -125,7 +125,8 @@ def test_certainty_is_one_line_of_each_problem() -> None:
         "    sure   0 of 1 confirmed; bkaudit explain check alias-gc-danger",
         "    sure   Confirmed if the index is older than the scans.",
     ]
-    assert "\n    sure   confirmed;\n           bkaudit explain check orphan-ledger\n" in bookie.render(BOOKIE, 50)
+    narrow = bookie.render(BOOKIE, 50)
+    assert "\n    sure   confirmed;\n           bkaudit explain check orphan-ledger\n" in narrow
 
 
 def test_commands_fit_the_storage() -> None:
