@@ -89,6 +89,8 @@ def opened(browser: Browser, tmp_path: Path, request: pytest.FixtureRequest) -> 
         reduced_motion="reduce",
         java_script_enabled=how.get("script", True),
     )
+    # A busy machine draws the page of a giant cluster in more than the 30 seconds of the default.
+    context.set_default_timeout(120_000)
     page = context.new_page()
     seen = Open(page, file.as_uri())
     page.on("console", lambda message: seen.said.append(f"{message.type}: {message.text}"))
