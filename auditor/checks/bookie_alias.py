@@ -44,7 +44,8 @@ def bookie_alias(roster: Roster) -> Findings:
         but not its ledgers. Clients cannot find these copies. See also `alias-gc-danger`.
 
     How sure:
-        Confirmed if the registered bookie holds five of the other id's ledgers and most of its entries.
+        Confirmed if the registered bookie holds at least five ledgers of the other id, and most of the
+        entries that the other id should hold.
         Suspect with less evidence. Suspect with `disk-id-mismatch`.
 
     What to do:

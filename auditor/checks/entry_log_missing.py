@@ -34,8 +34,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         The bookie claims these entries and cannot read them. The audit counts them as missing.
 
     How sure:
-        Confirmed if the bookie was stopped, the directory saved, or a second reading or run agrees (table
-        gone_entries). Suspect if a running bookie may have moved the entries, or has no entry log at all.
+        Confirmed if the bookie was stopped, if the directory is a saved copy, or if a second reading or run
+        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has no entry log at all.
         Suspect with `disk-id-mismatch`.
 
     What to do:
