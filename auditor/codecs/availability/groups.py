@@ -35,9 +35,9 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes here may exceed int32
-    (a closed form can be one very long run). `auditor.codecs.availability.fold.fold` cuts them before they
-    are written.
+    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed int32
+    here: a set in closed form can be one very long run. `auditor.codecs.availability.fold.fold` cuts such
+    runs before they are written.
 
     >>> batch = GroupBatch.of([[(1, 10, 2, 3)], []])
     >>> [len(value) for value in batch.values()]
@@ -137,10 +137,10 @@ class GroupBatch:
         return [data[start:end] for start, end in pairwise(ends)]
 
     def merge(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
-        """Merge sets: input set i becomes part of output set ``set_of[i]``, sorted by entry.
+        """Merge sets: input set i becomes part of output set ``set_of[i]``, whose groups are sorted by entry.
 
-        So the segments that name one bookie become one set, which `auditor.codecs.availability.fold.fold`
-        joins.
+        This makes one set of all segments of a ledger that name one bookie.
+        `auditor.codecs.availability.fold.fold` then joins the groups of the set.
 
         >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]

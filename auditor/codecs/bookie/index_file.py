@@ -49,10 +49,11 @@ class IndexHeader:
 def check_headers(
     octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, DecodeError]:
-    """Check the headers of many index files at once; return the errors of damaged ones by number.
+    """Check the headers of many index files at once. Return the errors of the damaged files by number.
 
-    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 bytes must be present; if the
-    file is shorter, the rest may have any value. The error has the offset of the wrong field.
+    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. The buffer must have 1024 bytes for
+    each file; bytes after the end of a shorter file may have any value. An error has the offset of the wrong
+    field.
 
     >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}
@@ -102,7 +103,7 @@ def header_key(data: bytes) -> bytes:
 
 
 def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:
-    """Return the error of a header that is known to be damaged: its first wrong field."""
+    """Return the error for the first wrong field of a header that is known to be damaged."""
     if length < HEADER_BYTES:
         return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
     magic, version, key = _START.unpack_from(header)

@@ -16,7 +16,7 @@ import re
 from auditor.errors import DecodeError
 
 MAX_BYTES = 1 << 22
-"""Largest configuration file in bytes. A larger file is something else."""
+"""Largest size of a configuration file, in bytes. A larger file is no configuration file."""
 
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

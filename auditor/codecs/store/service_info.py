@@ -39,7 +39,7 @@ class ServiceInfo:
 
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
-    """Read the service info of the bookie ``bookie_id``; without data, its id is taken as its address.
+    """Read the service info of the bookie ``bookie_id``. If there is no data, take the id as the address.
 
     Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) if there is no data and the
     id is not an address.

@@ -66,7 +66,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session, which deletes these paths and all other znodes that it owned."""
+    """The end of a session. It deletes these paths, and all other znodes that the session owned."""
 
     session: int
     paths: tuple[str, ...]
