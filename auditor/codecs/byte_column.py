@@ -127,7 +127,7 @@ def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeB
 
 
 def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
-    """Return ``width`` bytes from each offset on; all of them must be inside the buffer.
+    """Return ``width`` bytes from each offset on. All these bytes must be inside the buffer.
 
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']

@@ -132,7 +132,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
 
 
 def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the steps to keep; no run crosses an interval.
+    """Return start, end and interval of the maximal runs of the ``keep`` steps; no run crosses an interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
@@ -151,7 +151,7 @@ _Parts = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the steps to keep, in every repetition of their windows, as one folded set.
+    """Return the entries of the ``keep`` steps, in every repetition of their windows, as one folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
@@ -289,8 +289,8 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
 def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
     """Return the largest number of missing copies of one entry, and of missing or unknown copies.
 
-    There is one set per replica. In ``missing`` it has the entries that a bookie lacks, in ``unknown`` those
-    that a bookie may lack because it was not read. The two maxima need not be of the same entry.
+    Each set in ``missing`` has the entries that one bookie lacks. Each set in ``unknown`` has the entries
+    that one unread bookie may lack. The two maxima need not be of the same entry.
 
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
     >>> worst([a, b], [c])
@@ -315,7 +315,7 @@ def count(groups: Groups) -> int:
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
-    """Count the entries from each edge up to, but without, the next edge. The last edge only ends a count.
+    """Count the entries between consecutive edges, from each edge (inclusive) to the next (exclusive).
 
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
@@ -343,7 +343,7 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the first of the entries that are in the most sets; None if all sets are empty.
+    """Return the entry that is in the most sets, or the first such entry. None if all sets are empty.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 

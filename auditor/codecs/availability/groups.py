@@ -6,7 +6,7 @@
 
 A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
 ``last_start``; ``period`` is 0 for a single run. The layout is that of the server's
-``AvailabilityOfEntriesOfLedger`` without its 64-byte header, which is in `auditor.codecs.availability.wire`.
+``AvailabilityOfEntriesOfLedger`` without its 64-byte header (see `auditor.codecs.availability.wire`).
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class GroupBatch:
 
     @classmethod
     def one(cls, groups: Groups) -> GroupBatch:
-        """Return a batch of the one set ``groups``.
+        """Return a batch that has only the set ``groups``.
 
         >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
         [3]
@@ -127,7 +127,7 @@ class GroupBatch:
         return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
 
     def values(self) -> list[bytes]:
-        """Return one bytes value per set. Use `tobytes` and the offsets for large batches.
+        """Return a bytes value for each set. Use `tobytes` and the offsets for large batches.
 
         >>> GroupBatch.of([[], [(4, 4, 1, 0)]]).values()[0]
         b''

@@ -87,7 +87,7 @@ class JavaAvailability:
 
     @property
     def total(self) -> int:
-        """Return the number of entries that the class reports. Overlaps count twice, bad groups below 0."""
+        """Return the class's number of entries: overlaps count twice, and bad groups count negatively."""
         return _long(sum(map(_entries_in, self.groups)))
 
     def contains(self, entry: int) -> bool:

@@ -31,7 +31,7 @@ _MAX_LONG = 2**63 - 1
 
 VERSION = 0
 MOST_EXPANDED = 2**24
-"""Largest number of runs or entries that are written out one by one."""
+"""Largest number of runs or entries that `expand` and `encode_unfolded` write out one by one."""
 
 
 @overload
@@ -169,7 +169,7 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
 def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
     """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
 
-    The result is exact, unlike that of the server's ``getUnavailableEntries``
+    The result is exact, unlike the result of the server's ``getUnavailableEntries``
     (`JavaAvailability.unavailable`). The cost follows groups, never entries.
 
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
@@ -179,7 +179,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:
-    """List every entry of the groups, group after group; for small sets.
+    """Return every entry of the groups, group after group. Use it for small sets only.
 
     Raises `CoverageLimitError` for more than `MOST_EXPANDED` entries.
 

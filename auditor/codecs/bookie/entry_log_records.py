@@ -172,7 +172,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, place
 
     def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
-        """Yield the entries that start in a block; count other records."""
+        """Yield the entries that start in a block. Count the bytes of records that are not entries."""
         heads = heads_at(block, starts, HEAD)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -247,7 +247,7 @@ Sums = dict[int, int]
 def extract_ledgers(
     read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER
 ) -> Sums | None:
-    """Return the bytes by ledger that a collector finds in a log with this ``header``, even if it is damaged.
+    """Return the bytes by ledger that a collector finds in a log with this ``header``, damaged or not.
 
     Returns None if the collector reads all entries, or leaves the log alone after an error.
     """
@@ -295,7 +295,7 @@ def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
 def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
     """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
 
-    The buffer has the start of the file. The scan takes it for the ``shift`` bytes before the file and more.
+    The buffer has the start of the file. The scan takes it for bytes from ``-shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
     edge = len(buffer) - shift  # where it reads on, from where it is

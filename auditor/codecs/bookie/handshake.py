@@ -2,7 +2,7 @@
 
     START_TLS  protocol 3 only, in clear
       request   {header 1, startTLSRequest 106: {}}
-      answer    {header 1, status 2}             then the client's TLS handshake; frames inside are the same
+      answer    {header 1, status 2}             then the client's TLS handshake; frames inside TLS look alike
 
 If the TLS handshake alone does not satisfy a bookie (a login is due, or the role in the certificate is not
 authorised), it answers the same START_TLS a second time. That answer is inside TLS and has EIO (`AuthHandler`

@@ -9,8 +9,8 @@ All numbers are big-endian, and the header is zero-padded to 1024 bytes. Bit 0 o
 LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not hold entry e;
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
-The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
-counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
+The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
+version counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER_BYTES = 1024
 MAGIC = b"BKLE"
 NEWEST_VERSION = 1
 LAC_BYTES = 16
-"""Smallest explicit LAC in bytes: ledger id and LAC, without its digest."""
+"""Smallest size of an explicit LAC, in bytes: ledger id and LAC, without the digest."""
 
 _WHAT = "index file"
 _MAGIC = int.from_bytes(MAGIC, "big")

@@ -54,7 +54,7 @@ _SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
 class Records(NamedTuple):
-    """Some records of a journal, in order: int64 arrays of one length; ``offsets`` are their starts."""
+    """Some records of a journal, in order: int64 arrays of one length. Records start at ``offsets``."""
 
     offsets: Longs
     ledger_ids: Longs

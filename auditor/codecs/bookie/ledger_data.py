@@ -48,7 +48,7 @@ class LedgerData:
 
 
 def decode(data: bytes) -> LedgerData:
-    """Read a value. Raises `DecodeError`.
+    """Read a ledger's record, a value of ``ledgers``. Raises `DecodeError`.
 
     >>> decode(bytes.fromhex("080110001a00")).limbo
     False
@@ -60,7 +60,7 @@ def decode(data: bytes) -> LedgerData:
 
 
 def stored_key(data: bytes) -> bytes:
-    """Return the master key, a secret, from a value. Raises `DecodeError`.
+    """Return the master key, a secret, from a ledger's record. Raises `DecodeError`.
 
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'

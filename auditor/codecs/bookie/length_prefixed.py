@@ -57,7 +57,7 @@ def next_block(overshoot: int) -> int:
 
 @dataclass
 class LengthPrefixed:
-    """A file of records with lengths. ``size`` is the file's; it shrinks if the file does during reading."""
+    """A file of length-prefixed records, of ``size`` bytes. ``size`` shrinks if the file was truncated."""
 
     read_at: ReadAt
     size: int

@@ -271,7 +271,7 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
 
 
 def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
-    """Read the beginning of an answer. Offsets in errors count from there.
+    """Read the beginning of an answer. Offsets in errors count from the beginning.
 
     ``head`` is the message without its frame's length, or its first `HEAD_BYTES`; ``length`` is that of the
     whole message.

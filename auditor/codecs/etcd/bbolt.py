@@ -64,8 +64,8 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order; all numbers are offsets in the file.
 
-    ``leaf`` has the leaf of each element, by its place among the requested leaves. ``damaged`` are leaves
-    that break the format; they have no elements here.
+    ``leaf`` has the leaf of each element, by its number among the requested leaves. ``damaged`` are
+    leaves that break the format, by number. Their elements are left out.
     """
 
     leaf: NDArray[np.int64]
@@ -221,7 +221,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
 
 
 def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Return ``width`` bytes at each offset, one row each.
+    """Return ``width`` bytes at each offset: one row per offset.
 
     >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'

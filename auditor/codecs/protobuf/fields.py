@@ -141,7 +141,7 @@ class _FieldColumns:
 
 
 def _walk(message: bytes) -> array[int]:
-    """Return where each field of a message begins, up to and including the first unusual one.
+    """Return where each field of a message begins, up to and including the first unusual field.
 
     >>> _walk(bytes.fromhex("089601120161")).tolist()
     [0, 3]

@@ -57,7 +57,7 @@ def parse(
 
 
 def require(message: Message, what: str, offset: int) -> None:
-    """Raise `DecodeError` at ``offset`` if a message lacks required fields; the library does not."""
+    """Raise `DecodeError` at ``offset`` if a message lacks required fields. The library raises no error."""
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()

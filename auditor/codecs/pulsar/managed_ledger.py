@@ -43,7 +43,7 @@ _HEAD = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
-    """A message, its compression ("none" if it had none), and where its bytes begin in the value."""
+    """A message, its compression ("none" without one), and the offset of its bytes in the value."""
 
     message: bytes
     compression: str
@@ -131,7 +131,7 @@ SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
 
 
 class Position(NamedTuple):
-    """An entry of a ledger; entry -1 is before the first."""
+    """An entry of a ledger. Entry -1 is the position before the first entry."""
 
     ledger_id: int
     entry_id: int

@@ -1,6 +1,7 @@
 """The addresses of a registered bookie (BP-38): the value of ``available/<id>``, binary protobuf.
 
-Bookies before 4.11 registered without data, and on etcd every bookie does. Their id is their address.
+Bookies before 4.11 registered without data, and on etcd every bookie does. The id of such a bookie is its
+address.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """Return the single field of a message; None if it is absent."""
+    """Return the time in a record, its only field. None if it is absent."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 

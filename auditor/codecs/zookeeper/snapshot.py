@@ -88,7 +88,7 @@ def nodes_begin(data: memoryview) -> int:
     """Return where the first znode's record begins.
 
     Raises:
-        DecodeError: It is not a snapshot, has another version, or is cut before the first znode.
+        DecodeError: ``data`` is not a snapshot, has another version, or is cut before the first znode.
     """
     reader = JuteReader(data, WHAT)
     if (magic := reader.int32()) != MAGIC:
@@ -174,7 +174,7 @@ def _lengths(of_path: int) -> struct.Struct:
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the fixed parts of many records as an array of `TAIL`; ``offsets`` are where they begin."""
+    """Return the fixed parts of many records, which begin at ``offsets``, as an array of `TAIL`."""
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 

@@ -76,7 +76,7 @@ class Stamps(NamedTuple):
     sure: NDArray[np.bool_]
 
     def but(self, rows: Iterable[int]) -> Stamps:
-        """Return these stamps with ``sure`` set to false in the given rows."""
+        """Return a copy of the stamps with ``sure`` set to false in the given rows."""
         sure = self.sure.copy()
         sure[list(rows)] = False
         return Stamps(self.value, sure)

@@ -2,7 +2,8 @@
 
 The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
 across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
-which rows still hold, then the rows that do. Between the two passes it keeps one bit per row and no rows.
+which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
+and no rows.
 
 A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
 no new listing either, because creating, removing or renaming a file changes the directory's own time. A
@@ -212,7 +213,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part by its first-level names into pieces of about `GROUP_ROWS` earlier rows each."""
+    """Split a part into smaller parts of about `GROUP_ROWS` earlier rows each, by first-level names."""
     name_mask = _names_read_by(part)
     count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(name_mask, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))

@@ -65,7 +65,7 @@ class RowBuilder:
         self._passed += passed
 
     def take_when_full(self, passed: list[SkippedPath]) -> Iterator[pa.RecordBatch]:
-        """Move the skipped paths from ``passed`` into the buffer; yield a batch whenever it is full."""
+        """Move the skipped paths from ``passed`` into the buffer. Yield a batch each time it is full."""
         while passed or self._full:
             if self._full:
                 yield self.take()

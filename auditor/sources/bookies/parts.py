@@ -85,7 +85,7 @@ class IndexPart:
         elsewhere: The names that other parts of the bookie read. This part then reads every other name, and
             files directly in ``current``. It is set in exactly one part per bookie, so that this part also
             reads names that appear after planning. None in all other parts.
-        threads: Number of reading threads. More than one pays for files outside the page cache
+        threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
         earlier: The rows of an earlier run. Files that did not change since that run are not read again.
     """
@@ -99,7 +99,7 @@ class IndexPart:
 
     @property
     def storage(self) -> str:
-        """The kind of index. All directories of a part have the same."""
+        """The kind of index. All directories of a part have the same kind."""
         return self.directories[0].storage
 
 

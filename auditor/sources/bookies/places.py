@@ -102,7 +102,7 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """Read the lastMark files of a directory. As the server does, skip those that cannot be read or decoded.
+    """Read the lastMark files of a directory. Like the server, skip files that cannot be read or decoded.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -225,7 +225,7 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources`` in the given order, and those of one source by name.
+    """List the places of ``sources``: sources in the given order, places of one source by name.
 
     A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
     ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`.
@@ -372,7 +372,7 @@ def _old_data(path: str) -> bool:
 
 
 def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """Return the bytes of a VERSION, why they could not be read, and whether the file is absent."""
+    """Return the bytes of a VERSION or why they cannot be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)

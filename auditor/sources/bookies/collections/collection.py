@@ -135,7 +135,7 @@ class Collection:
         """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
 
         Raises:
-            UnreadError: a file is missing or truncated; it is the first one in the manifest's order.
+            UnreadError: a file is missing or truncated. The error names the first such file.
         """
         listed = [file for files in manifest.tables.values() for file in files]
         infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])

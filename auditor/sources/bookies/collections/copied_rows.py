@@ -40,7 +40,7 @@ class Share(NamedTuple):
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
-    """Return the bytes of all files with rows to copy."""
+    """Return the number of bytes in all files with rows to copy."""
     return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
 
 

@@ -147,7 +147,7 @@ class SettledPlaces:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection, its places, and the piece of each directory, by place number and path."""
+    """A collection, its places, and the id of each directory's piece, by place number and path."""
 
     path: str
     id: str

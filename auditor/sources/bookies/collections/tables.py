@@ -64,7 +64,7 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The journals to read after their marks, under the piece's id."""
+        """The journals whose tails to read, under the id of the piece instead of a bookie id."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
@@ -174,7 +174,7 @@ def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.Rec
 
 
 ROOTS = "roots"
-"""The name of the column with the piece's directories that belong to its bookie."""
+"""Name of the column with the directories of a piece that belong to the bookie of the piece."""
 
 
 def collected_rows(
@@ -192,7 +192,7 @@ def collected_rows(
     Args:
         spark: The session.
         table: The table's name.
-        schema: Its columns.
+        schema: The table's columns.
         collections: The collections to read.
         owner_of_piece: The owner of each piece. Rows of other pieces are left out.
 

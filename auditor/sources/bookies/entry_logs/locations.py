@@ -46,7 +46,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 from auditor.sources.regular_file import open_regular
 
 PROBES = 256
-"""Number of entries per batch of locations that are looked up in their logs, one per ledger and log."""
+"""Largest number of entries that are looked up in their logs, per batch: one per ledger and log."""
 
 LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -77,7 +77,7 @@ LOCATIONS = schema_of(
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )
-"""The table ``locations``. Several rows of one ledger and log add up."""
+"""The columns of the table ``locations``. Several rows of one ledger and log add up."""
 
 _BATCH = 65_536
 _OFFSET_BITS = 32
@@ -206,7 +206,7 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
 
 
 def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
-    """Return one row per ledger and log."""
+    """Return the rows of `LOCATIONS` for a batch of entries: one row per ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
     scopes, ledgers, log_ids = (column[order] for column in (located.scope_ids, located.ledger_ids, log_ids))
@@ -286,7 +286,7 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
 def _probe(
     logs: LogSizes, log_id: int, offset: int, end: int, expected: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up one entry. Return the result, and the (ledger, entry) found there instead, None if none is."""
+    """Look up one entry. Return the result, and the (ledger, entry) found there instead or None."""
     try:
         record = logs.record(log_id, offset)
     except FileNotFoundError:
@@ -336,7 +336,7 @@ def read_body(
     """Return the body of the entry at a location in one of the given ledger directories.
 
     Raises:
-        DecodeError: another entry is there, or one that does not match its digest.
+        DecodeError: another entry is there, or the entry does not match its digest.
         UnreadError: the entry log does not exist or cannot be read.
     """
     name = f"{location >> _OFFSET_BITS:x}.log"

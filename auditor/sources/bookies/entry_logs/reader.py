@@ -108,7 +108,8 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
     Args:
         path: The log.
         scan: Whether to read the headers of entries where the map cannot be used.
-        verify: Whether to read them also where it can, and report a contradiction in ``map_damage``.
+        verify: Whether to read the headers of entries even if the map can be used, and report a
+            contradiction in ``map_damage``.
 
     Returns:
         The contents. Damage is reported in them.
@@ -353,7 +354,7 @@ class LedgerEntries(NamedTuple):
     Attributes:
         sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
         log_bytes: The length of the log.
-        damage: Why the log was not read to its end. None if it was.
+        damage: Why the log was not read to its end. None if it was read to its end.
     """
 
     scope_ids: Longs
@@ -365,7 +366,7 @@ class LedgerEntries(NamedTuple):
 
 
 def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
-    """Read the headers of all entries of a log and keep those of the given ledgers.
+    """Read the headers of all entries of a log. Keep the entries of the given ledgers.
 
     Raises:
         OSError: the log cannot be read.

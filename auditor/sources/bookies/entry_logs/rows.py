@@ -271,7 +271,7 @@ DISKS = pa.schema(
 
 
 def sizes_of(directory: str) -> dict[str, Any]:
-    """Return the row of `SIZES` for one directory. It lists files and opens none.
+    """Return the row of `SIZES` for one directory. This lists files and opens none.
 
     >>> sizes_of("/no/such/directory")["reason"]
     'No such file or directory'

@@ -123,7 +123,7 @@ _KEYS = 1 << 16
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The ledgers' password (None if it is not known), and a random key for the tags of one run."""
+    """The password of all ledgers (None if it is not known), and a random key for the tags of one run."""
 
     password: bytes | None
     tag_key: bytes
@@ -305,7 +305,7 @@ class _Reader:
         """Return the entry at an offset. Empty if no entry can begin there.
 
         Raises:
-            OSError: its log cannot be read.
+            OSError: the log cannot be read.
         """
         if log_id != self._log:
             self._open(log_id)

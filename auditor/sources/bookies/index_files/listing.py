@@ -8,6 +8,7 @@ it lists an ``.idx`` in the wrong directory and cannot read it.
 
 Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
 none. Without zero padding, the first two of these four may have names of directories of scope 0.
+A step is the number in the name of one of these four directories.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def _list_scoped(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List all index files of scopes other than 0 below some path steps, in all index directories together.
 
-    ``tops`` are first-level directories of other parts. The server opens a file below them before one here.
+    ``tops`` are first-level directories of other parts. The server prefers files below them to files here.
     """
     # The first two steps give the scope. Files above that are treated as files of scope 0.
     keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)

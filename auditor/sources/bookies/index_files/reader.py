@@ -152,7 +152,7 @@ class IndexReader:
         )
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
-        """Read one file in chunks. It overwrites the buffers of a batch."""
+        """Read one large file in chunks. This overwrites the buffers, so no batch may be unfinished."""
         groups, length, start_ns = _NOTHING, 0, time.time_ns()
         state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}

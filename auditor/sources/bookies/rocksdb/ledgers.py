@@ -181,8 +181,9 @@ def _bounds(ledgers: BigLongs) -> Longs:
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
 """The states of a ledger in the bookie's index of ledgers.
 
-EXISTING: the bookie has it. LIMBO: the bookie does not know which entries it should have. NONEXISTENT: the
-bookie no longer has it. UNLISTED: the index does not list it. BROKEN: its data cannot be read.
+EXISTING: the bookie has the ledger. LIMBO: the bookie does not know which of its entries it should have.
+NONEXISTENT: the bookie no longer has the ledger. UNLISTED: the index does not list the ledger. BROKEN: the
+data of the ledger cannot be read.
 """
 
 

@@ -105,7 +105,7 @@ IN_CLEAR = BookieAccess()
 
 
 def read_access(credentials: str | None) -> BookieAccess:
-    """Read the sections for bookies of a credentials file, and the certificates that they name.
+    """Read the bookies' sections of a credentials file, and the certificates that these sections name.
 
     Raises:
         UsageError: the file is invalid, as for `read_credentials`; a certificate or key is not PEM; or GSSAPI

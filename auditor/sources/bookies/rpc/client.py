@@ -304,7 +304,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
-    """A client of one bookie at a time. It keeps the connection while the bookie stays the same."""
+    """A client that asks one bookie at a time. It keeps the connection until it asks another bookie."""
 
     def __init__(
         self,

@@ -71,7 +71,7 @@ class ReadReply:
     """A bookie's reply for one entry.
 
     Attributes:
-        reason: Why the answer is unknown or refused. None if it is neither.
+        reason: Why the answer is unknown or refused. None for any other answer.
         answered: When the bookie answered, in ms. None without an answer.
         requests: Number of requests for this entry.
     """
