@@ -95,7 +95,7 @@ def healing_suspects(findings: DataFrame) -> DataFrame:
 def confirm_by_two_runs(
     findings: DataFrame, earlier: EarlierFindings, moved: DataFrame, bookies: DataFrame, grace_ms: int
 ) -> DataFrame:
-    """Return ``findings``, in which those that two runs have seen are confirmed; all others stay unchanged.
+    """Confirm the findings that two runs have seen; return all ``findings``.
 
     ``moved`` has the differences between the two scans of this run (`auditor.tables.scans`). ``bookies`` is
     the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.

@@ -123,7 +123,7 @@ def shorter_names(host: str) -> Iterator[str]:
 
 
 LEAST_LEDGERS = 5
-"""Smallest number of equal ledgers that count as evidence; replication may be copying fewer just now."""
+"""Smallest number of equal ledgers that count as evidence; fewer may come from a running replication."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -347,7 +347,7 @@ def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], acro
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d") -> None:
-    """Label bars with times, at so few bars that the labels are readable; keep a single bar narrow."""
+    """Label bars with times, few enough to be readable, and keep a single bar narrow."""
     shown = range(0, len(times), max(-(-len(times) // _TICKS), 1))
     dates = [times[number].strftime(form) for number in shown]
     axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)

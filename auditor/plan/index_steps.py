@@ -46,7 +46,7 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
-    """Add findings about ledgers whose lost entries are in entry logs, by bookie and lacking index."""
+    """Add findings about ledgers whose lost entries are in entry logs, by bookie and index to rebuild."""
     in_databases: dict[tuple[int, str], dict[str, Any]] = {}
     for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):
