@@ -42,7 +42,7 @@ BARS = 30
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Largest number of columns of a ledger's stripes with which each cell is labelled with its sign."""
+"""Largest number of columns at which a drawing of stripes labels each cell with its sign."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
