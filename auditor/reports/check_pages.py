@@ -2,9 +2,9 @@
 
     python -m auditor.reports.check_pages
 
-writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
-several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk.
+writes docs/checks.md, the list of all checks, and a page for each group of checks below docs/checks. Commands
+that several checks share are explained in docs/checks/commands.md. The page of a check only repeats how
+dangerous a shared command is.
 """
 
 import re
@@ -51,11 +51,11 @@ _COMMANDS = """\
 
 """
 _CHANGES_NOTHING = ("none", "load")
-"""Risk levels of commands for which a page only links to their explanation."""
+"""Risk levels of commands that change nothing. A page only links to the explanation of shared ones."""
 
 
 def page(check: Check, width: int = WIDTH) -> str:
-    """Return a check's manual page for a terminal; commands are never folded, so that they can be copied."""
+    """Return a check's manual page for a terminal. Commands are never folded, so that they can be copied."""
     parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
@@ -71,7 +71,7 @@ def page(check: Check, width: int = WIDTH) -> str:
 
 
 def setting_sentences(check: Check) -> list[str]:
-    """Return a sentence for each constant that a check uses: name, default, unit, bounds and reason."""
+    """Return a text on each constant that a check uses: name, default, unit, bounds and reason."""
     return [_setting_sentence(name, constants()[name]) for name in check.settings]
 
 
@@ -91,11 +91,11 @@ def _setting_sentence(name: str, constant: Constant) -> str:
 
 
 _LESS = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
-"""Direction in which the value of a constant finds fewer dangers, by its careful side."""
+"""Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
-    """Return a command and, below it, its effect and its risk."""
+    """Return the line of a command, and below it its effect and its risk."""
     inner = f"{indent}    "
     does = command.does[0].upper() + command.does[1:]
     sentences = [f"{does}.", f"Risk: {command.risk}"]
@@ -108,7 +108,7 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
 def documents() -> dict[str, str]:
     """Return the text of each document by its path below docs.
 
-    There is a list of all checks, a page for each group, and a page of shared commands.
+    The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
     listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
@@ -144,7 +144,7 @@ def _shared_entry(command: Command) -> str:
 
 
 def _markdown_page(check: Check) -> str:
-    """Return a check's section in the page of its group; the part on what it finds has no heading."""
+    """Return a check's section in the page of its group. The part on what the check finds has no heading."""
     parts = [f"## {check.id}", f"*{check.severity}.* {check.title}"]
     if check.aliases:
         parts.append(f"Once called {', '.join(check.aliases)}.")
@@ -164,7 +164,7 @@ def _markdown_page(check: Check) -> str:
 def _markdown_commands(commands: Sequence[Command]) -> list[str]:
     """Return the commands of a check as Markdown.
 
-    Shared commands that change nothing form one code block. A list of the other commands follows.
+    Shared commands that change nothing form one code block. A list of all other commands follows.
     """
     plain = [
         command
@@ -178,7 +178,7 @@ def _markdown_commands(commands: Sequence[Command]) -> list[str]:
 
 
 def _described(command: Command) -> str:
-    """Return a command with its risk and the explanation that the page of shared commands does not give."""
+    """Return a command with its risk, and with the explanation that the page of shared commands lacks."""
     shared = SHARED.get(command.text)
     does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
     words = f" {does}." if does else ""
