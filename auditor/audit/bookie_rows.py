@@ -45,8 +45,7 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``bookies``, one for each known id. ``answer_gaps``: see `bookie_states`.
-    """
+    """Return the rows of the table ``bookies``: all known ids. ``answer_gaps``: see `bookie_states`."""
     # As many as bookies were ever lost.
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}

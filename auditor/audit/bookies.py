@@ -52,8 +52,7 @@ class ClusterBookies:
 
     @property
     def replicas(self) -> int:
-        """Return the number of replicas of ledgers, complete or partial, that the metadata puts on bookies.
-        """
+        """Return the number of replicas, complete or partial, that the metadata puts on bookies."""
         return sum(row["replicas"] for row in self.members.values())
 
     @property

@@ -86,8 +86,7 @@ SMALL_TABLES_STAGE = "checks"
 def run_checks(
     landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run all checks except ``not_run``, and write the table ``findings``. Return the table and the causes.
-    """
+    """Run all checks except ``not_run``, and write the table ``findings``. Return table and causes."""
     unsorted = _rows_of_checks(landing, tables, not_run)
     claims = claim_causes(unsorted, tables)
 

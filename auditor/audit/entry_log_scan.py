@@ -210,8 +210,7 @@ class _Directories:
         return homes.index(row.path) if row.path in homes else None
 
     def _cache(self, row: AttributedDirectory) -> str | None:
-        """Return the directory of the collector's metadata cache: the bookie's first one. None with RocksDB.
-        """
+        """Return the directory of the collector's metadata cache: the bookie's first. None with RocksDB."""
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None

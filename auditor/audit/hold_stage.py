@@ -247,8 +247,7 @@ def _list_actions(
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:
-    """Return the bookies that take writes. None if registrations are incomplete, or no bookie is registered.
-    """
+    """Return the bookies that take writes. None without registrations, or if they are incomplete."""
     modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
     if not tables.cluster.bookies_listed or not any(modes.values()):
         return None

@@ -297,8 +297,7 @@ UNSEEN = (
 
 
 def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
-    """Return the paths of collections whose availability is damaged, with reasons. Runs a job for each one.
-    """
+    """Return the paths of damaged collections, each with the reason. Runs a job for each collection."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

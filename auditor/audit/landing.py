@@ -158,8 +158,7 @@ class Landing:
         return TableFiles.of(*self.run.place(f"tables/{name}"))
 
     def _require_shared(self) -> None:
-        """Check that tasks share the run directory, before the first of them writes or reads a table there.
-        """
+        """Check that tasks share the run directory, before one of them writes or reads a table there."""
         if not self._shared:
             require_shared(self.spark, *self.run.place(""))
             self._shared = True

@@ -223,8 +223,7 @@ class ClusterMetadata:
         return self.first.cut is None and all(map(instance_id_missing, looks))
 
     def bookies_listed(self) -> bool:
-        """Return whether all cookies and registrations were read. If not, no bookie is proved to lack them.
-        """
+        """Return whether all cookies and registrations were read. If not, an absent one is unknown."""
         return self._hidden_bookies() is None
 
     def bookies_seen(self) -> BookiesListed:

@@ -164,8 +164,7 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
 
 
 class LedgerScan(NamedTuple):
-    """A written table of ledgers, the cluster's nodes at that time, and the number of restarts of the scan.
-    """
+    """A written table of ledgers, the cluster's nodes at that time, and the number of scan restarts."""
 
     rows: DataFrame
     nodes: ClusterNodes

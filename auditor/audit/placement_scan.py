@@ -298,8 +298,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
-    """Return remarks about isolation groups in the configuration, and about ledgers with groups of their own.
-    """
+    """Return remarks about isolation groups in the configuration, and about ledgers with own groups."""
     if settings.groups is not None:
         words = f"{settings.groups.words}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)

@@ -110,8 +110,7 @@ _Questions = dict[str, tuple[DataFrame, list[str]]]
 def _questions(
     landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
 ) -> _Questions:
-    """Return the queries on tables with rows. There are none if no ledger is marked and all bookies are up.
-    """
+    """Return the queries on tables with rows. Empty if no ledger is marked and all bookies are up."""
     questions: _Questions = {}
     none_marked = "marks" in landing.empty
     if not none_marked:
@@ -130,8 +129,7 @@ def _questions(
 def _waiting_questions(
     ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
 ) -> _Questions:
-    """Return queries for ledgers that depend on a bookie that is down, and for further ledgers with a mark.
-    """
+    """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
     ids = F.array(*map(F.lit, sorted(down)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]

@@ -92,8 +92,7 @@ def _metadata_scope(
 
 
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
-    """Return reasons why the metadata may not be all metadata of the cluster. Unknown facts count as reasons.
-    """
+    """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
     source = metadata.source
     if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
         yield "not all of it could be read"

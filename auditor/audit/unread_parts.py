@@ -45,8 +45,7 @@ def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
 
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
-    """Return the bookies with an entry log that was not read to its end, or a directory that was not listed.
-    """
+    """Return the bookies with a log that was not read to its end, or a directory that was not listed."""
     unread = unread_logs(tables)
     rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
