@@ -1,4 +1,4 @@
-"""changes: every finding with its change since the run before, and findings of that run that are gone."""
+"""changes: every finding with its change since the run before, and findings that only that run has."""
 
 import pyarrow as pa
 

@@ -87,7 +87,7 @@ from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_book
 from auditor.tables.verdicts import class_of
 
 SAMPLE = 64
-"""Largest number of entries of one ledger that a bookie is asked for, of those that it lacks."""
+"""Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
 BOUND = "the bound on reads was reached (--witness-reads)"
 
 
@@ -98,17 +98,17 @@ def questions(
     listed: Sequence[tuple[str, Groups]] = (),
     undecided: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most telling first.
+    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most useful first.
 
-    Turn 0 is the entry with the most copies missing, on its whole write set. Later turns are entries that a
-    bookie lacks, or only lists.
+    Turn 0 is the entry with the most missing copies, from its whole write set. Later turns are entries that a
+    bookie lacks, or that only its listing has.
 
     Args:
         ledger: Facts of the ledger.
         missing: Missing entries by bookie.
         askable: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
-        undecided: Bookies of which one entry decides the whole replica.
+        undecided: Bookies whose reply about one entry decides the whole replica.
 
     Raises:
         CoverageLimitError: The sets are too irregular.
@@ -164,10 +164,10 @@ def judge_again(
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> Judgement:
-    """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table witness).
+    """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable`` are the bookies that could be asked. Other bookies without an answer are judged as `judge`
-    does. Raises `CoverageLimitError` as `judge` does.
+    ``askable`` are the bookies that could be asked. A bookie that could not be asked is judged as by `judge`.
+    Raises `CoverageLimitError` as `judge` does.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
@@ -186,7 +186,7 @@ def judge_again(
 
 
 ANSWERS_KEPT = 12
-"""Largest number of answers that a row of judged keeps. The table witness has all."""
+"""Largest number of answers in a row of ``judged``. The table ``witness`` has all answers."""
 
 _UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
 """Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
@@ -205,7 +205,7 @@ _QUESTIONS = pa.schema(
 
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that a witness may change: a bookie whose answer matters can be asked."""
+    """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
     listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
     return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
@@ -214,7 +214,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     """Return at most ``reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
     The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
-    more than half of all reads, or one.
+    more than half of all reads, except that it may get one.
     """
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
@@ -247,10 +247,10 @@ def rejudge(
     askable: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """Return the table judged with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers that lack copies and were not asked about keep their row. If a bookie that lacks something could
-    have been asked, the row gets a doubt.
+    Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, the row
+    gets a doubt.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
@@ -296,7 +296,7 @@ def _again(
 
 
 def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first answers, grouped by entry, the worst entry first: most bookies were asked for it."""
+    """Return the first answers, grouped by entry. The worst entry is first, because it has most answers."""
     question_counts = Counter(answer["entry_id"] for answer in answers)
     order = sorted(
         answers,
@@ -310,7 +310,7 @@ def _reachable(askable: Sequence[str]) -> Column:
 
 
 def _undecided(askable: Sequence[str]) -> Column:
-    """Return the bookies of which one answer decides a replica."""
+    """Return the askable bookies whose reply about one entry decides a replica."""
     undecided_copies = F.filter(
         "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
     )
