@@ -126,12 +126,12 @@ class Indexes:
 
     @property
     def _latest(self) -> int:
-        """Upper bound of all times in a bookie's data, in ms. A running store's own clock gives it.
+        """Upper bound of all times in a bookie's data, in ms.
 
-        Bookies are read after the first scan of the metadata, and no audit takes longer than `MAX_AUDIT_MS`.
-        Files of saved data may be newer than the metadata. They are at most as new as the time at which they
-        are read. If the clock of this machine is behind that of the cluster, the time of the metadata scan
-        counts.
+        Bookies are read after the first scan of the metadata, whose time is by the store's own clock if the
+        store is running. No audit takes longer than `MAX_AUDIT_MS`. Saved data may have files that are newer
+        than the metadata, but none that is newer than the time at which it was read. If the clock of this
+        machine is behind that of the cluster, the time of the metadata scan gives the bound.
         """
         after_scan = self.scan_time + MAX_AUDIT_MS
         return min(self.read_at, after_scan) if self.live else max(self.read_at, after_scan)

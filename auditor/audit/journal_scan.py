@@ -293,10 +293,12 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
     """Return the bookies that would not start because they cannot replay their journals from their marks.
 
     Either the file of a mark is gone, or the replay fails at a record or a file. Copies of disks often lack
-    journals, also next to a running cluster. So nothing is reported if no bookie has a journal file. A bookie
-    without journal files, among bookies with some, may not have lost them. The mark of a running bookie may
-    have moved to a newer file since it was read. When a running bookie stops cleanly, its mark moves past any
-    record.
+    journals, also next to a running cluster. So nothing is reported if no bookie has a journal file. A
+    refusal is uncertain in three cases:
+
+        - A bookie has no journal files, but other bookies do: it may not have lost them.
+        - A running bookie has newer files: its mark may have moved to one of them since it was read.
+        - A running bookie has a bad record: if it stops cleanly, its mark moves past the record.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):

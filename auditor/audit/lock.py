@@ -3,8 +3,8 @@
 Two audits of one cluster at the same time read its store at twice the configured rate, and a comparison with
 an unfinished run means little. A run therefore holds ``flock`` on a hidden file beside its directory, one
 file per cluster. The kernel releases the lock when the process ends, also after a crash. The file names the
-process that holds the lock. It is deleted when the lock is released. After a kill it stays for the next run,
-or for `bkaudit prune`.
+process that holds the lock, and is deleted when the lock is released. After a kill the file stays for the
+next run, or for `bkaudit prune`.
 
 Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
 locks, runs may overlap. The scheduler must prevent that (``concurrencyPolicy: Forbid``, or

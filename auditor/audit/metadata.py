@@ -337,8 +337,8 @@ class ClusterMetadata:
 class ScanDifference(NamedTuple):
     """The differences between both scans. ``moved`` is None if there was one scan.
 
-    ``moved`` has the ledgers that were created, deleted or changed in between. ``doubtful_ids`` are ledger
-    ids that a scan may have missed.
+    ``moved`` has the ledgers that were created, deleted or changed between the scans. ``doubtful_ids`` are
+    ledger ids that a scan may have missed.
     """
 
     moved: DataFrame | None

@@ -262,11 +262,12 @@ class LedgersRead:
 def decided_ledgers(
     run: RunDirectory, extra_columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of ledgers whose metadata tells the expected bookies, each with a number.
+    """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
 
-    The number counts the batch's listed ledgers whose metadata does not tell them. ``extra_columns`` are
-    columns besides `COLUMNS`. Other znodes and unlisted parts do not count. The run's report has the ids of
-    ledgers that these may hide (`RunFacts.in_doubt`).
+    With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
+    lists is in a batch or in this number. Other znodes and unlisted parts of the tree are not. The run's
+    report has the ids of ledgers that these may hide (`RunFacts.in_doubt`). ``extra_columns`` are columns
+    besides `COLUMNS`.
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/ledgers", [*COLUMNS, *extra_columns], listed):

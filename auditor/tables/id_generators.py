@@ -46,9 +46,9 @@ Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, w
 """
 
 _MAX_SHORT_ID = (1 << 31) - 1
-"""Greatest id of ZkLedgerIdGenerator (31 bits). LongZkLedgerIdGenerator gives out higher ids.
+"""Greatest id of ZkLedgerIdGenerator (31 bits).
 
-Its znodes are below idgen-long.
+LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
 """
 
 

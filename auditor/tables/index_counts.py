@@ -236,7 +236,10 @@ def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
 
 
 def _powers(lengths: pa.ChunkedArray) -> Longs:
-    """Return the number of the lowest set bit, from 1; 0 for length 0, and the largest without a file."""
+    """Return for each length the number of its lowest set bit, from 1.
+
+    The number is 0 for length 0, and the largest possible without a file.
+    """
     values = lengths.fill_null(LARGEST).to_numpy()
     least = np.minimum(values & -values, LARGEST)
     places: Longs = np.frexp(least.astype(float))[1].astype(np.int64)

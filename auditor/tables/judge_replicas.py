@@ -348,7 +348,7 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
-    """Return as canonical groups every entry up to ``upto`` that the segments stripe to a bookie."""
+    """Return the entries up to ``upto`` that segments, or the last one only, stripe to a bookie."""
     rows = [
         (first, min(last, upto), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)

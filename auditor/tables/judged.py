@@ -206,7 +206,7 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal pair and whose metadata can be judged.
 
-    Spark sends all of ``bookies`` to the tasks; its size is bounded by the number of bookies.
+    Spark sends all of ``bookies`` to the tasks. It has one element per bookie.
     """
     judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.

@@ -277,7 +277,7 @@ def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> Dat
 
 
 def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for its age.
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for lack of its age.
 
     A ledger in a run that is older by the grace is itself older than the grace.
     """

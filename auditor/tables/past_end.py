@@ -28,7 +28,7 @@ from auditor.tables.judgement import Judgement
 
 
 def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
-    """Move entries that may have been acknowledged after the end from ``surplus`` to ``past_end``.
+    """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
     On bookies that no ensemble names, entries after the end are counted if no takeover explains them. After
     re-replication such a bookie may have the only copies of acknowledged entries, and its collector deletes

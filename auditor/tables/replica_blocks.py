@@ -2,12 +2,13 @@
 
 The join of expected and held replicas reads every replica of a cluster. With a row per replica, creating,
 sorting and comparing rows would take most of its time. So a row here is a block of replicas of one bucket of
-ledgers:
+ledgers, with these columns:
 
-    bucket, account (the report's source), ledgers and, where there are any, scopes and times of answers: 8
-    bytes each
-    bookies, groups and states: a code of 1, 2 or 4 bytes each, -1 for null; of the values behind them their
-    ends, and all their bytes one after the other
+    bucket, account      one number each; the account is the source of the report
+    ledgers              8 bytes for each replica
+    scopes, answered     8 bytes for each replica, or nothing if no replica has one
+    bookies, groups,     a code of 1, 2 or 4 bytes for each replica, -1 for null; then the end of each
+    states               value that a code stands for, and the bytes of all these values
 
 Each block has codes of its own; `unpack` gives equal values equal codes.
 """

@@ -19,7 +19,7 @@ from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
 OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""Columns of ``ledgers`` that the rows for a small table have."""
+"""Columns of ``ledgers`` that are kept for the ledgers of a small table."""
 
 _ID = LEDGER[-1]
 

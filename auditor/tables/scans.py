@@ -4,12 +4,12 @@ Both scans of a live store list every ledger, and they agree on nearly all. This
 differences once. Every query about ledgers that were deleted, created or changed in between uses these few
 rows.
 
-If a listing failed, or a record is in the wrong place, it is open whether ledgers with certain ids exist. The
-number of damaged znodes bounds the rows for these ids, however many ids they stand for. An orphan with such
-an id is only suspected, never skipped.
+An id is open if a ledger with it may exist although no scan saw the ledger. That is so if a listing failed,
+or a record is in the wrong place. The number of damaged znodes bounds the rows for open ids, however many ids
+they stand for. An orphan with an open id is only suspected, never skipped.
 
-Records at paths of another layout may be as many as the cluster has ledgers. A record whose ledger is also at
-its own path leaves nothing open. If there is a whole tree of other records, every id is open.
+Records at paths of another layout may be as many as the cluster has ledgers. Such a record leaves no id open
+if its ledger is also at its own path. If there is a whole tree of such records, every id is open.
 """
 
 from collections.abc import Sequence
@@ -98,7 +98,7 @@ def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
 
 
 def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """Return the ids that each damaged znode leaves open.
+    """Return the ids that are open because of damaged znodes, as ranges.
 
     If ``any_id_reason`` is given, records at paths of other layouts are left out.
     """

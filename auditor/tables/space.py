@@ -74,9 +74,9 @@ UNFLUSHED = 3
 """Number of newest logs of a directory whose entries the index may lack. One flush spans no more logs."""
 
 MAX_SHARED_OPEN_LOGS = 2
-"""Largest number of logs without a map that a bookie has open at a time with shared logs.
+"""Largest number of logs without a map that a bookie has open at once if ledgers share its logs.
 
-They are its own log, and one that compaction writes.
+They are the log that it writes, and one that compaction writes.
 """
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")

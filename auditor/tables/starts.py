@@ -218,7 +218,7 @@ def _store_differences(
 
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """Return the row of a bookie with data and without any cookie, on disk or in the store, or None."""
+    """Return the row of a bookie that has data, but no cookie on disk or in the store; else None."""
     directories = [directory.found for directory in bookie.directories]
     filled = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False

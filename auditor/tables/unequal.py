@@ -56,10 +56,12 @@ UNEQUAL = schema_of(
     ("gone", pa.binary(), "entries that its index shows in an entry log which is not there; not in held"),
     ("gone_state", pa.string(), "how sure that is: agreed or once (gone_entries); null: none is gone"),
 )
-"""The table ``unequal``. A pair without ``expected`` groups is of a ledger that is gone, that cannot be
-judged, or that has no entries on that bookie. ``index_state`` is absent without an index. ``answered`` is
-the time at which the bookie itself listed what it holds, if that counts. ``listed`` are entries that it
-listed beyond an index that was read completely.
+"""The table ``unequal``.
+
+``expected`` is null if the ledger is gone, cannot be judged, or has no entries on that bookie.
+``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
+entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
+was read completely.
 """
 
 _ROWS = 1 << 16

@@ -2,15 +2,15 @@
 
 A record with a wrong size hides later records from every reader of a log's entries. These readers are the
 collector, if the log has no ledgers map, and compaction in any case (`auditor.codecs.bookie.collector_scan`).
-The bookie still serves these entries, because its index has their offsets. They are lost with the log: when
-the collector counts no needed ledger in it, or when compaction rewrites only the records that it sees.
+The bookie still serves the hidden entries, because its index has their offsets. They are lost with the log:
+when the collector counts no needed ledger in it, or when compaction rewrites only the records that it sees.
 
 The logs are those with a sign of damage (``collector_scan`` of entry_logs), and those that were read because
 they are deleted or rewritten next (deletion_candidates). Each log is read once more, headers only.
 
-The number of hidden entries is a lower bound. It counts the ledger's first and last location in the log if
-the scan does not find a record there. And between the two locations, the index cannot have more entries than
-there are records.
+The number of hidden entries is a lower bound: the larger of two numbers. One counts the ledger's first and
+last location in the log if the scan finds no record there. The other is the number of indexed entries, less
+the number of the ledger's records that the scan finds from the first to the last location.
 """
 
 from collections.abc import Iterator
