@@ -94,7 +94,8 @@ from auditor.spark.types import SparkSession
 SMALL_BYTES = 8 << 20
 """Largest saved metadata of a small audit, in bytes.
 
-These are some 12,000 ledgers of a dump, 30,000 of a snapshot, or ten times as many in a packed file.
+A dump of some 12,000 ledgers or a snapshot of 30,000 has this size; a packed file has ten times as many
+ledgers.
 """
 
 SMALL_LEDGERS = 30_000

@@ -1,4 +1,7 @@
-"""The bookies of a cluster and the owner of each directory, as found before bookie data is read."""
+"""The bookies of a cluster and the owner of each directory, as found before bookie data is read.
+
+A directory is on disk, or in a collection: tables that ``bkaudit collect`` made of a bookie's directories.
+"""
 
 from __future__ import annotations
 

@@ -359,8 +359,9 @@ NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
 
-    A finding about a ledger explains its replicas, or the one on a bookie that it also names. A finding about
-    a bookie alone explains all replicas there. A ledger counts if all its unknown replicas are explained.
+    A finding about a ledger explains its replicas, or only the one on a bookie that it names too. A finding
+    about only a bookie explains all replicas on it. A ledger counts if all its unknown replicas are
+    explained.
     """
     if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
         return NOTHING_ACCEPTED

@@ -264,11 +264,12 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
-    """Return a lower bound of the age of a bookie's data: a time, and its basis. None if it is unknown.
+    """Return a lower bound of the time that a bookie's data shows, and its basis. None if it is unknown.
 
-    For a running bookie whose journal was read, it is the time at which the journal was read. For a stopped
-    bookie or a saved copy, it is the last write to the journal or its mark. A bookie that stopped cleanly had
-    all entries in its index when it wrote its last mark.
+    All changes of the bookie up to that time are in the data. For a running bookie whose journal was read, it
+    is the time at which the journal was read. For a stopped bookie or a saved copy, it is the last write to
+    the journal or its mark. A bookie that stopped cleanly had all entries in its index when it wrote its last
+    mark.
 
     If the journal was not read, the mark gives the bound. The time at which the mark was written is no bound:
     a flush may take minutes, and only entries from before its start are certain to be in the index. Index

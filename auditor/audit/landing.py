@@ -44,13 +44,13 @@ from auditor.tables.run_tables import TABLES
 IN_MEMORY_BYTES = 256 << 10
 """Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
 
-It is that of some thousands of ledgers.
+A table of some thousands of ledgers has this size.
 """
 
 FEW_BYTES = 4 << 20
 """Largest Parquet size of a table that is sent to every task, in bytes.
 
-It is that of some hundred thousand narrow rows.
+A table of some hundred thousand narrow rows has this size.
 """
 
 
@@ -267,7 +267,7 @@ def rows_that_matter(
 
 
 def drop_few_rows(landing: Landing) -> None:
-    """Delete the tables that only steps before the end of the checks need."""
+    """Delete the tables below `STEPS`, which no step after the checks needs."""
     landing.run.remove(f"tables/{STEPS}")
 
 

@@ -157,7 +157,7 @@ def simulate_all(
 
 @dataclass(frozen=True)
 class FailureAnswer:
-    """One failure with all ledgers and owners that it affects. A `Simulation` has only the first of them.
+    """One failure with all ledgers and owners that it affects. A `Simulation` has only some of these.
 
     ``ledgers`` has rows of scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics`` are
     None if the run read no owners.

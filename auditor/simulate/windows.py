@@ -260,7 +260,7 @@ class SegmentColumns:
         return is_alike
 
     def ends(self) -> tuple[Longs, Bools]:
-        """Return the last entry of each segment, and whether it is an open end."""
+        """Return the last entry of each segment, and whether the segment is an open end."""
         final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
         before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
         last = np.where(final, self.last_entry, before)

@@ -31,7 +31,7 @@ Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 HERE_BYTES = 16 << 20
 """Largest size of rows that the driver reads into memory, in bytes.
 
-It is that of some 30,000 ledgers, or of their indexes.
+The rows of some 30,000 ledgers, or of their indexes, have this size.
 """
 HERE_S = 5.0
 """Longest time for work on the driver, in seconds. Work that takes longer is left to tasks."""

@@ -24,11 +24,11 @@ from auditor.spark.types import DataFrame, SparkSession
 SMALL_BYTES = 10 << 20
 """Largest size of small tables, ledgers and indexes together, in bytes of Parquet.
 
-It is that of some 120,000 ledgers, each on three bookies.
+Some 120,000 ledgers, each on three bookies, have this size.
 """
 
 TINY_BYTES = 6 << 20
-"""Largest size of tiny tables, in bytes of Parquet. It is that of some 60,000 ledgers."""
+"""Largest size of tiny tables, in bytes of Parquet. Some 60,000 ledgers have this size."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",

@@ -56,7 +56,10 @@ class Tables:
             raise AttributeError(f"this audit has no table {name}") from None
 
     def add(self, empty: Collection[str] = (), /, **frames: DataFrame) -> Tables:
-        """Return a copy with more tables, which replace tables of equal name. ``empty`` has no rows."""
+        """Return a copy with more tables, which replace tables of equal name.
+
+        ``empty`` has the names of tables without rows.
+        """
         known_empty = (self.known_empty - {*frames}) | ({*empty} & {*frames})
         return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
 

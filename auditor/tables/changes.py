@@ -43,4 +43,4 @@ CHANGES = schema_of(
     ("suppressed", pa.string(), "the reason of that entry"),
 )
 CHANGED = "tables/changes"
-"""Path of the table in a run directory."""
+"""Path of the table ``changes`` in a run directory."""

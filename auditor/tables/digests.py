@@ -1,9 +1,9 @@
 """digests: whether the digests of sampled entries are right, and which copies of one entry differ.
 
 The reader of the entries checked each entry against every digest type
-(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type it has. Metadata
-of format 1 does not. For such a ledger, a digest that matches is right, and one that does not match is not
-known to be wrong.
+(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type the ledger has,
+except metadata of format 1. For a ledger with metadata of format 1, a digest that matches is right, and one
+that does not match is not known to be wrong.
 
 An HMAC that does not match is wrong only if another entry of the ledger matches under the same password.
 Otherwise the password may be that of another ledger. The master key of a ledger in a bookie's index is

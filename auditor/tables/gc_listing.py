@@ -3,14 +3,16 @@
 If every metadata record is at its own path, the listing is right in every layout: the ranges of ids ascend,
 and the collector sees all ids of the store. Three things can make it wrong: records in wrong places, names
 that make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
+The layouts have these ranges:
 
     flat                 one range
-    legacy hierarchical  a range a directory of the two-digit tree, in the order of their names; ids outside
-                         the directory's own are left out, and a directory that is no number ends the listing
-    hierarchical         these, then those of the three-digit tree
-    long hierarchical    a range a directory of the three-digit tree alone
-    etcd                 100 keys a range; keys from that of id 0 to that of 2^63 - 1, itself left out; a name
-                         that is no UUID ends the listing
+    legacy hierarchical  one range per directory of the two-digit tree, in the order of directory names; ids
+                         that belong to another directory are left out, and a directory whose name is no
+                         number ends the listing
+    hierarchical         the same ranges, then those of long hierarchical
+    long hierarchical    one range per directory of the three-digit tree
+    etcd                 one range per 100 keys, from the key of id 0 to before that of 2^63 - 1; a name that
+                         is no UUID ends the listing
 
 The server also makes ids of names that are not a ledger's. In the rows of misplaced records, the column
 ``ledger_id`` has them (`auditor.keys.ledger_tree`).

@@ -7,13 +7,13 @@ the index locates all needed entries in other logs, and the bytes in this log ar
 The judgement of its ledger (table ``judged``) tells whether an entry is needed:
 
     missing, lagging     the segment that contains the entry names the bookie, and its index lacks the entry
-    gone (gone_entries)  the index has the entry in a log that is not there
-    no copy left         no index has the entry: any bookie's bytes count
-    any entry            the ledger is not closed, or its copies are unknown, its ensembles name the bookie,
-                         and the index has no location of it: every entry that the log has of it counts
+    gone (gone_entries)  the index locates the entry in a log that does not exist
+    no copy left         no index has the entry: bytes of the entry on any bookie count
+    any entry            an ensemble names the bookie, its index locates no entry of the ledger, and the
+                         ledger is not closed or its copies are unknown: every entry in the log counts
 
-A collection has no logs, and one task reads a bounded number of bytes. Entries in other logs are unknown, and
-the row gives the reason.
+Two kinds of logs are not read: logs in collections, because these have only tables, and logs beyond the
+number of bytes that one task reads. Their entries are unknown, and the row gives the reason.
 """
 
 from collections.abc import Iterator

@@ -1,30 +1,31 @@
-"""log_foresight, deletion_candidates: the next collection or compaction of each entry log.
+"""log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
 The server counts as needed all bytes in a log of ledgers that the bookie has, wherever their index entries
 point (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose needed share is
 below a threshold, when the interval of that compaction is over. The needed bytes go into a new log, and the
 old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a wrong map or header,
-because the collector relies on these (`entry-log-header-wrong`).
+because the garbage collector relies on these (`entry-log-header-wrong`).
 
 The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
 The forecast of the server's action ignores them. A log with such bytes frees nothing: nobody should have it
-collected or rewritten.
+deleted or rewritten.
 
-In a log with damaged records (``collector_scan`` of entry_logs) the collector counts the records that it
-sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the log's
-map says that nothing is needed.
+In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
+it sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the
+log's map says that nothing is needed.
 
-The collector leaves the newest log of a directory alone while its bookie writes to it. A restarted bookie
-begins a new log, and the old one then counts like any other log (``after_restart``), although it has no map.
+The garbage collector leaves the newest log of a directory alone while its bookie writes to it. A restarted
+bookie begins a new log, and the old one then counts like any other log (``after_restart``), although it has
+no map.
 
 ``minor_since`` and ``major_since`` tell how long a log has been waiting for a compaction. Each run copies
 them from the run before.
 
-A deleted log does not come back, and the collector relies on ledgers maps. So for every log that the next
-pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
+A deleted log does not come back, and the garbage collector relies on ledgers maps. So for every log that the
+next pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
 Compaction reads the entries of the logs that it rewrites, whatever their maps say. Within a bound of bytes,
-these logs are read too. Logs of collections cannot be read. Logs whose entries the audit already read are not
-read again.
+the audit reads these logs too. It cannot read logs of directories from ``bkaudit collect``, and it reads no
+log twice.
 """
 
 from collections.abc import Iterator

@@ -6,15 +6,15 @@ acknowledged. Recovery would have found and kept it, if it had asked these booki
 
 Only consecutive entries from the end on count. A writer gets acknowledgements in order: if one entry is on
 fewer bookies than the ack quorum, no later entry was acknowledged. A writer that closed the ledger itself
-knew its end. Entries that were on their way then were reported as failed.
+knew its end. It reported entries on their way at that time as failed.
 
 A writer also closes a ledger that somebody else recovers. Its next add is refused, and it closes the ledger
-at the last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Recovery meanwhile reads
+at the last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Meanwhile, recovery reads
 the entries on their way, and writes them to all bookies that should have them. If the writer's close comes
-first, recovery keeps it (`ReadOnlyLedgerHandle.closeRecovered`). These entries are then after the end on
-every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last acknowledged entry, and 55 of
-these left entries after the end on an ack quorum. Recovery closed the other 11 at a later entry, and none
-left any.
+first, recovery keeps that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are
+then after the end on every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last
+acknowledged entry, and 55 of these left entries after the end on an ack quorum. Recovery closed the other 11
+at a later entry, and none left any.
 """
 
 from collections.abc import Mapping

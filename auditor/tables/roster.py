@@ -22,27 +22,32 @@ from auditor.model.states import BookieRead
 class ClusterFacts:
     """The audited cluster, and the time from which ages are counted.
 
-    ``scan_time`` is milliseconds since 1970: the server's clock for a live store, and the largest ctime or
-    mtime in a saved one, so that the same input gives the same findings. ``has_marks`` is false if the store
-    keeps no under-replication marks (``keeps_marks``), or not all of them could be listed; a missing mark
-    proves nothing then. ``instance_id_missing``: the cluster certainly has no instance id; false if it could
-    not be read. ``bare``: the store certainly has neither a LAYOUT nor an id generator, like an unused store.
-    ``lists_no_ledger``: the store was listed without a gap, has no ledger, and is not a new cluster.
-    ``unproved_bookies`` are bookies whose data is of another time or cluster than the metadata, with the
-    reason; no finding that depends on such data is confirmed. ``has_sources``: the audit could look for
-    bookies' indexes; false for an audit of metadata alone. ``bookies_listed``: cookies and registrations were
-    listed completely; if not, a bookie without a cookie or registration is unknown, not a ghost.
-    ``orphans_known``: end of the earlier run by which ``holdings`` counts lasting orphans, ms; None if there
-    is none. ``unclear_bookies`` are bookies whose own cookie or registration could not be read.
-    ``tree_elsewhere``: a sentence if the ledgers are not where the store's LAYOUT says, else None.
-    ``layout_known``: the store says its layout, or can have only one; else it is assumed. ``placement`` is
-    the policy to judge by; None if no mapping of bookies to locations is known and no policy was chosen.
-    ``placement_differences`` are sentences about settings of AutoRecovery that differ from the brokers'
-    settings. ``copies_complete``: the metadata was read without a gap, every judged entry has all its copies,
-    and no bookie holds a ledger without metadata. ``repair`` is the state of AutoRecovery, with the number of
-    waiting ledgers. ``settings`` are the constants of the checks. ``resolves_ids``: clients find bookies at
-    their registered addresses. False if ``--bookie-conf`` switches that off (BP-41); then an id is the
-    address itself.
+    Attributes:
+        scan_time: Milliseconds since 1970: the server's clock for a live store, and the largest ctime or
+            mtime in a saved one, so that the same input gives the same findings.
+        has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or not all of them
+            could be listed. A missing mark proves nothing then.
+        instance_id_missing: The cluster certainly has no instance id. False if it could not be read.
+        bare: The store certainly has neither a LAYOUT nor an id generator, like an unused store.
+        lists_no_ledger: The store was listed without a gap, has no ledger, and is not a new cluster.
+        unproved_bookies: Bookies whose data is of another time or cluster than the metadata, with the reason.
+            No finding that depends on such data is confirmed.
+        has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
+        bookies_listed: Cookies and registrations were listed completely. If not, a bookie without a cookie or
+            registration is unknown, not a ghost.
+        orphans_known: End of the earlier run by which ``holdings`` counts lasting orphans, ms, or None.
+        unclear_bookies: Bookies whose own cookie or registration could not be read.
+        tree_elsewhere: A sentence if the ledgers are not where the store's LAYOUT says, else None.
+        layout_known: The store says its layout, or can have only one. If False, the layout is assumed.
+        placement: The policy to judge by. None if no mapping of bookies to locations is known and no policy
+            was chosen.
+        placement_differences: Sentences about settings in which AutoRecovery and brokers differ.
+        copies_complete: The metadata was read without a gap, every judged entry has all its copies, and no
+            bookie holds a ledger without metadata.
+        repair: The state of AutoRecovery, with the number of waiting ledgers.
+        settings: The constants of the checks.
+        resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf`` switches
+            that off (BP-41). An id is the address itself then.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.settings.stuck_ms

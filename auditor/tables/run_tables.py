@@ -203,7 +203,7 @@ _ALL = (
     Table("holds", "actions that are forbidden on an object, the reason, and the lifting condition", HOLDS),
 )
 TABLES = {table.name: table for table in _ALL}
-"""All tables by name."""
+"""All tables of a run, by name."""
 
 OPTIONAL = frozenset(table.name for table in _ALL if table.only is not None)
 """Names of the tables that not every audit has."""
