@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 GROUPS = 60
 """Clusters in one store: one audit judges all of them. 1,000 of six other stores gave no such instruction."""
 SEED = 3
-"""Of the random clusters and their faults."""
+"""Seed of the random clusters and their faults."""
 
 
 @pytest.mark.parametrize("name", CASES)
