@@ -230,7 +230,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
-    """Add --format; the first format is the default."""
+    """Add --format. The first format is the default."""
     return click.option(
         "--format",
         "form",
