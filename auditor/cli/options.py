@@ -38,7 +38,7 @@ BOOKIES_HELP = (
 
 
 def bookies_option(help: str = BOOKIES_HELP) -> Callable[[Command], Command]:
-    """Add --bookies, which may be repeated."""
+    """Add --bookies, which a user may repeat."""
     return click.option(
         "--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=help
     )
