@@ -1,7 +1,7 @@
 """The ``bkaudit`` command.
 
-The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. Only
-this module turns errors of the package into a message of one line and an exit code.
+The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. This
+module alone turns errors of the package into a message of one line and an exit code.
 """
 
 import errno

@@ -1,4 +1,4 @@
-"""``bkaudit explain``: a run, one of its ledgers, bookies or topics, or a check's manual page."""
+"""``bkaudit explain``: a page on a run, a ledger, a bookie or a topic, or the manual page of a check."""
 
 import sys
 from typing import BinaryIO

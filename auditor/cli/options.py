@@ -38,7 +38,7 @@ BOOKIES_HELP = (
 
 
 def bookies_option(help: str = BOOKIES_HELP) -> Callable[[Command], Command]:
-    """Add --bookies, which may be repeated."""
+    """Add --bookies, which a user may repeat."""
     return click.option(
         "--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=help
     )
@@ -230,7 +230,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
-    """Add --format; the first format is the default."""
+    """Add --format. The first format is the default."""
     return click.option(
         "--format",
         "form",

@@ -130,7 +130,7 @@ def flat_option(command: Command) -> Command:
 
 
 def outputs_option(command: Command) -> Command:
-    """Add --format FORM[=FILE], which may be repeated."""
+    """Add --format FORM[=FILE], which a user may repeat."""
     return click.option(
         "--format",
         "forms",

@@ -109,7 +109,7 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def takes_up(out: str) -> Iterator[None]:
-    """Add a command to a KeyboardInterrupt in the block: the one that resumes the run directory ``out``.
+    """Attach a command to a KeyboardInterrupt in the block. The command resumes the run directory ``out``.
 
     Raises:
         Interruption: instead of KeyboardInterrupt.

@@ -1,4 +1,4 @@
-"""``bkaudit watch``: repeated audits in one process."""
+"""``bkaudit watch``: repeated audits in one process. Each audit is a round."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def _signals(stop: Event) -> Iterator[Callable[[], None]]:
 def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
     """Serve metrics at ``listen`` while the block runs. Yield a function that publishes a round's metrics.
 
-    None: serve nothing, and yield a function that does nothing.
+    If ``listen`` is None, nothing is served and the function does nothing.
     """
     from auditor.notebook.run import open_run
     from auditor.watch.rounds import MetricsPage, metrics_server
@@ -222,7 +222,10 @@ def _write(forms: tuple[str, ...], done: Round) -> None:
 
 
 def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
-    """Remove all but the newest ``keep`` runs and runs in use, if the round succeeded. None: remove none."""
+    """Remove all but the newest ``keep`` runs and runs in use, if the round succeeded.
+
+    If ``keep`` is None, no run is removed.
+    """
     from auditor.runs.history import history
     from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
 

@@ -23,10 +23,10 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of the text; the command is never folded.
+        width: Columns of the text. The command is never folded.
 
     Returns:
-        The lines; empty if nothing has to be done.
+        The lines. Empty if nothing has to be done.
     """
     if (action := report.first_action) is None:
         return []

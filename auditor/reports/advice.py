@@ -307,7 +307,7 @@ def _finding(entry: FindingWithHistory, certainty: str, width: int) -> list[str]
 
 
 def how_sure(check: Check, finding: Finding) -> str:
-    """Return the reason why a finding is confirmed, or why it is not."""
+    """Return the reason why a finding is confirmed, or the doubts for which it is not confirmed."""
     earlier = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier:
         return (

@@ -66,4 +66,4 @@ TABLE_FORMS: dict[str, Callable[[Any, BinaryIO], None]] = {
     "jsonl": write_jsonl,
     "parquet": write_parquet,
 }
-"""Writer of each value of ``--format``."""
+"""Writers of tables by the values of ``--format`` that stand for a table."""

@@ -1,6 +1,6 @@
-"""Text page of one bookie: its identity, its directories, how far it was read, and its problems.
+"""Text page of one bookie: its identity, its directories, how completely it was read, and its problems.
 
-Every line except commands fits into the width. The page has no colours.
+No line except commands is wider than the page. The page has no colours.
 """
 
 from dataclasses import replace

@@ -163,7 +163,7 @@ def terminal_text(text: str) -> str:
 
 
 def _bars(counts: Sequence[tuple[str, int]]) -> str:
-    """Return a table with a bar beside each number; the longest bar has 300 pixels."""
+    """Return a table with a bar beside each number. The longest bar has 300 pixels."""
     most = max((count for _, count in counts), default=0) or 1
     bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
     return _table(

@@ -41,7 +41,7 @@ COLUMNS = {
     "fingerprint": "the finding's name in every run",
     "cause": "the number of the cause in report.json that explains it; empty where none does",
 }
-"""Columns in order, each with its meaning."""
+"""Meanings of the columns, in the order of the columns."""
 
 BOOKIES_SHOWN = 20
 _FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -97,7 +97,7 @@ def _number(id: int | None) -> int | str:
 
 
 def escape_formula(text: str) -> str:
-    """Return a cell with an apostrophe in front if a spreadsheet would take it for a formula.
+    """Return the text of a cell. It gets an apostrophe in front if a spreadsheet would take it for a formula.
 
     >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]

@@ -27,6 +27,8 @@ ITEMS_SHOWN = 8
 def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
 
+    ``standing`` is the finding's change since the run before. None: the run recorded none.
+
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
     >>> finding_line(found, Standing("new", 1_795_237_669_000))
@@ -114,7 +116,7 @@ _IN_CLASS: dict[str, str] = {
 
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
-    """Return the entries that give a ledger its class, such as lost ones. Empty if there is no class."""
+    """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
     listed = finding.evidence.get("class_entries") if finding.id in _IN_CLASS else None
     return tuple(
         (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
@@ -122,7 +124,9 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
 
 
 def class_text(finding: Finding) -> str:
-    """Return the entries that give a ledger its class, as ranges. Empty if the finding names no class.
+    """Return the entries that give a ledger its class, such as entry-lost, as ranges.
+
+    Empty if the finding is not about a class.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}

@@ -76,7 +76,7 @@ def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
 
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
-    """Return one CSV row for each run; times are milliseconds since 1970, UTC."""
+    """Return one CSV row for each run. Times are milliseconds since 1970, UTC."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")

@@ -29,7 +29,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
 
 
 class Cell(StrEnum):
-    """State of a bookie for the entries of one column."""
+    """State of the entries of one column on one bookie."""
 
     PRESENT = "held"  # all that it should hold
     MISSING = "missing"  # none of what it should hold

@@ -26,7 +26,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten
 def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
     """Return one line for each tenant, namespace or topic, or several lines if ``width`` is too small.
 
-    None: lines may have any width.
+    If ``width`` is None, lines may have any width.
 
     >>> print(totals_text([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
     tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
@@ -70,7 +70,7 @@ _REFERENCE_HEAD = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
-    """Return the page of a topic with at most ``width`` columns. None: any width."""
+    """Return the page of a topic. Lines have at most ``width`` columns, or any width if it is None."""
     lines = [*_folded(f"topic {view.name}", width, ""), *_folded(view.path, width)]
     if view.unread is not None:
         lines += _folded(f"its list could not be read: {view.unread}", width)
@@ -145,7 +145,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None
 
 
 def _folded(text: str, width: int | None, indent: str = "  ") -> list[str]:
-    """Return an indented sentence in lines of at most ``width`` columns. None: in one line."""
+    """Return an indented sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 

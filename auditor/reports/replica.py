@@ -1,4 +1,4 @@
-"""Comparison of the entries that one bookie should hold of a ledger with those that it holds."""
+"""Comparison of the entries of a ledger that one bookie should hold with those that it holds."""
 
 import numpy as np
 

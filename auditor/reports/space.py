@@ -131,7 +131,7 @@ def _steps(view: SpaceView, width: int | None) -> Iterator[str]:
 
 
 def _folded(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return a sentence in lines of at most ``width`` columns. None: in one line."""
+    """Return a sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 

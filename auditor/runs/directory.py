@@ -1,7 +1,7 @@
 """A run directory, for the audit that writes it and for all readers, without Spark.
 
-A table is complete once its ``_SUCCESS`` file exists. Reads verify the checksums of its pages.
-`auditor.model.run_facts` lists the content.
+A table is complete once its ``_SUCCESS`` file exists. Readers verify the checksums of Parquet pages.
+`auditor.model.run_facts` lists the content of the directory.
 """
 
 from __future__ import annotations
@@ -141,15 +141,18 @@ class RunDirectory:
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {words}") from error
 
     def read_file(self, name: str) -> bytes:
-        """Return the bytes of a file of the run. Raises OSError."""
+        """Return the bytes of a file of the run. Raises OSError if the file cannot be read."""
         files, path = self.place(name)
         require_file(files, path)
         with files.open_input_stream(path) as stream:
             return read_at_most(stream, MAX_FILE_BYTES)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Return the value of a JSON file of the run, or None if it does not exist. Raises OSError,
-        ValueError.
+        """Return the value of a JSON file of the run. None if the file does not exist.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: the file is not JSON.
         """
         if not self.exists(name):
             return None
@@ -188,7 +191,10 @@ class RunDirectory:
     def read(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
-        """Return the chosen rows and columns as one pyarrow Table, all of it in memory."""
+        """Return rows of a table as one pyarrow Table, all of it in memory.
+
+        ``columns`` and ``filter`` choose columns and rows. None chooses all.
+        """
         try:
             return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
@@ -226,7 +232,7 @@ class RunDirectory:
                     yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, below: str) -> dict[str, int]:
-        """Return the sizes of a table's Parquet files in bytes, by name. Empty if there is no such table."""
+        """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
         files, path = self.place(below)
         infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes = {info.base_name: info.size or 0 for info in infos}
@@ -299,7 +305,7 @@ class RunDirectory:
         return min(times, default=None)
 
     def forget(self) -> None:
-        """Delete all tables of an unfinished run, but keep its identity."""
+        """Delete all tables of an unfinished run. Only its identity (sources and options) stays."""
         manifest = self.read_manifest()
         for name in ("findings", "tables"):
             self.remove(name)

@@ -39,7 +39,7 @@ UNREAD_SHOWN = 10
 
 
 def run_view(run: RunReader) -> RunView:
-    """Return the view for ``bkaudit explain run``: the reasons for the run's result.
+    """Return the view of a run that ``bkaudit explain run`` shows: the reasons for its result.
 
     Raises:
         RunError: a table of the run is missing or broken.

@@ -143,7 +143,7 @@ class _RowsOfLedgers:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Return the rows of one ledger."""
+        """Return the rows of a table about one ledger. None as id: the rows about no ledger."""
         if table not in self._tables:
             self._tables[table] = self._read(table)
         return self._tables[table].get((ledger_id, scope_id), [])

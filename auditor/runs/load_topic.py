@@ -1,4 +1,4 @@
-"""One topic of a run, from its tables ``ownership``, ``owners`` and ``verdicts``."""
+"""View of one topic of a run, from the tables ``ownership``, ``owners`` and ``verdicts``."""
 
 import difflib
 from collections.abc import Iterator

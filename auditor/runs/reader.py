@@ -1,6 +1,6 @@
-"""A finished run opened without Spark: its report, and on demand its findings, tables and placement.
+"""A finished run, opened without Spark. Its report is read first; findings, tables and placement on demand.
 
-Runs may be on any file system that pyarrow supports. Local ones need only their path.
+Runs may be on any file system that pyarrow supports. For a local run, a plain path is enough.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def group_tuples(data: bytes) -> tuple[Group, ...]:
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
-    """Return a finding from its row, as Spark or Arrow gives it."""
+    """Return a finding from a row of the table of findings. Spark or Arrow may have read the row."""
     return Finding(
         id=row["id"],
         severity=Severity(row["severity"]),

@@ -30,7 +30,7 @@ RUN_INDEX = ".bkaudit-runs.json.gz"
 FORMAT = "bookkeeper-auditor/run-index/1"
 
 WRITE_AFTER_READS = 20
-"""Number of missing or outdated summaries from which on the index is written again.
+"""Least number of missing or outdated summaries for which the index is written again.
 
 Reading 20 reports takes 0.1 s, reading an index of 10,000 runs 0.2 s.
 """

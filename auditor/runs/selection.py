@@ -157,11 +157,11 @@ class SelectedRun:
                 yield finding, standing
 
     def standings(self) -> Standings:
-        """Return the standings of the findings in the run's report, also of those outside the selection."""
+        """Return a function from fingerprint to standing, for all findings in the report of the run."""
         return self._run.standings()
 
     def standings_in_order(self) -> Standings:
-        """Return a function for the standings of the run's findings, for calls in the order of the findings.
+        """Return a function from fingerprint to standing, to be called with findings in their order.
 
         Findings outside the selection need no call.
         """

@@ -28,7 +28,7 @@ from auditor.runs.owners import UNOWNED
 from auditor.runs.reader import RunReader
 
 MERGED_AT = 500_000
-"""Number of rows of partial sums from which on they are merged."""
+"""Number of rows of partial sums above which they are merged."""
 
 
 class GroupedBytes:

@@ -40,7 +40,7 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
-    """Return a function for the standings of the findings in the report of the run at ``path``.
+    """Return a function from fingerprint to standing, for the findings in the report of the run at ``path``.
 
     There are no standings if the run was compared with no earlier run and has no suppressions: all findings
     would be new.
@@ -51,13 +51,13 @@ def standings_of_report(path: str, report: Report) -> Standings:
 
 
 def standings_in_order(path: str) -> Standings:
-    """Return a function for the standings of all findings, to be called in the order of the findings.
+    """Return a function from fingerprint to standing, to be called with all findings in their order.
 
     The table ``changes`` has the same order. Each call therefore continues from the row of the last call. A
     run without the table has no standings.
 
     Raises:
-        RunError: from the function, if the table is broken or no row from there on is that of the finding.
+        RunError: from the function, if the table is broken or none of the further rows is about the finding.
     """
     tables = RunDirectory(path)
     if not _has_standings(tables):

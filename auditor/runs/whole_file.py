@@ -13,7 +13,7 @@ from auditor.errors import named_target
 from auditor.sources.file_systems import run_files
 
 LEFT_S = 86_400.0
-"""Age in seconds from which on a temporary file counts as abandoned and is deleted."""
+"""Age in seconds above which a temporary file counts as abandoned and is deleted."""
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
