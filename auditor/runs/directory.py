@@ -332,9 +332,10 @@ class RunDirectory:
             raise
 
     def check_claim(self, cause: Exception | None = None) -> None:
-        """Raise an error if somebody deleted the claimed directory, with the complete tables in it.
+        """Raise an error if somebody deleted the claimed directory and the complete tables in it.
 
-        Tables that were written after the deletion are deleted too, so that the same command can start anew.
+        Before it raises, it deletes the tables that were written since, so that the same command can start
+        anew.
         """
         if self._claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):

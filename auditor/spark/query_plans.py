@@ -28,7 +28,7 @@ Some 120,000 ledgers, each on three bookies, have this size.
 """
 
 TINY_BYTES = 6 << 20
-"""Largest size of tiny tables, in bytes of Parquet. Some 60,000 ledgers have this size."""
+"""Largest size of tiny tables, in bytes of Parquet. A table of some 60,000 ledgers has this size."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",

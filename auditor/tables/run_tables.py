@@ -150,7 +150,9 @@ _ALL = (
         PLACED,
     ),
     Table("holdings", "a bookie: its number of ledgers", HOLDINGS),
-    Table("vanished_ranges", "ten thousand ids of which a bookie has orphans only", VANISHED_RANGES),
+    Table(
+        "vanished_ranges", "a range of ten thousand ids in which a bookie has only orphans", VANISHED_RANGES
+    ),
     Table("id_generators", "an id generator of the store: its next id, and ids in use beyond", ID_GENERATORS),
     Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),
     Table(

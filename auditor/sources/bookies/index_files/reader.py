@@ -53,8 +53,8 @@ PAGE = 8192
 class IndexReader:
     """A reader with buffers of about 5 MiB, which it reuses for every batch. Each thread needs its own.
 
-    Set ``ahead`` for files that are not in the page cache. Before the reader reads the first file of a piece,
-    it then asks the system to fetch all of them. The system fetches many at a time.
+    Set ``ahead`` for files that are not in the page cache. The reader then asks the system to fetch all files
+    of an `IndexFiles` before it reads the first one, because the system fetches many at a time.
     """
 
     def __init__(self, ahead: bool = False) -> None:
