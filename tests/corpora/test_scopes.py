@@ -159,7 +159,12 @@ def in_databases(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
         yield Pair(runs[0], runs[1], mixed, uris)
 
 
-@pytest.fixture(params=["in_files", pytest.param("in_databases", marks=pytest.mark.server)])
+@pytest.fixture(
+    params=[
+        pytest.param("in_files", marks=pytest.mark.spark),
+        pytest.param("in_databases", marks=pytest.mark.server),
+    ]
+)
 def pair(request: pytest.FixtureRequest) -> Pair:
     found: Pair = request.getfixturevalue(request.param)
     return found
