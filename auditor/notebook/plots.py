@@ -42,7 +42,7 @@ BARS = 30
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Largest number of columns of a ledger's stripes with which each cell is labelled with its sign."""
+"""Largest number of columns at which a drawing of stripes labels each cell with its sign."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
@@ -358,10 +358,10 @@ def stack_bars(
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y-%m-%d") -> None:
-    """Label bars with times, at so few bars that the labels are readable; keep a single bar narrow."""
-    tick_numbers = range(0, len(times), max(-(-len(times) // _MAX_TICKS), 1))
+    """Label bars with times, few enough to be readable, and keep a single bar narrow."""
+    tick_numbers = range(0, len(times), max(-(-len(times) // _TICKS), 1))
     dates = [times[number].strftime(time_format) for number in tick_numbers]
-    axes.set_xlim(-0.6, max(len(times), _MAX_TICKS) - 0.4)
+    axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)
     axes.set_xticks(list(tick_numbers), dates, rotation=30, ha="right", fontsize=8)
 
 

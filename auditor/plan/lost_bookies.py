@@ -287,7 +287,7 @@ def _find_way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> st
     if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost)) is not None:
         return f"{_REMEDY_WITHOUT_START[cause]}; do not start it as it is: {refusal.sentence}"
     if cause in _CLUSTER_WIDE_REMEDIES and (refusal := _find_cluster_refusal(situation)) is not None:
-        return f"leave AutoRecovery as it is, because it copies every marked ledger: {refusal.sentence}"
+        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
     return _WAYS_OUT[cause]
 
 

@@ -1,9 +1,10 @@
-"""Losses of windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
+"""Losses by windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
 
-Of Qw copies s survive: none is lost, below Qa is below ack quorum, below Qw is below write quorum. A failure
-takes copies that are there. Copies that were missing before do not count for it. Recovery of an open end
-needs, in every window, fewer than Qa bookies that do not answer (``RRQuorumCoverageSet``). Owners are found
-in one pass over the table ``ownership``.
+A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
+after a failure, it is lost. If fewer than Qa remain, it is below the ack quorum; if fewer than Qw, below the
+write quorum. A failure takes only copies that exist. Copies that were missing before are not counted as its
+loss. Recovery of an open end needs, in every window, fewer than Qa bookies that do not answer
+(``RRQuorumCoverageSet``). Owners are found in one pass over the table ``ownership``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from auditor.simulate.windows import (
 
 
 class Fate(IntEnum):
-    """Outcomes for a window, the worst last. OPEN_END is for ledgers that recovery could not close."""
+    """Outcomes of a failure for a window, the worst last.
+
+    OPEN_END is for open ends that recovery could not close.
+    """
 
     WHOLE = 0
     BELOW_WRITE_QUORUM = 1
@@ -47,21 +51,24 @@ class Fate(IntEnum):
 
 
 LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Last axis of a tally. A ledger counts once, at its worst fate, and at OPEN_END additionally."""
+"""Indexes of the last axis of a tally. A ledger counts once, at its worst fate.
+
+If it has an open end that recovery could not close, it counts at OPEN_END too.
+"""
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""First axis of a tally, two views for each of `COPIES`: a lower and an upper bound.
+"""Names of the first axis of a tally. There are two views for each of `COPIES`: the lower and upper bound.
 
-The first counts windows that certainly come to a fate, the second those that may come to it.
+The first view counts windows that certainly have an outcome, the second those that may have it.
 """
 
 COPIES = ("promise", "today")
-"""Copies assumed before a failure: those that the metadata expects, or those in the indexes."""
+"""Copies assumed before a failure: "promise" is those that the metadata expects, "today" those in indexes."""
 
 
 @dataclass(frozen=True)
 class SilentBookies:
-    """Bookies that do not answer, by number. The last element stands for no bookie."""
+    """Bookies that do not answer, as one flag per bookie number. The last element stands for no bookie."""
 
     down: Bools  # not registered: it does not answer
     down_possible: Bools
@@ -69,23 +76,24 @@ class SilentBookies:
 
 @dataclass(frozen=True)
 class Blow:
-    """Copies of windows that a failure takes, (windows, widest write quorum). ``possible`` includes
-    ``sure``.
+    """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
+
+    ``sure`` are certainly taken. ``possible`` may be taken, and includes ``sure``.
     """
 
     sure: Bools
     possible: Bools
 
     def take(self, rows: NDArray[np.intp]) -> Blow:
-        """Return the copies of some windows."""
+        """Return the copies of the windows in ``rows``."""
         return Blow(self.sure[rows], self.possible[rows])
 
 
 @dataclass(frozen=True)
 class FateBounds:
-    """The best and worst `Fate` of windows.
+    """The best and worst possible `Fate` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that is there. It differs from ``best`` if every
+    ``mildest`` is the best fate if the failure takes a copy that exists. It differs from ``best`` if every
     copy that the failure takes may have been lost before.
     """
 
@@ -95,18 +103,21 @@ class FateBounds:
     ack_quorum: Longs
 
     def take(self, rows: NDArray[np.intp]) -> FateBounds:
-        """Return the bounds of some windows."""
+        """Return the bounds of the windows in ``rows``."""
         return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
 
     def may_be(self, fate: Fate) -> Bools:
-        """Return which windows may come to a fate, with any number of copies left between the two bounds."""
+        """Return which windows may have a fate. All numbers of copies between the bounds are possible."""
         between: Bools = (self.mildest <= fate) & (fate <= self.worst)
         # Where Qa is 1, an entry below it is lost.
         return between & (self.ack_quorum > 1) if fate == Fate.BELOW_ACK_QUORUM else between
 
 
 def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: SilentBookies) -> Longs:
-    """Return sums by view, group, fate and unit: (4, groups, 5, 3). ``group`` has one element a window."""
+    """Return sums by view, group, fate and unit: an array of the shape (4, groups, 5, 3).
+
+    ``group`` has the group of each window, such as the domain that fails.
+    """
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
     special = _special(windows, blow)
     plain_rows = np.flatnonzero(~special)
@@ -121,13 +132,16 @@ def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: Sile
 
 
 def _special(windows: Windows, blow: Blow) -> Bools:
-    """Return windows of ledgers with anything open, missing or unknown. All views of the others are equal."""
+    """Return windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
+
+    For all other windows, the views are equal.
+    """
     odd = any_true((windows.copies != PRESENT) | (blow.sure != blow.possible)) | windows.open_end
     return windows.any_of_ledger(odd)[windows.ledger]
 
 
 def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
-    """Return the best and worst fate of each window, by one of `COPIES`."""
+    """Return the best and worst fate of each window. ``copies`` is one of `COPIES`."""
     today = copies == "today"
     member = windows.bookies != NO_BOOKIE
     missing = (windows.copies == MISSING) if today else np.zeros_like(member)
@@ -153,7 +167,7 @@ def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: st
 
 
 def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
-    """Return the fate of each window with so many copies left."""
+    """Return the fate of each window from the number of its copies left."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
         [Fate.LOST, Fate.BELOW_ACK_QUORUM],
@@ -162,9 +176,7 @@ def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.int8]:
-    """Return fates of open ends: lost if the failure takes a bookie of a window that cannot be
-    covered then.
-    """
+    """Return fates of open ends: OPEN_END if the failure takes a bookie, and recovery then fails."""
     silent = count_true((is_taken | down) & (windows.bookies != NO_BOOKIE))
     uncovered = any_true(is_taken) & (silent >= windows.ack_quorum)
     return np.where(uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
@@ -173,7 +185,8 @@ def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.in
 def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
     """Add windows of closed ledgers with all copies to (groups, fates, units).
 
-    `_add` gives the same result, but takes four times as long. Most windows of a large cluster are such.
+    Most windows of a large cluster are of this kind. `_add` gives the same result, but takes four times as
+    long.
     """
     harmed = np.flatnonzero(any_true(is_taken))
     windows, group = windows.take(harmed), group[harmed]
@@ -192,7 +205,7 @@ _HARM = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_EN
 
 
 def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> None:
-    """Add windows to (certain and possible, groups, fates, units)."""
+    """Add windows to ``sums``, an array by (certain and possible, groups, fates, units)."""
     rows = np.flatnonzero(bounds.worst != Fate.WHOLE)
     windows, bounds, group = windows.take(rows), bounds.take(rows), group[rows]
     certain, possible = sums
@@ -219,25 +232,26 @@ def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> Non
 
 
 def _any_of(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
-    """Return which of ``size`` numbers have a row with this flag."""
+    """Return which of the numbers below ``size`` have a row with a flag."""
     has_flag = np.zeros(size, bool)
     has_flag[number[flags]] = True
     return has_flag
 
 
 def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
-    """Return the copies on lost bookies, by number. ``possible`` bookies may be lost too.
+    """Return the copies on bookies that are ``lost``, and on ``possible`` ones, which may be lost too.
 
-    The last element of both stands for no bookie, and is False.
+    Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
     """
     return Blow(lost[windows.bookies], (lost | possible)[windows.bookies])
 
 
 def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
-    """Return the failure of every single domain for `tally`: windows, copies lost, and the domain.
+    """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
-    ``domain`` is a number by bookie: -1 for an unknown place, -2 for no bookie. A window comes once for each
-    known domain that holds a copy. Domains that only may hold one are left out.
+    ``domain`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each window has
+    a row for each known domain that holds one of its copies. There are no rows for domains that only may hold
+    a copy.
     """
     places = domain[windows.bookies]
     rows, groups = [], []
@@ -252,10 +266,11 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
 
 
 def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tuple[Longs, Longs]:
-    """Return rows of windows whose entries lie in at most ``most`` domains, and these domains.
+    """Return rows of windows whose copies are in at most ``most`` domains, and these domains.
 
-    The domains are ascending and filled with -1. They are by metadata or, with ``today``, without missing
-    copies. Open ends, windows with a copy at an unknown place, and windows without any copy are left out.
+    The domains are in ascending order and filled up with -1. With ``today``, missing copies are left out;
+    otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
+    windows without any copy are left out.
     """
     places = domain[windows.bookies].astype(np.int64)
     if today:
@@ -278,7 +293,7 @@ _Totals = defaultdict[str, Longs]
 
 
 def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> Longs:
-    """Return the ledgers that by the indexes certainly lose an entry, or are not recoverable.
+    """Return the ledgers that, by the indexes, certainly lose an entry or are not recoverable.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
@@ -297,7 +312,7 @@ def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> L
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    A ledger in no list of an application counts as nobody's.
+    The losses of ledgers without an owner have a name for nobody.
     """
     if not has_owners(run):
         return None
@@ -320,7 +335,10 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
 
 
 def _by_topic(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Return sums by topic of a batch's ledgers that are in ``rows``. Marks these in ``has_owner``."""
+    """Return sums by topic over the ledgers that are in the batch and in ``rows``.
+
+    Set ``has_owner`` for these ledgers.
+    """
     owned_ledgers = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
     ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):
