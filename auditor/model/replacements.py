@@ -187,9 +187,7 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
 
     def allows(region: str, place: int) -> bool:
         for window in of(place):
-            largest = sorted((window[other_region] for other_region in regions - {region}), reverse=True)[
-                : min_regions - 2
-            ]
+            largest = sorted((window[peer] for peer in regions - {region}), reverse=True)[: min_regions - 2]
             if window[region] + 1 + sum(largest) > vacancy.ack_quorum - 1:
                 return False
         return True

@@ -359,9 +359,9 @@ def stack_bars(
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y-%m-%d") -> None:
     """Label bars with times, few enough to be readable, and keep a single bar narrow."""
-    tick_numbers = range(0, len(times), max(-(-len(times) // _TICKS), 1))
+    tick_numbers = range(0, len(times), max(-(-len(times) // _MAX_TICKS), 1))
     dates = [times[number].strftime(time_format) for number in tick_numbers]
-    axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)
+    axes.set_xlim(-0.6, max(len(times), _MAX_TICKS) - 0.4)
     axes.set_xticks(list(tick_numbers), dates, rotation=30, ha="right", fontsize=8)
 
 
