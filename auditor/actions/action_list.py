@@ -19,7 +19,7 @@ from auditor.actions.gate import HeldRun, Refused, permit
 from auditor.actions.objects import bookie
 from auditor.actions.stop_set import DANGERS, NO_COLLECTION, StopSet
 from auditor.checks import BY_ID, Check, place_of_check
-from auditor.findings.table import BOOKIES_NAMED, FindingCount
+from auditor.findings.table import MAX_BOOKIES_NAMED, FindingCount
 from auditor.model.action_facts import Action, ForbiddenAction
 from auditor.model.amounts import first_names
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
@@ -32,7 +32,7 @@ ALL_WOULD_STOP = "every bookie that takes writes should stop: repair their commo
 """Reason, in a refusal, why no entry is copied before a stop: no bookie would remain to take copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 """Function from stopping bookies to the sets of them that alone serve an entry together (see `StopSet`)."""
-_KINDS = list(ActionKind)
+_ACTION_KINDS = list(ActionKind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class ActionList:
     @property
     def texts(self) -> dict[str, str]:
         """First instruction of each check, by check id."""
-        found: dict[str, str] = {}
+        text_by_check: dict[str, str] = {}
         for action in self.actions:
             for id in action["checks"]:
-                found.setdefault(id, action["text"])
-        return found
+                text_by_check.setdefault(id, action["text"])
+        return text_by_check
 
 
 def build_action_list(
@@ -84,21 +84,21 @@ def build_action_list(
             groups.setdefault((count.urgency, count.id), []).append(count)
     actions: list[Action] = []
     forbidden: list[ForbiddenAction] = []
-    pressing = [
-        (check, _in_order(group))
+    pressing_groups = [
+        (check, _sort_counts(group))
         for group in groups.values()
         if (check := BY_ID.get(group[0].id)) is not None and check.do_now is not None and _is_pressing(group)
     ]
-    together = _stops_together(run, pressing, joint_holders)
-    for check, group in pressing:
-        permitted, refused = _instructions(run, check, group, ledgers, writable, together)
+    planned_stops = _plan_stops(run, pressing_groups, joint_holders)
+    for check, group in pressing_groups:
+        permitted, refusals = _decide_instructions(run, check, group, ledgers, writable, planned_stops)
         actions += permitted
-        forbidden += refused
-    return ActionList(tuple(_sorted(_united(actions))), tuple(_united_refusals(forbidden)))
+        forbidden += refusals
+    return ActionList(tuple(_sort_actions(_merge_actions(actions))), tuple(_merge_refusals(forbidden)))
 
 
 @dataclass(frozen=True, slots=True)
-class _StopsTogether:
+class _PlannedStops:
     """Bookies that the list would stop, and sets of them that must not all stop.
 
     ``last_holders`` maps a bookie to the set of bookies, including itself, that alone serves some entries.
@@ -108,68 +108,68 @@ class _StopsTogether:
     last_holders: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
-def _stops_together(
+def _plan_stops(
     run: HeldRun,
-    pressing: Sequence[tuple[Check, list[FindingCount]]],
+    pressing_groups: Sequence[tuple[Check, list[FindingCount]]],
     joint_holders: JointHolders | None,
-) -> _StopsTogether:
+) -> _PlannedStops:
     """Collect the bookies that the list would stop; confirmed and urgent findings come first."""
     ordered = sorted(
         (not count.confirmed, place_of_check(count.urgency, count.severity, count.id), name)
-        for check, group in pressing
-        if "{bookies}" in (check.do_now or "") and _kinds_of(check) == (ActionKind.STOP,)
+        for check, group in pressing_groups
+        if "{bookies}" in (check.do_now or "") and _action_kinds(check) == (ActionKind.STOP,)
         for count in group
-        for name in _bookies_of(run, check, count)
+        for name in _instructed_bookies(run, check, count)
     )
     names = list(dict.fromkeys(name for *_, name in ordered if _may_stop(run, name)))
-    stops = StopSet(joint_holders(names) if joint_holders is not None and len(names) > 1 else ())
+    stop_set = StopSet(joint_holders(names) if joint_holders is not None and len(names) > 1 else ())
     last_holders: dict[str, tuple[str, ...]] = {}
     for name in names:
-        if holders := stops.last_holders(name):
+        if holders := stop_set.last_holders(name):
             last_holders[name] = holders
         else:
-            stops.add(name)
-    return _StopsTogether(frozenset(names), last_holders)
+            stop_set.add(name)
+    return _PlannedStops(frozenset(names), last_holders)
 
 
 def _may_stop(run: HeldRun, name: str) -> bool:
     """Return whether the list may stop a bookie, at once or after its entries are copied."""
     answer = permit(run, ActionKind.STOP, [bookie(name)])
-    return not isinstance(answer, Refused) or _ends_with_copies(answer)
+    return not isinstance(answer, Refused) or _ends_when_copied(answer)
 
 
-def _united(actions: Iterable[Action]) -> list[Action]:
+def _merge_actions(actions: Iterable[Action]) -> list[Action]:
     """Merge equal instructions of several checks; the result has the urgency of the most urgent check."""
-    found: dict[tuple[str | None, str], Action] = {}
-    for action in sorted(actions, key=_place):
-        same = found.setdefault((action["kind"], action["text"]), action)
-        if same is not action:
-            same["checks"] = [*same["checks"], *action["checks"]]
-            same["count"] += action["count"]
-            same["unsure"] += action["unsure"]
-    return list(found.values())
+    merged: dict[tuple[str | None, str], Action] = {}
+    for action in sorted(actions, key=_sort_key):
+        equal_action = merged.setdefault((action["kind"], action["text"]), action)
+        if equal_action is not action:
+            equal_action["checks"] = [*equal_action["checks"], *action["checks"]]
+            equal_action["count"] += action["count"]
+            equal_action["unsure"] += action["unsure"]
+    return list(merged.values())
 
 
-def _united_refusals(forbidden: Iterable[ForbiddenAction]) -> list[ForbiddenAction]:
+def _merge_refusals(refusals: Iterable[ForbiddenAction]) -> list[ForbiddenAction]:
     """Merge refusals of one kind on the same objects."""
-    found: dict[tuple[str, str, str], ForbiddenAction] = {}
-    for refused in forbidden:
-        same = found.setdefault((refused["kind"], refused["objects"], refused["why"]), refused)
-        if same is not refused:
-            same["checks"] = [*same["checks"], *refused["checks"]]
-    return list(found.values())
+    merged: dict[tuple[str, str, str], ForbiddenAction] = {}
+    for refusal in refusals:
+        equal_refusal = merged.setdefault((refusal["kind"], refusal["objects"], refusal["why"]), refusal)
+        if equal_refusal is not refusal:
+            equal_refusal["checks"] = [*equal_refusal["checks"], *refusal["checks"]]
+    return list(merged.values())
 
 
-def _place(action: Action) -> tuple[int, int, int, str]:
+def _sort_key(action: Action) -> tuple[int, int, int, str]:
     return place_of_check(action["urgency"], action["severity"], action["checks"][0])
 
 
 def _is_pressing(group: Sequence[FindingCount]) -> bool:
-    worst = min(group, key=lambda count: Severity(count.severity).rank)
-    return Severity(worst.severity).at_least(Severity.WARNING) or worst.urgency == Urgency.UNSEEN
+    worst_count = min(group, key=lambda count: Severity(count.severity).rank)
+    return Severity(worst_count.severity).at_least(Severity.WARNING) or worst_count.urgency == Urgency.UNSEEN
 
 
-def _in_order(group: Sequence[FindingCount]) -> list[FindingCount]:
+def _sort_counts(group: Sequence[FindingCount]) -> list[FindingCount]:
     """Sort counts by severity, confirmed findings before others, and then by object."""
     return sorted(
         group,
@@ -183,83 +183,89 @@ def _in_order(group: Sequence[FindingCount]) -> list[FindingCount]:
     )
 
 
-def _instructions(
+def _decide_instructions(
     run: HeldRun,
     check: Check,
     group: list[FindingCount],
     ledgers: Mapping[str, PermittedLedgers],
     writable: Collection[str] | None,
-    together: _StopsTogether,
+    planned_stops: _PlannedStops,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.do_now is not None
     if "{bookies}" in check.do_now:
-        return _on_bookies(run, check, group, writable, together)
+        return _instruct_on_bookies(run, check, group, writable, planned_stops)
     if "{ledgers}" in check.do_now and check.action is not None:
-        return _on_ledgers(run, check, group, ledgers.get(check.id))
-    return [_action(check, group, {"ledgers": _ledger_names(group[0], _total(group))})], []
+        return _instruct_on_ledgers(run, check, group, ledgers.get(check.id))
+    return [_make_action(check, group, {"ledgers": _ledger_names(group[0], _count_findings(group))})], []
 
 
-def _on_bookies(
+def _instruct_on_bookies(
     run: HeldRun,
     check: Check,
     group: list[FindingCount],
     writable: Collection[str] | None,
-    together: _StopsTogether,
+    planned_stops: _PlannedStops,
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     by_bookie: dict[str, list[FindingCount]] = {}
     for count in group:
-        for name in _bookies_of(run, check, count):
+        for name in _instructed_bookies(run, check, count):
             by_bookie.setdefault(name, []).append(count._replace(bookie_id=name))
     permitted: list[str] = []
-    refused: dict[str, list[Refused]] = {}
+    refusals_by_bookie: dict[str, list[Refused]] = {}
     for name in by_bookie:
-        answers = [permit(run, kind, [bookie(name)]) for kind in _kinds_of(check)]
+        answers = [permit(run, kind, [bookie(name)]) for kind in _action_kinds(check)]
         if refusals := [answer for answer in answers if isinstance(answer, Refused)]:
-            refused[name] = refusals
-        elif name in together.last_holders and _kinds_of(check) == (ActionKind.STOP,):
-            refused[name] = []
+            refusals_by_bookie[name] = refusals
+        elif name in planned_stops.last_holders and _action_kinds(check) == (ActionKind.STOP,):
+            refusals_by_bookie[name] = []
         else:
             permitted.append(name)
     actions = []
     if permitted:
         counts = [count for name in permitted for count in by_bookie[name]]
-        actions.append(_action(check, counts, {"bookies": first_names(permitted, BOOKIES_NAMED)}))
+        actions.append(_make_action(check, counts, {"bookies": first_names(permitted, MAX_BOOKIES_NAMED)}))
     forbidden = []
-    for name, refusals in refused.items():
-        first = next((refusal for refusal in refusals if not _ends_with_copies(refusal)), None)
-        copying = permit(run, ActionKind.RECOVER, [bookie(name)])
-        if first is None and isinstance(copying, Refused):
-            first = copying
-        if first is None and writable is not None and by_bookie.keys() | together.bookies >= {*writable}:
-            start = permit(run, ActionKind.START, [bookie(name)])
-            if not refusals and check.id in DANGERS and not isinstance(start, Refused):
-                actions.append(_collect_nothing(check, by_bookie[name], name))
+    for name, refusals in refusals_by_bookie.items():
+        first_refusal = next((refusal for refusal in refusals if not _ends_when_copied(refusal)), None)
+        copy_answer = permit(run, ActionKind.RECOVER, [bookie(name)])
+        if first_refusal is None and isinstance(copy_answer, Refused):
+            first_refusal = copy_answer
+        if (
+            first_refusal is None
+            and writable is not None
+            and by_bookie.keys() | planned_stops.bookies >= {*writable}
+        ):
+            start_answer = permit(run, ActionKind.START, [bookie(name)])
+            if not refusals and check.id in DANGERS and not isinstance(start_answer, Refused):
+                actions.append(_restart_without_collection(check, by_bookie[name], name))
                 continue
             # Copying for one stop would move the data to the next bookie that stops, without end.
-            first = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
-        if first is None:
-            holders = together.last_holders.get(name, (name,))
+            first_refusal = Refused(ActionKind.STOP, (bookie(name),), why=ALL_WOULD_STOP)
+        if first_refusal is None:
+            holders = planned_stops.last_holders.get(name, (name,))
             actions.append(_copy_then_stop(check, by_bookie[name], name, holders))
         else:
-            forbidden.append(_forbidden(check, name, first))
+            forbidden.append(_forbidden_action(check, name, first_refusal))
     return actions, forbidden
 
 
-def _collect_nothing(check: Check, counts: list[FindingCount], name: str) -> Action:
+def _restart_without_collection(check: Check, counts: list[FindingCount], name: str) -> Action:
     """Return the restart, without garbage collection, of a bookie that must serve while others stop."""
     text = f"restart {name} alone, with {NO_COLLECTION} in its configuration: it deletes nothing meanwhile"
-    return _action(check, counts, {}, text)
+    return _make_action(check, counts, {}, text)
 
 
-def _ends_with_copies(refusal: Refused) -> bool:
+def _ends_when_copied(refusal: Refused) -> bool:
     """Return whether a stop is refused only by holds that end once its entries have other copies."""
     reasons = [hold.reason for hold in refusal.holds]
     if refusal.unfit is not None:
         return False
-    return refusal.kind is ActionKind.STOP and bool(reasons) and all(each in COPY_FIRST for each in reasons)
+    return (
+        refusal.kind is ActionKind.STOP and bool(reasons) and all(reason in COPY_FIRST for reason in reasons)
+    )
 
 
-def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
+def _action_kinds(check: Check) -> tuple[ActionKind, ...]:
     """Return the kinds of action of a check's instruction; a restart is a stop and a start."""
     if check.action is None:
         return ()
@@ -267,7 +273,7 @@ def _kinds_of(check: Check) -> tuple[ActionKind, ...]:
     return (ActionKind.STOP, ActionKind.START) if restarts else (check.action,)
 
 
-def _bookies_of(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
+def _instructed_bookies(run: HeldRun, check: Check, count: FindingCount) -> list[str]:
     """Return the bookies of an instruction; for a bookie with several ids these are the further ids."""
     if count.bookie_id is None:
         return []
@@ -287,52 +293,52 @@ def _copy_then_stop(check: Check, counts: list[FindingCount], name: str, holders
     ``holders`` are the bookies of the list, including this one, that alone serve the entries.
     """
     assert check.do_now is not None
-    stop = check.do_now.format(bookies=name, ledgers="")
-    names, serve = first_names(holders, BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
-    return _action(
-        check, counts, {}, f"copy the entries that {names} alone {serve} to other bookies, then {stop}"
+    stop_text = check.do_now.format(bookies=name, ledgers="")
+    names, verb = first_names(holders, MAX_BOOKIES_NAMED), "serves" if len(holders) == 1 else "serve"
+    return _make_action(
+        check, counts, {}, f"copy the entries that {names} alone {verb} to other bookies, then {stop_text}"
     )
 
 
-def _on_ledgers(
+def _instruct_on_ledgers(
     run: HeldRun, check: Check, group: list[FindingCount], permitted: PermittedLedgers | None
 ) -> tuple[list[Action], list[ForbiddenAction]]:
     assert check.action is not None
-    total = _total(group)
+    total = _count_findings(group)
     answer = permit(run, check.action, [])
     if isinstance(answer, Refused):
-        return [], [_forbidden(check, _ledger_names(group[0], total), answer)]
+        return [], [_forbidden_action(check, _ledger_names(group[0], total), answer)]
     if permitted is None:
         why = "a hold forbids it on each of them (bkaudit explain ledger ID shows the holds)"
-        held = Refused(check.action, (), why=why)
-        return [], [_forbidden(check, _ledger_names(group[0], total), held)]
-    first = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)
-    names = _ledger_names(first, min(permitted.count, total))
-    action = _action(check, [first, *group[1:]], {"ledgers": names})
+        refusal = Refused(check.action, (), why=why)
+        return [], [_forbidden_action(check, _ledger_names(group[0], total), refusal)]
+    first_count = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)
+    names = _ledger_names(first_count, min(permitted.count, total))
+    action = _make_action(check, [first_count, *group[1:]], {"ledgers": names})
     action["count"] = total
     return [action], []
 
 
-def _action(
+def _make_action(
     check: Check, group: Sequence[FindingCount], names: Mapping[str, str], text: str | None = None
 ) -> Action:
-    first = group[0]
+    first_count = group[0]
     return Action(
         kind=None if check.action is None else str(check.action),
         text=text if text is not None else (check.do_now or "").format_map(names),
         checks=[check.id],
-        urgency=first.urgency,
-        severity=first.severity,
-        count=_total(group),
+        urgency=first_count.urgency,
+        severity=first_count.severity,
+        count=_count_findings(group),
         unsure=sum(count.findings for count in group if count.confidence != Confidence.CONFIRMED),
         bookies=list(dict.fromkeys(count.bookie_id for count in group if count.bookie_id is not None)),
-        bookie_id=first.bookie_id,
-        scope_id=decimal(first.scope_id),
-        ledger_id=decimal(first.ledger_id),
+        bookie_id=first_count.bookie_id,
+        scope_id=decimal(first_count.scope_id),
+        ledger_id=decimal(first_count.ledger_id),
     )
 
 
-def _forbidden(check: Check, objects: str, answer: Refused) -> ForbiddenAction:
+def _forbidden_action(check: Check, objects: str, answer: Refused) -> ForbiddenAction:
     return ForbiddenAction(
         kind=str(answer.kind),
         objects=objects,
@@ -342,27 +348,31 @@ def _forbidden(check: Check, objects: str, answer: Refused) -> ForbiddenAction:
     )
 
 
-def _total(group: Sequence[FindingCount]) -> int:
+def _count_findings(group: Sequence[FindingCount]) -> int:
     return sum(count.findings for count in group)
 
 
-def _ledger_names(first: FindingCount, count: int) -> str:
-    if first.ledger_id is None:
+def _ledger_names(first_count: FindingCount, count: int) -> str:
+    if first_count.ledger_id is None:
         return f"{count:,} ledgers"
-    more = f" and {count - 1:,} more" if count > 1 else ""
-    return LedgerId(first.ledger_id, first.scope_id or 0).in_words + more
+    suffix = f" and {count - 1:,} more" if count > 1 else ""
+    return LedgerId(first_count.ledger_id, first_count.scope_id or 0).in_words + suffix
 
 
-def _sorted(actions: Sequence[Action]) -> list[Action]:
+def _sort_actions(actions: Sequence[Action]) -> list[Action]:
     """Sort actions: the most urgent object first, and the actions on one object in the order of execution."""
 
-    def subject(action: Action) -> tuple[str | None, ...]:
+    def object_key(action: Action) -> tuple[str | None, ...]:
         return action["bookie_id"], action["scope_id"], action["ledger_id"]
 
-    first: dict[tuple[str | None, ...], tuple[int, int, int, str]] = {}
+    first_keys: dict[tuple[str | None, ...], tuple[int, int, int, str]] = {}
     for action in actions:
-        first[subject(action)] = min(_place(action), first.get(subject(action), _place(action)))
-    return sorted(actions, key=lambda action: (first[subject(action)], _phase(action), _place(action)))
+        first_keys[object_key(action)] = min(
+            _sort_key(action), first_keys.get(object_key(action), _sort_key(action))
+        )
+    return sorted(
+        actions, key=lambda action: (first_keys[object_key(action)], _phase(action), _sort_key(action))
+    )
 
 
 def _phase(action: Action) -> int:
@@ -371,7 +381,7 @@ def _phase(action: Action) -> int:
     An action that changes nothing (kind None) comes between the stop and the start.
     """
     kind = ActionKind.RESTORE_METADATA if action["kind"] is None else ActionKind(action["kind"])
-    return _KINDS.index(kind)
+    return _ACTION_KINDS.index(kind)
 
 
 LEDGER_ACTIONS = tuple(

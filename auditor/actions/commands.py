@@ -21,7 +21,7 @@ from auditor.model.permission import ActionObject, Allowed, Permission, Refused
 Blanks = Mapping[str, str]
 """Values for the blanks of a command (words in capitals), by word."""
 
-_SHELL = "bookkeeper shell "
+_SHELL_PREFIX = "bookkeeper shell "
 _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
 
 
@@ -29,55 +29,57 @@ _BOOKIE_WORD, _LEDGER_WORD = "BOOKIE", "ID"
 class _WritingCommand:
     """Commands of BookKeeper's shell with the same beginning: their kind, and the objects that they change.
 
-    ``on_bookie`` commands change the bookie of the finding although their text does not name it.
+    ``changes_bookie`` commands change the bookie of the finding although their text does not name it.
     ``is_cluster_wide`` commands make AutoRecovery work on every ledger and bookie, or on none. Commands that
-    ``closes`` marks fence the writer of a ledger before they close it.
+    ``closes_ledger`` marks fence the writer of a ledger before they close it.
     """
 
     beginning: str
     kind: ActionKind
-    on_bookie: bool = False
+    changes_bookie: bool = False
     is_cluster_wide: bool = False
-    closes: bool = False
+    closes_ledger: bool = False
 
 
-_WRITING = (
+_WRITING_COMMANDS = (
     _WritingCommand("autorecovery -d", ActionKind.STOP, is_cluster_wide=True),
     _WritingCommand("autorecovery -e", ActionKind.RECOVER, is_cluster_wide=True),
     _WritingCommand("triggeraudit", ActionKind.RECOVER, is_cluster_wide=True),
     # A shorter delay, or none, has the auditor mark the ledgers of every lost bookie at once.
     _WritingCommand("lostbookierecoverydelay -s", ActionKind.RECOVER, is_cluster_wide=True),
-    _WritingCommand("bookieformat -deleteCookie", ActionKind.DELETE_COOKIE, on_bookie=True),
+    _WritingCommand("bookieformat -deleteCookie", ActionKind.DELETE_COOKIE, changes_bookie=True),
     _WritingCommand("cookie_create", ActionKind.MAKE_COOKIE),
     # It only writes a file, but the next command on every page stores that file as the cookie.
     _WritingCommand("cookie_generate", ActionKind.MAKE_COOKIE),
     _WritingCommand("cookie_update", ActionKind.MAKE_COOKIE),
-    _WritingCommand("updatecookie", ActionKind.MAKE_COOKIE, on_bookie=True),
+    _WritingCommand("updatecookie", ActionKind.MAKE_COOKIE, changes_bookie=True),
     _WritingCommand("cookie_delete", ActionKind.DELETE_COOKIE),
     _WritingCommand("decommissionbookie", ActionKind.DECOMMISSION),
     _WritingCommand("deleteledger", ActionKind.DELETE_LEDGER),
     _WritingCommand("ledgermetadata -l ID -restorefromfile", ActionKind.RESTORE_METADATA),
     # Both write another id of a bookie into the metadata of all its ledgers.
-    _WritingCommand("updateBookieInLedger", ActionKind.RESTORE_METADATA, on_bookie=True),
-    _WritingCommand("updateledgers", ActionKind.RESTORE_METADATA, on_bookie=True),
+    _WritingCommand("updateBookieInLedger", ActionKind.RESTORE_METADATA, changes_bookie=True),
+    _WritingCommand("updateledgers", ActionKind.RESTORE_METADATA, changes_bookie=True),
     # -r opens the ledger with recovery, which fences its writer and closes it.
-    _WritingCommand("readledger -l ID -r", ActionKind.RECOVER, closes=True),
+    _WritingCommand("readledger -l ID -r", ActionKind.RECOVER, closes_ledger=True),
     # BookKeeperAdmin.recoverLedger closes an open ledger whose last ensemble names the bookie.
-    _WritingCommand("recover -l ID", ActionKind.RECOVER, closes=True),
+    _WritingCommand("recover -l ID", ActionKind.RECOVER, closes_ledger=True),
     _WritingCommand("recover -sk", ActionKind.RECOVER),
-    _WritingCommand("rebuild-db-", ActionKind.REBUILD_INDEX, on_bookie=True),
-    _WritingCommand("regenerate-interleaved-storage-index-file", ActionKind.REBUILD_INDEX, on_bookie=True),
+    _WritingCommand("rebuild-db-", ActionKind.REBUILD_INDEX, changes_bookie=True),
+    _WritingCommand(
+        "regenerate-interleaved-storage-index-file", ActionKind.REBUILD_INDEX, changes_bookie=True
+    ),
 )
-_FENCES = "it is open: the command fences its writer and closes it; let its application close it first"
-_ONLY_LOOKS = re.compile(r"(?i) -dryRun\b")
-_NAMES_A_LEDGER = re.compile(r"\bID\b")
+_FENCE_REASON = "it is open: the command fences its writer and closes it; let its application close it first"
+_READ_ONLY_FLAG = re.compile(r"(?i) -dryRun\b")
+_LEDGER_BLANK = re.compile(r"\bID\b")
 
 
-def _rule_of(command: str) -> _WritingCommand | None:
-    text = command.removeprefix(_SHELL)
-    if text == command or _ONLY_LOOKS.search(text):
+def _find_rule(command: str) -> _WritingCommand | None:
+    text = command.removeprefix(_SHELL_PREFIX)
+    if text == command or _READ_ONLY_FLAG.search(text):
         return None
-    return next((rule for rule in _WRITING if text.startswith(rule.beginning)), None)
+    return next((rule for rule in _WRITING_COMMANDS if text.startswith(rule.beginning)), None)
 
 
 def kind_of_command(command: str) -> ActionKind | None:
@@ -88,7 +90,7 @@ def kind_of_command(command: str) -> ActionKind | None:
     >>> kind_of_command("bookkeeper shell recover -dr -l ID BOOKIE") is None
     True
     """
-    rule = _rule_of(command)
+    rule = _find_rule(command)
     return None if rule is None else rule.kind
 
 
@@ -98,7 +100,7 @@ def is_cluster_wide(command: str) -> bool:
     >>> is_cluster_wide("bookkeeper shell triggeraudit"), is_cluster_wide("bookkeeper shell recover -l 7 a:1")
     (True, False)
     """
-    rule = _rule_of(command)
+    rule = _find_rule(command)
     return rule is not None and rule.is_cluster_wide and rule.kind is ActionKind.RECOVER
 
 
@@ -119,33 +121,39 @@ def permit_command(run: HeldRun, command: str, blanks: Blanks, scope_id: int = 0
     Raises:
         RunError: the table holds is broken.
     """
-    rule = _rule_of(command)
+    rule = _find_rule(command)
     if rule is None:
         return None
     if rule.is_cluster_wide:
         # Switching replication off stops no bookie, and holds on stops are on bookies.
         is_stop = rule.kind is ActionKind.STOP
         return permit(run, rule.kind, ()) if is_stop else permit_everywhere(run, rule.kind)
-    objects = [*_objects(rule, command, blanks, scope_id)]
+    objects = [*_changed_objects(rule, command, blanks, scope_id)]
     if not objects:
         return None
     answer = permit(run, rule.kind, objects)
-    if isinstance(answer, Allowed) and rule.closes and run.holds.has_open_ledger(objects):
-        return Refused(rule.kind, tuple(objects), why=_FENCES)
-    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _NAMES_A_LEDGER.search(command)
+    if isinstance(answer, Allowed) and rule.closes_ledger and run.holds.has_open_ledger(objects):
+        return Refused(rule.kind, tuple(objects), why=_FENCE_REASON)
+    copies_any_ledger = rule.kind is ActionKind.RECOVER and not _LEDGER_BLANK.search(command)
     # The command copies ledgers that it does not name, and so held ledgers too.
-    if isinstance(answer, Allowed) and copies_any_ledger and (held := run.holds.first_of_ledgers(rule.kind)):
-        return Refused(rule.kind, tuple(objects), held)
+    if (
+        isinstance(answer, Allowed)
+        and copies_any_ledger
+        and (ledger_holds := run.holds.first_of_ledgers(rule.kind))
+    ):
+        return Refused(rule.kind, tuple(objects), ledger_holds)
     return answer
 
 
-def _objects(rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int) -> Iterator[ActionObject]:
-    names_bookie = rule.on_bookie or _BOOKIE_WORD in command.split()
+def _changed_objects(
+    rule: _WritingCommand, command: str, blanks: Blanks, scope_id: int
+) -> Iterator[ActionObject]:
+    names_bookie = rule.changes_bookie or _BOOKIE_WORD in command.split()
     if names_bookie and (name := blanks.get(_BOOKIE_WORD)) is not None:
         yield bookie(name)
-    number = blanks.get(_LEDGER_WORD)
-    if number is not None and _NAMES_A_LEDGER.search(command):
-        yield ledger(int(number), scope_id)
+    ledger_text = blanks.get(_LEDGER_WORD)
+    if ledger_text is not None and _LEDGER_BLANK.search(command):
+        yield ledger(int(ledger_text), scope_id)
 
 
 def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None) -> str:
@@ -169,22 +177,23 @@ def fill_command(command: str, blanks: Blanks, permission: Allowed | None = None
             return command  # the template as it stands on its page
         if not isinstance(permission, Allowed) or permission.kind is not kind:
             raise TypeError(f"{command}: the gate did not permit to {kind}")
-        keys = {object.key.rpartition("/")[2] for object in permission.objects}
-        words = {*command.split()} & {_BOOKIE_WORD, _LEDGER_WORD}
+        permitted_keys = {object.key.rpartition("/")[2] for object in permission.objects}
+        blank_words = {*command.split()} & {_BOOKIE_WORD, _LEDGER_WORD}
         # The shell takes several bookies with commas between them.
-        named = {name for word in words if word in blanks for name in blanks[word].split(",")}
-        if named - keys:
-            raise TypeError(f"{command}: the gate did not permit to {kind} {', '.join(sorted(named - keys))}")
+        named_objects = {name for word in blank_words if word in blanks for name in blanks[word].split(",")}
+        if named_objects - permitted_keys:
+            refused = ", ".join(sorted(named_objects - permitted_keys))
+            raise TypeError(f"{command}: the gate did not permit to {kind} {refused}")
     return fill_words(command, blanks)
 
 
 def fill_words(command: str, blanks: Blanks) -> str:
     """Fill known values into a command, as `fill_command` does, but without the check of a permission."""
-    words = []
+    filled_words = []
     for word in command.split():
         value = blanks.get(word)
-        words.append(word if value is None or not value.isprintable() else shlex.quote(value))
-    return " ".join(words)
+        filled_words.append(word if value is None or not value.isprintable() else shlex.quote(value))
+    return " ".join(filled_words)
 
 
 def decommission_command(permission: Allowed, bookie_id: str) -> str:
@@ -192,7 +201,9 @@ def decommission_command(permission: Allowed, bookie_id: str) -> str:
 
     Without ``-bookieid`` the command takes the local bookie, and ignores an id in its place (pulsar #21607).
     """
-    return fill_command(f"{_SHELL}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission)
+    return fill_command(
+        f"{_SHELL_PREFIX}decommissionbookie -bookieid BOOKIE", {_BOOKIE_WORD: bookie_id}, permission
+    )
 
 
 def collect_command(permission: Allowed, url: str) -> str:
@@ -201,12 +212,12 @@ def collect_command(permission: Allowed, url: str) -> str:
     return f"curl -X PUT {shlex.quote(url)}"
 
 
-def compact_command(permission: Allowed, url: str, *, major: bool) -> str:
+def compact_command(permission: Allowed, url: str, *, is_major: bool) -> str:
     """Return the request for a compaction to ``url`` on a bookie's HTTP server; it collects garbage first."""
     _require_kind(permission, ActionKind.COMPACT)
     # Servers before 4.17 fail if the body lacks one of the two keys.
-    body = json.dumps({"forceMajor": major, "forceMinor": True})
-    return f"curl -X PUT -d {shlex.quote(body)} {shlex.quote(url)}"
+    request_body = json.dumps({"forceMajor": is_major, "forceMinor": True})
+    return f"curl -X PUT -d {shlex.quote(request_body)} {shlex.quote(url)}"
 
 
 def _require_kind(permission: Allowed, kind: ActionKind) -> None:

@@ -47,9 +47,9 @@ from auditor.tables import Tables
 
 Row = dict[str, Any]
 
-_TAKES_AWAY = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
+_REMOVALS = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
 """Kinds of action that put the copies on a bookie out of reach for good."""
-_INTERRUPTS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
+_INTERRUPTIONS = (ActionKind.STOP, ActionKind.REBUILD_INDEX)
 """Kinds of action that put the copies on a bookie out of reach for a while.
 
 A hold on a last copy does not forbid them if the ledger was written to one bookie at a time, because this
@@ -58,13 +58,13 @@ gone.
 """
 
 
-def _row(
+def _hold_row(
     key: str,
     reason: FactReason,
     forbids: Iterable[ActionKind],
     message: str,
     *,
-    certain: bool = True,
+    is_certain: bool = True,
     count: int = 1,
     object: HoldObject = HoldObject.BOOKIE,
 ) -> Row:
@@ -73,7 +73,7 @@ def _row(
         "key": key,
         "forbids": [str(kind) for kind in forbids],
         "reason": str(reason),
-        "certain": certain,
+        "certain": is_certain,
         "urgency": str(Urgency.REST),
         "count": count,
         "accepted": False,
@@ -87,64 +87,72 @@ def exposure_rows(exposures: Sequence[BookieExposure]) -> Iterator[Row]:
     for exposure in exposures:
         name = exposure.bookie_id
         if count := exposure.last_known_possible:
-            certain = exposure.last_known > 0
-            ledgers = plural(exposure.last_known if certain else count, "ledger")
-            verb = "has" if certain else "may have"
+            is_certain = exposure.last_known > 0
+            ledgers = plural(exposure.last_known if is_certain else count, "ledger")
+            verb = "has" if is_certain else "may have"
             message = f"{name} {verb} the last known copy of entries of {ledgers}"
-            kinds = _forbidden(exposure.last_known_degraded)
-            yield _row(name, FactReason.LAST_KNOWN_COPY, kinds, message, certain=certain, count=count)
+            kinds = _forbidden_kinds(exposure.last_known_degraded)
+            yield _hold_row(
+                name, FactReason.LAST_KNOWN_COPY, kinds, message, is_certain=is_certain, count=count
+            )
         if count := exposure.last_served_possible:
-            certain = exposure.last_served > 0
-            ledgers = plural(exposure.last_served if certain else count, "ledger")
-            verb = "is" if certain else "may be"
+            is_certain = exposure.last_served > 0
+            ledgers = plural(exposure.last_served if is_certain else count, "ledger")
+            verb = "is" if is_certain else "may be"
             message = f"{name} {verb} the only registered bookie with entries of {ledgers}"
-            kinds = _forbidden(exposure.last_served_degraded)
-            yield _row(name, FactReason.LAST_SERVED_COPY, kinds, message, certain=certain, count=count)
+            kinds = _forbidden_kinds(exposure.last_served_degraded)
+            yield _hold_row(
+                name, FactReason.LAST_SERVED_COPY, kinds, message, is_certain=is_certain, count=count
+            )
         if count := exposure.open_ledgers:
             message = f"{name} has {plural(count, 'open ledger')}: recovery would fence their writers"
             kinds = (ActionKind.DECOMMISSION, ActionKind.REBUILD_INDEX)
-            yield _row(name, FactReason.OPEN_LEDGERS, kinds, message, count=count)
+            yield _hold_row(name, FactReason.OPEN_LEDGERS, kinds, message, count=count)
 
 
-def _forbidden(degraded: int) -> tuple[ActionKind, ...]:
-    return (*_TAKES_AWAY, *_INTERRUPTS) if degraded else _TAKES_AWAY
+def _forbidden_kinds(degraded: int) -> tuple[ActionKind, ...]:
+    return (*_REMOVALS, *_INTERRUPTIONS) if degraded else _REMOVALS
 
 
-def unread_disk_rows(tables: Tables, missing: bool) -> Iterator[Row]:
-    """Yield holds on bookies that were not read completely. There are none unless an entry is ``missing``."""
-    if not missing:
+def unread_disk_rows(tables: Tables, has_missing: bool) -> Iterator[Row]:
+    """Yield holds on bookies that were not read completely. If not ``has_missing``, there are none."""
+    if not has_missing:
         return
     for bookie in tables.roster.bookies:
         if bookie["read"] != BookieRead.READ:
             name = bookie["bookie_id"]
             message = f"{name} was not read completely, and it may have entries that are missing elsewhere"
-            yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False)
+            yield _hold_row(name, FactReason.UNREAD_DISK, ERASES, message, is_certain=False)
 
 
 def unlocated_ledgers(findings: DataFrame, tables: Tables) -> DataFrame:
     """Return the ledgers that an owner names and that neither the metadata nor an index has."""
-    dangling = findings.where((F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR))
-    return dangling.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
+    dangling_owners = findings.where(
+        (F.col("id") == "owner-dangling") & (F.col("severity") == Severity.ERROR)
+    )
+    return dangling_owners.select(*LEDGER).distinct().join(tables.orphans, [*LEDGER], "left_anti")
 
 
-def unread_log_rows(tables: Tables, unlocated: int, unread_logs: Collection[str]) -> Iterator[Row]:
-    """Yield holds on bookies whose unread entry logs may have the bytes of ``unlocated`` ledgers.
+def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collection[str]) -> Iterator[Row]:
+    """Yield holds on bookies whose unread entry logs may have the bytes of ``unlocated_count`` ledgers.
 
-    ``unlocated`` is the number of these ledgers (`unlocated_ledgers`). ``unread_logs`` are the bookies with
-    an unreadable log, in a run that reads logs.
+    ``unlocated_count`` is the number of these ledgers (`unlocated_ledgers`). ``unread_logs`` are the bookies
+    with an unreadable log, in a run that reads logs.
     """
-    if not unlocated:
+    if not unlocated_count:
         return
     for bookie in tables.roster.bookies:
         is_unread = "entry_logs" not in tables.frames or bookie["bookie_id"] in unread_logs
         if is_unread and bookie["read"] == BookieRead.READ:  # all others: `unread_disk_rows`
             name = bookie["bookie_id"]
-            ledgers = plural(unlocated, "ledger")
+            ledgers = plural(unlocated_count, "ledger")
             message = (
                 f"entry logs of {name}: not all were read (--entry-logs); they may have {ledgers} "
                 "that an owner names and no index lists"
             )
-            yield _row(name, FactReason.UNREAD_DISK, ERASES, message, certain=False, count=unlocated)
+            yield _hold_row(
+                name, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
+            )
 
 
 def damaged_databases(tables: Tables) -> DataFrame | None:
@@ -168,10 +176,15 @@ def damaged_database_rows(bookies: Iterable[Mapping[str, Any]]) -> Iterator[Row]
     for bookie in bookies:
         name = bookie["bookie_id"]
         message = f"a start of {name} fails on its damaged index, or loses more of it: {bookie['damage']}"
-        yield _row(name, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
+        yield _hold_row(name, FactReason.INDEX_DAMAGED, (ActionKind.START,), message)
 
 
-_MAY_BE_LAST = (GcReason.LAST_COPY, GcReason.OTHER_ID, GcReason.MEMBERS_UNKNOWN, GcReason.BEHIND_END)
+_POSSIBLY_LAST_REASONS = (
+    GcReason.LAST_COPY,
+    GcReason.OTHER_ID,
+    GcReason.MEMBERS_UNKNOWN,
+    GcReason.BEHIND_END,
+)
 
 
 def foreign_copies(tables: Tables) -> DataFrame | None:
@@ -181,28 +194,28 @@ def foreign_copies(tables: Tables) -> DataFrame | None:
     """
     if "gc_foresight" in tables.known_empty:
         return None
-    rows = tables.gc_foresight.where(F.col("reason").isin(*_MAY_BE_LAST))
-    wrong = F.col("verdict") == GcVerdict.WRONG
+    rows = tables.gc_foresight.where(F.col("reason").isin(*_POSSIBLY_LAST_REASONS))
+    is_wrong = F.col("verdict") == GcVerdict.WRONG
     return rows.groupBy("bookie_id").agg(
-        F.count("*").alias("count"), F.count_if(wrong).alias("certain"), F.min("ledger_id").alias("first")
+        F.count("*").alias("count"), F.count_if(is_wrong).alias("certain"), F.min("ledger_id").alias("first")
     )
 
 
 def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield holds on bookies with copies that no ensemble names, from rows of `foreign_copies`."""
     for bookie in counts:
-        certain = bookie["certain"] > 0
-        verb = "has" if certain else "may have"
+        is_certain = bookie["certain"] > 0
+        verb = "has" if is_certain else "may have"
         message = (
             f"{bookie['bookie_id']} {verb} the last copy of entries of "
             f"{plural(bookie['count'], 'ledger')} that do not name it, such as ledger {bookie['first']}"
         )
-        yield _row(
+        yield _hold_row(
             bookie["bookie_id"],
             FactReason.FOREIGN_COPY,
             (*ERASES, ActionKind.REBUILD_INDEX),
             message,
-            certain=certain,
+            is_certain=is_certain,
             count=bookie["count"],
         )
 
@@ -215,8 +228,8 @@ def copies_past_end(tables: Tables) -> DataFrame | None:
     """
     if "past_end" in tables.known_empty:
         return None
-    unexplained = tables.judged.where("not coalesce(past_end_by_takeover, false)")
-    copies = unexplained.select(F.explode("past_end.bookie_id").alias("bookie_id"))
+    unexplained_copies = tables.judged.where("not coalesce(past_end_by_takeover, false)")
+    copies = unexplained_copies.select(F.explode("past_end.bookie_id").alias("bookie_id"))
     return copies.groupBy("bookie_id").count()
 
 
@@ -226,7 +239,7 @@ def past_end_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         ledgers = plural(bookie["count"], "ledger")
         message = f"{bookie['bookie_id']} has entries behind the last entry of {ledgers}"
         kinds = (ActionKind.DECOMMISSION, ActionKind.DELETE_COOKIE)
-        yield _row(bookie["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=bookie["count"])
+        yield _hold_row(bookie["bookie_id"], FactReason.COPIES_DIFFER, kinds, message, count=bookie["count"])
 
 
 def unindexed_bytes(tables: Tables) -> DataFrame | None:
@@ -238,16 +251,16 @@ def unindexed_bytes(tables: Tables) -> DataFrame | None:
     """
     if "space" not in tables.frames or "space" in tables.known_empty:
         return None
-    of_bookies = tables.space.where(F.col("bookie_id").isNotNull())
-    rows = of_bookies.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
+    bookie_space = tables.space.where(F.col("bookie_id").isNotNull())
+    rows = bookie_space.where(F.col("class").isin(*NOT_RECLAIMABLE)).withColumn("certain", F.lit(True))
     if "log_entries" in tables.frames and "log_entries" not in tables.known_empty:
-        lacking = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
+        unindexed_logs = tables.log_entries.where("groups is null or entries > 0").select("path", *LEDGER)
         is_young = (F.col("class") == SpaceClass.NOT_YET_MAPPED) & ~F.col("current")
-        young = of_bookies.where(is_young).join(lacking, ["path", *LEDGER], "left_semi")
-        rows = rows.unionByName(young.withColumn("certain", F.lit(False)))
+        young_rows = bookie_space.where(is_young).join(unindexed_logs, ["path", *LEDGER], "left_semi")
+        rows = rows.unionByName(young_rows.withColumn("certain", F.lit(False)))
     ledgers = F.count_distinct("scope_id", "ledger_id").alias("ledgers")
-    certain = F.max("certain").alias("certain")
-    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers, certain)
+    is_certain = F.max("certain").alias("certain")
+    return rows.groupBy("bookie_id", "log_id").agg(F.sum("bytes").alias("bytes"), ledgers, is_certain)
 
 
 def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
@@ -255,24 +268,28 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
 
     ``logs`` are rows of `unindexed_bytes`.
     """
-    of_bookies: dict[str, list[bool]] = {}
+    certainties_by_bookie: dict[str, list[bool]] = {}
     for log in logs:
-        name, number, certain = log["bookie_id"], log["log_id"], log["certain"]
+        name, number, is_certain = log["bookie_id"], log["log_id"], log["certain"]
         ledgers = plural(log["ledgers"], "ledger")
-        verb, when = ("has", "") if certain else ("may have", " yet")
-        message = f"entry log {number} of {name} {verb} bytes of {ledgers} that its index does not list{when}"
+        verb, suffix = ("has", "") if is_certain else ("may have", " yet")
+        message = (
+            f"entry log {number} of {name} {verb} bytes of {ledgers} that its index does not list{suffix}"
+        )
         kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
-        yield _row(
+        yield _hold_row(
             f"{name} {number}", FactReason.UNINDEXED_BYTES, kinds, message,
-            certain=certain, count=log["ledgers"], object=HoldObject.ENTRY_LOG,
+            is_certain=is_certain, count=log["ledgers"], object=HoldObject.ENTRY_LOG,
         )  # fmt: skip
-        of_bookies.setdefault(name, []).append(certain)
-    for name, certainties in of_bookies.items():
-        certain = any(certainties)
-        verb, when = ("has", "") if certain else ("may have", " yet")
+        certainties_by_bookie.setdefault(name, []).append(is_certain)
+    for name, certainties in certainties_by_bookie.items():
+        is_certain = any(certainties)
+        verb, suffix = ("has", "") if is_certain else ("may have", " yet")
         entry_logs = plural(len(certainties), "entry log")
-        message = f"{name} {verb} needed bytes that its index does not list{when}, in {entry_logs}"
-        yield _row(name, FactReason.UNINDEXED_BYTES, ERASES, message, certain=certain, count=len(certainties))
+        message = f"{name} {verb} needed bytes that its index does not list{suffix}, in {entry_logs}"
+        yield _hold_row(
+            name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certainties)
+        )
 
 
 def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
@@ -280,8 +297,13 @@ def unread_owner_rows(owners_read: bool) -> Iterator[Row]:
     if not owners_read:
         message = "no owner store was read, so it is unknown which ledgers are in use"
         kinds = (ActionKind.DELETE_LEDGER,)
-        yield _row(
-            OWNERS_SOURCE, FactReason.OWNERS_NOT_READ, kinds, message, certain=False, object=HoldObject.SOURCE
+        yield _hold_row(
+            OWNERS_SOURCE,
+            FactReason.OWNERS_NOT_READ,
+            kinds,
+            message,
+            is_certain=False,
+            object=HoldObject.SOURCE,
         )
 
 
@@ -297,10 +319,12 @@ def old_source_rows(sources: Iterable[OldSource]) -> Iterator[Row]:
     """Yield holds on sources that are older than the metadata; they forbid every dangerous action."""
     for source in sources:
         kinds = [kind for kind in ActionKind if kind in DANGEROUS or kind is ActionKind.STOP]
-        yield _row(source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE)
+        yield _hold_row(
+            source.key, FactReason.SOURCE_TOO_OLD, kinds, source.message, object=HoldObject.SOURCE
+        )
 
 
-_UNREACHABLE: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
+_UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
     FactReason.NO_MEMBER_REGISTERED: (
         (ActionKind.RECOVER, ActionKind.WAIT, ActionKind.DELETE_LEDGER),
         "none of its members is registered",
@@ -318,31 +342,31 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
     None if no bookie is down. The columns are those of a new hold
     (`auditor.actions.finding_holds.NEW_COLUMNS`).
     """
-    down = [row["bookie_id"] for row in tables.roster.unregistered]
-    if not down or not any(row["registered"] for row in tables.roster.bookies):
+    down_bookies = [row["bookie_id"] for row in tables.roster.unregistered]
+    if not down_bookies or not any(row["registered"] for row in tables.roster.bookies):
         return None
-    listed = tables.ledgers.where(F.col("status").isin(*DECODED))
+    listed_ledgers = tables.ledgers.where(F.col("status").isin(*DECODED))
     members = F.array_distinct(F.flatten("segments.ensemble"))
-    up = F.filter(members, lambda name: ~name.isin(*down))
-    rows = listed.select(*LEDGER, F.size(members).alias("members"), up.alias("up"))
+    up_members = F.filter(members, lambda name: ~name.isin(*down_bookies))
+    rows = listed_ledgers.select(*LEDGER, F.size(members).alias("members"), up_members.alias("up"))
     rows = rows.where((F.size("up") < F.col("members")) & (F.col("members") > 0))
-    lacking = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
-    rows = rows.join(lacking, [*LEDGER], "left")
+    lacking_bookies = tables.judged.select(*LEDGER, F.col("missing.bookie_id").alias("lacking"))
+    rows = rows.join(lacking_bookies, [*LEDGER], "left")
     all_lack = F.size(F.array_except("up", F.coalesce("lacking", F.array().cast("array<string>")))) == 0
     reason = F.when(F.size("up") == 0, str(FactReason.NO_MEMBER_REGISTERED)).when(
         all_lack, str(FactReason.COPIES_ON_DOWN_BOOKIES)
     )
-    held = rows.select(*LEDGER, reason.alias("reason")).where("reason is not null")
+    held_ledgers = rows.select(*LEDGER, reason.alias("reason")).where("reason is not null")
     forbids = F.coalesce(
         *(
             F.when(F.col("reason") == word, F.array(*(F.lit(str(kind)) for kind in kinds)))
-            for word, (kinds, _) in _UNREACHABLE.items()
+            for word, (kinds, _) in _UNREACHABLE_REASONS.items()
         )
     )
-    said = F.coalesce(
-        *(F.when(F.col("reason") == word, F.lit(text)) for word, (_, text) in _UNREACHABLE.items())
+    hold_message = F.coalesce(
+        *(F.when(F.col("reason") == word, F.lit(text)) for word, (_, text) in _UNREACHABLE_REASONS.items())
     )
-    return held.select(
+    return held_ledgers.select(
         F.lit(str(HoldObject.LEDGER)).alias("object"),
         F.concat_ws("/", *LEDGER).alias("key"),
         *LEDGER,
@@ -353,5 +377,7 @@ def unreachable_ledgers(tables: Tables) -> DataFrame | None:
         F.lit(1).cast("bigint").alias("count"),
         F.lit(False).alias("accepted"),
         F.lit(str(Lift.FACT_GONE)).alias("lift"),
-        F.concat(F.lit("ledger "), F.col("ledger_id").cast("string"), F.lit(": "), said).alias("message"),
+        F.concat(F.lit("ledger "), F.col("ledger_id").cast("string"), F.lit(": "), hold_message).alias(
+            "message"
+        ),
     )

@@ -42,11 +42,11 @@ __all__ = [
 MAX_DATA_AGE_MS = 24 * 3_600_000
 """Largest age of the data on which a dangerous action may rest, in ms."""
 
-CHECKS_NAMED = 3
+MAX_CHECKS_NAMED = 3
 """Largest number of checks with missing holds that a refusal names."""
 
-_AFTER_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
-CURES: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _AFTER_REBUILD}
+_REASONS_CURED_BY_REBUILD = frozenset({"ledger-not-indexed", str(FactReason.INDEX_DAMAGED)})
+CURES: Mapping[ActionKind, frozenset[str]] = {ActionKind.REBUILD_INDEX: _REASONS_CURED_BY_REBUILD}
 """Reasons of holds that an action removes for the next action of the same procedure.
 
 After its index is rebuilt, a bookie can open its databases, and its collector knows the ledgers.
@@ -102,7 +102,7 @@ class HoldBook:
         logs_read: bool,
         now: int,
         unheld: Mapping[ActionKind, Sequence[str]] | None = None,
-        newest: int | None = None,
+        newest_time: int | None = None,
     ) -> None:
         self._batches = batches
         self.exists = exists
@@ -111,7 +111,7 @@ class HoldBook:
         self.logs_read = logs_read
         self.now = now
         self.unheld = unheld or {}
-        self._newest = as_of if newest is None else newest
+        self._newest_time = as_of if newest_time is None else newest_time
 
     @property
     def is_stale(self) -> bool:
@@ -121,26 +121,26 @@ class HoldBook:
     @property
     def is_of_future(self) -> bool:
         """Whether some data is newer than the current time, so that its age is not known."""
-        return self._newest - self.now > MAX_CLOCK_AHEAD_MS
+        return self._newest_time - self.now > MAX_CLOCK_AHEAD_MS
 
     @cached_property
     def by_key(self) -> dict[tuple[str, str], list[Hold]]:
         """All holds except those on ledgers, by object and key: at most a few per bookie and entry log."""
-        found: dict[tuple[str, str], list[Hold]] = {}
-        for hold in self._read(ds.field("object") != HoldObject.LEDGER.value):
-            found.setdefault((hold.object, hold.key), []).append(hold)
-        return found
+        holds_by_key: dict[tuple[str, str], list[Hold]] = {}
+        for hold in self._read_holds(ds.field("object") != HoldObject.LEDGER.value):
+            holds_by_key.setdefault((hold.object, hold.key), []).append(hold)
+        return holds_by_key
 
     def of_ledgers(self, keys: Collection[str]) -> dict[str, list[Hold]]:
         """Return the holds on these ledgers, by key, in one pass over the holds on ledgers."""
-        found: dict[str, list[Hold]] = {}
+        holds_by_ledger: dict[str, list[Hold]] = {}
         if keys and self.exists:
-            wanted = pa.array(sorted(keys), pa.string())
+            wanted_keys = pa.array(sorted(keys), pa.string())
             is_ledger = ds.field("object") == HoldObject.LEDGER.value
             for batch in self._batches(HOLDS_PART, _COLUMNS, is_ledger):
-                for row in batch.filter(pc.is_in(batch["key"], wanted)).to_pylist():
-                    found.setdefault(row["key"], []).append(_hold(row))
-        return found
+                for row in batch.filter(pc.is_in(batch["key"], wanted_keys)).to_pylist():
+                    holds_by_ledger.setdefault(row["key"], []).append(_parse_hold(row))
+        return holds_by_ledger
 
     def first_of_ledgers(self, kind: ActionKind) -> tuple[Hold, ...]:
         """Return the first hold, on any ledger, that forbids a kind of action; empty if there is none."""
@@ -148,13 +148,13 @@ class HoldBook:
 
     def first_anywhere(self, kind: ActionKind) -> tuple[Hold, ...]:
         """Return the holds on bookies, logs and sources that forbid a kind, and the first on any ledger."""
-        others = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
-        return (*others, *self.first_of_ledgers(kind))
+        other_holds = (hold for holds in self.by_key.values() for hold in holds if kind in hold.forbids)
+        return (*other_holds, *self.first_of_ledgers(kind))
 
     def on_ledgers(self, kind: ActionKind) -> Iterator[Hold]:
         """Yield the holds on ledgers that forbid a kind, in the order of the table, batch by batch."""
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
-        return (hold for hold in self._read(is_ledger) if kind in hold.forbids)
+        return (hold for hold in self._read_holds(is_ledger) if kind in hold.forbids)
 
     def held_ledgers(self, kind: ActionKind) -> pa.Table:
         """Return the ledgers on which a kind of action is forbidden; ``why`` is one reason.
@@ -163,15 +163,17 @@ class HoldBook:
         """
         columns = ["scope_id", "ledger_id", "forbids", "reason"]
         schema = pa.schema({"scope_id": pa.int64(), "ledger_id": pa.int64(), "why": pa.string()})
-        parts = [schema.empty_table()]
+        tables = [schema.empty_table()]
         is_ledger = ds.field("object") == HoldObject.LEDGER.value
         for batch in self._batches(HOLDS_PART, columns, is_ledger) if self.exists else ():
             forbids = pc.equal(pc.list_flatten(batch["forbids"]), kind.value)
             rows = pa.table(batch).take(pc.list_parent_indices(batch["forbids"]).filter(forbids))
             why = pc.binary_join_element_wise("a hold forbids it (", rows["reason"], ")", "")
-            parts.append(pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": why}))
-        grouped = pa.concat_tables(parts).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
-        return grouped.rename_columns({"why_min": "why"})
+            tables.append(
+                pa.table({"scope_id": rows["scope_id"], "ledger_id": rows["ledger_id"], "why": why})
+            )
+        merged = pa.concat_tables(tables).group_by(["scope_id", "ledger_id"]).aggregate([("why", "min")])
+        return merged.rename_columns({"why_min": "why"})
 
     def of(self, objects: Iterable[ActionObject]) -> Iterator[Hold]:
         """Yield the holds on these objects."""
@@ -190,7 +192,7 @@ class HoldBook:
         The proof is a confirmed ``ledger-unowned`` of a closed ledger. It rests on every owner store, and on
         two runs a rollover apart (see `auditor.model.owner_scope.ROLLOVER_MS`).
         """
-        proved: set[str] = set()
+        proved_keys: set[str] = set()
         if keys and self.exists:
             is_proof = (ds.field("id") == _PROOF_OF_DELETION) & (
                 ds.field("confidence") == Confidence.CONFIRMED.value
@@ -199,8 +201,8 @@ class HoldBook:
                 for row in batch.to_pylist():
                     key = ledger_key(row["scope_id"] or 0, row["ledger_id"])
                     if key in keys and _is_deletable(json.loads(row["evidence"] or "{}")):
-                        proved.add(key)
-        return frozenset(proved)
+                        proved_keys.add(key)
+        return frozenset(proved_keys)
 
     def has_open_ledger(self, objects: Iterable[ActionObject]) -> bool:
         """Return whether a ledger among these objects is open, so that it may have a writer."""
@@ -215,14 +217,14 @@ class HoldBook:
             for row in batch.to_pylist()
         )
 
-    def _read(self, chosen: Any) -> Iterator[Hold]:
+    def _read_holds(self, row_filter: Any) -> Iterator[Hold]:
         if self.exists:
-            for batch in self._batches(HOLDS_PART, _COLUMNS, chosen):
-                yield from map(_hold, batch.to_pylist())
+            for batch in self._batches(HOLDS_PART, _COLUMNS, row_filter):
+                yield from map(_parse_hold, batch.to_pylist())
 
 
 _PROOF_OF_DELETION = "ledger-unowned"
-_UNPROVED = (
+_NO_PROOF = (
     "no audit proved that it is closed and has no owner (ledger-unowned, confirmed): its application "
     "deletes its own ledgers"
 )
@@ -237,12 +239,12 @@ def _is_deletable(evidence: Mapping[str, Any]) -> bool:
     )
 
 
-def _hold(row: dict[str, Any]) -> Hold:
-    known = {kind.value for kind in ActionKind}
+def _parse_hold(row: dict[str, Any]) -> Hold:
+    known_kinds = {kind.value for kind in ActionKind}
     return Hold(
         HoldObject(row["object"]),
         row["key"],
-        tuple(ActionKind(word) for word in row["forbids"] if word in known),
+        tuple(ActionKind(word) for word in row["forbids"] if word in known_kinds),
         row["reason"],
         row["certain"],
         row["first_seen"],
@@ -268,7 +270,7 @@ def by_importance(holds: Iterable[Hold]) -> tuple[Hold, ...]:
 
 
 def permit(
-    run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], after: Allowed | None = None
+    run: HeldRun, kind: ActionKind, objects: Sequence[ActionObject], previous_action: Allowed | None = None
 ) -> Allowed | Refused:
     """Decide whether an action on these objects is permitted.
 
@@ -276,8 +278,8 @@ def permit(
         run: the finished run that the action rests on.
         kind: the kind of action.
         objects: the objects of the action; the gate adds the sources that it rests on.
-        after: the previous action of the same procedure, on the same objects, which removes some holds
-            (`CURES`); None if there is none.
+        previous_action: the previous action of the same procedure, on the same objects; it removes some
+            holds (`CURES`). None if there is none.
 
     Returns:
         Allowed, or Refused with every hold that forbids it.
@@ -285,8 +287,8 @@ def permit(
     Raises:
         RunError: the table holds is broken.
     """
-    allowed, refused = permit_ledgers(run, kind, objects, (), after)
-    return refused[0] if refused else allowed or _allowed(kind, objects)
+    allowed, refusals = permit_ledgers(run, kind, objects, (), previous_action)
+    return refusals[0] if refusals else allowed or _make_allowed(kind, objects)
 
 
 def permit_everywhere(run: HeldRun, kind: ActionKind) -> Allowed | Refused:
@@ -310,7 +312,7 @@ def permit_ledgers(
     kind: ActionKind,
     objects: Sequence[ActionObject],
     ledgers: Sequence[ActionObject],
-    after: Allowed | None = None,
+    previous_action: Allowed | None = None,
 ) -> tuple[Allowed | None, tuple[Refused, ...]]:
     """Decide, for an action that is taken ledger by ledger, on which ledgers it is permitted.
 
@@ -319,53 +321,55 @@ def permit_ledgers(
         kind: the kind of action.
         objects: further objects of the action on each ledger, such as a bookie.
         ledgers: the ledgers.
-        after: as in `permit`.
+        previous_action: as in `permit`.
 
     Returns:
         The permission, None if nothing is permitted; and one refusal for everything, or one per ledger.
     """
     book = run.holds
-    cured = _cured(after, objects)
-    everything = (*objects, *ledgers)
-    whole = (*objects, *rests_on(kind, objects))
-    unfit = _unfit(book, kind)
-    forbidding = by_importance(
-        hold for hold in book.of(whole) if kind in hold.forbids and hold.reason not in cured
+    cured_reasons = _find_cured_reasons(previous_action, objects)
+    all_objects = (*objects, *ledgers)
+    held_objects = (*objects, *rests_on(kind, objects))
+    unfitness = _find_unfitness(book, kind)
+    object_holds = by_importance(
+        hold for hold in book.of(held_objects) if kind in hold.forbids and hold.reason not in cured_reasons
     )
-    unproved = _unproved(book, kind, everything)
-    if forbidding or unfit or not unproved.isdisjoint(objects):
-        why = _why_unfit(book, kind, unfit) if unfit else "" if forbidding else _UNPROVED
-        return None, (Refused(kind, everything, forbidding, why, unfit),)
+    unproved_ledgers = _find_unproved(book, kind, all_objects)
+    if object_holds or unfitness or not unproved_ledgers.isdisjoint(objects):
+        why = _explain_unfitness(book, kind, unfitness) if unfitness else "" if object_holds else _NO_PROOF
+        return None, (Refused(kind, all_objects, object_holds, why, unfitness),)
     if not ledgers:
-        return _allowed(kind, objects), ()
+        return _make_allowed(kind, objects), ()
     by_ledger = book.of_ledgers([ledger.key for ledger in ledgers])
-    permitted, refused = [], []
+    permitted, refusals = [], []
     for ledger in ledgers:
         holds = by_importance(hold for hold in by_ledger.get(ledger.key, ()) if kind in hold.forbids)
-        if holds or ledger in unproved:
-            refused.append(Refused(kind, (ledger,), holds, why="" if holds else _UNPROVED))
+        if holds or ledger in unproved_ledgers:
+            refusals.append(Refused(kind, (ledger,), holds, why="" if holds else _NO_PROOF))
         else:
             permitted.append(ledger)
-    return _allowed(kind, (*objects, *permitted)) if permitted else None, tuple(refused)
+    return _make_allowed(kind, (*objects, *permitted)) if permitted else None, tuple(refusals)
 
 
-def _cured(after: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
+def _find_cured_reasons(previous_action: Allowed | None, objects: Sequence[ActionObject]) -> frozenset[str]:
     """Return the reasons of holds that the previous action removes; none if it was not on all the objects."""
-    if after is None or not {*objects} <= {*after.objects}:
+    if previous_action is None or not {*objects} <= {*previous_action.objects}:
         return frozenset()
-    return CURES.get(after.kind, frozenset())
+    return CURES.get(previous_action.kind, frozenset())
 
 
-def _unproved(book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]) -> frozenset[ActionObject]:
+def _find_unproved(
+    book: HoldBook, kind: ActionKind, objects: Sequence[ActionObject]
+) -> frozenset[ActionObject]:
     """Return the ledgers among these objects that lack the proof for their deletion; none for other kinds."""
     if kind is not ActionKind.DELETE_LEDGER:
         return frozenset()
     ledgers = {object for object in objects if object.kind is HoldObject.LEDGER}
-    proved = book.deletable_ledgers({ledger.key for ledger in ledgers})
-    return frozenset(ledger for ledger in ledgers if ledger.key not in proved)
+    proved_keys = book.deletable_ledgers({ledger.key for ledger in ledgers})
+    return frozenset(ledger for ledger in ledgers if ledger.key not in proved_keys)
 
 
-def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
+def _find_unfitness(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
     """Return why the run permits no action of this kind, on any object; None if it may permit some."""
     if not book.exists and kind is not ActionKind.WAIT:
         return RunUnfit.NO_HOLDS  # a start can destroy data too, and the run did not look for holds
@@ -384,12 +388,12 @@ def _unfit(book: HoldBook, kind: ActionKind) -> RunUnfit | None:
     return None
 
 
-def _why_unfit(book: HoldBook, kind: ActionKind, unfit: RunUnfit) -> str:
+def _explain_unfitness(book: HoldBook, kind: ActionKind, unfitness: RunUnfit) -> str:
     """Return the reason why a run is unfit; if checks are missing, with their names."""
-    if unfit is not RunUnfit.CHECKS_NOT_RUN:
-        return unfit.sentence
-    return f"{unfit.sentence} ({first_names(book.unheld[kind], CHECKS_NAMED)})"
+    if unfitness is not RunUnfit.CHECKS_NOT_RUN:
+        return unfitness.sentence
+    return f"{unfitness.sentence} ({first_names(book.unheld[kind], MAX_CHECKS_NAMED)})"
 
 
-def _allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:
+def _make_allowed(kind: ActionKind, objects: Sequence[ActionObject]) -> Allowed:
     return Allowed(kind, tuple(objects), GATE_SEAL)

@@ -29,13 +29,13 @@ from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
 
 _KEY = ["object", "key", "reason"]
-_OF_REGISTRATIONS = (
+_REGISTRATION_REASONS = (
     FactReason.LAST_SERVED_COPY,
     FactReason.NO_MEMBER_REGISTERED,
     FactReason.COPIES_ON_DOWN_BOOKIES,
 )
 """Reasons of holds that rest on the registrations of bookies."""
-_KEEP_DATA = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
+_NEEDED_DATA_REASONS = (FactReason.LAST_KNOWN_COPY, FactReason.FOREIGN_COPY, FactReason.UNINDEXED_BYTES)
 """Reasons of holds that show that data on a bookie is needed."""
 
 
@@ -78,24 +78,28 @@ def unseen_findings(changes: DataFrame) -> DataFrame:
     becomes below-ack-quorum if a bookie that lacks the entry cannot be read. The result then has one row for
     each stage.
     """
-    rank, known = ranks(), ranks("known_severity")
-    milder = (rank > known) | ((rank == known) & (F.col("missing") < F.col("known_missing")))
-    is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & milder)
-    stages = F.array(*map(F.lit, STAGES))
-    ids = F.when(F.col("id").isin(*STAGES), stages).otherwise(F.array("id"))
+    rank, known_rank = ranks(), ranks("known_severity")
+    is_milder = (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col("known_missing")))
+    is_unseen = (F.col("change") == Change.UNSEEN) | (F.col("change").isin(*FOUND) & is_milder)
+    stage_ids = F.array(*map(F.lit, STAGES))
+    ids = F.when(F.col("id").isin(*STAGES), stage_ids).otherwise(F.array("id"))
     return changes.where(is_unseen).select(F.explode(ids).alias("id"), "bookie_id", *LEDGER).distinct()
 
 
 def read_bookies(tables: Tables) -> frozenset[str]:
     """Return the bookies whose index and journal tail were read to the end."""
-    tails = (TailRead.READ, TailRead.STOPPED)
-    rows = (row for row in tables.roster.bookies if row["read"] == BookieRead.READ and row["tail"] in tails)
+    complete_tails = (TailRead.READ, TailRead.STOPPED)
+    rows = (
+        row
+        for row in tables.roster.bookies
+        if row["read"] == BookieRead.READ and row["tail"] in complete_tails
+    )
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def needed_bookies(facts: Collection[Mapping[str, object]]) -> frozenset[str]:
     """Return the bookies with holds that show that their data is needed; ``facts`` are rows of holds."""
-    return frozenset(str(row["key"]) for row in facts if row["reason"] in _KEEP_DATA)
+    return frozenset(str(row["key"]) for row in facts if row["reason"] in _NEEDED_DATA_REASONS)
 
 
 def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
@@ -105,11 +109,11 @@ def holders_of_weak_ledgers(tables: Tables) -> DataFrame | None:
     """
     if "over_replicated" in tables.known_empty:
         return None
-    weak = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
-    return tables.over_replicated.join(weak, [*LEDGER], "left_semi").select("bookie_id").distinct()
+    weak_ledgers = tables.verdicts.where(F.col("potential_class") != LedgerClass.HEALTHY).select(*LEDGER)
+    return tables.over_replicated.join(weak_ledgers, [*LEDGER], "left_semi").select("bookie_id").distinct()
 
 
-_ON_COOKIES = tuple(
+_COOKIE_CHECKS = tuple(
     check.id
     for check in ALL
     if check.holds and GROUP_OF[check.id] == "identity"
@@ -120,12 +124,14 @@ _ON_COOKIES = tuple(
 
 
 def doubted_by_cookies(cookies: Iterable[Mapping[str, Any]]) -> frozenset[tuple[str, str | None]]:
-    """Return each pair of a check of `_ON_COOKIES` and a bookie with an unreadable cookie.
+    """Return each pair of a check of `_COOKIE_CHECKS` and a bookie with an unreadable cookie.
 
     ``cookies`` are rows of `Roster.every_cookie`.
     """
-    damaged = {row["bookie_id"] for row in cookies if row["damage"] is not None}
-    return frozenset((id, bookie) for id in _ON_COOKIES for bookie in damaged if bookie is not None)
+    damaged_bookies = {row["bookie_id"] for row in cookies if row["damage"] is not None}
+    return frozenset(
+        (id, bookie) for id in _COOKIE_CHECKS for bookie in damaged_bookies if bookie is not None
+    )
 
 
 def undecided_ledgers(tables: Tables) -> DataFrame:
@@ -133,10 +139,14 @@ def undecided_ledgers(tables: Tables) -> DataFrame:
 
     ``unread_record`` is true if all copies of a ledger are unknown, because its record could not be decoded.
     """
-    unread = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
+    unread_ledgers = ledgers_with_unread_record(tables).withColumn("unread_record", F.lit(True))
     is_unknown = F.col("class") != F.col("potential_class")
-    unknown = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
-    return unread.unionByName(unknown).groupBy(*LEDGER).agg(F.max("unread_record").alias("unread_record"))
+    unknown_ledgers = tables.verdicts.where(is_unknown).select(*LEDGER, F.lit(False).alias("unread_record"))
+    return (
+        unread_ledgers.unionByName(unknown_ledgers)
+        .groupBy(*LEDGER)
+        .agg(F.max("unread_record").alias("unread_record"))
+    )
 
 
 def ledgers_with_unread_record(tables: Tables) -> DataFrame:
@@ -147,7 +157,7 @@ def ledgers_with_unread_record(tables: Tables) -> DataFrame:
 
 def with_memory(
     holds: DataFrame,
-    earlier: DataFrame | None,
+    earlier_holds: DataFrame | None,
     changes: DataFrame,
     seen: Seen,
     now: int,
@@ -157,86 +167,88 @@ def with_memory(
 
     Args:
         holds: rows in `auditor.actions.finding_holds.NEW_COLUMNS`.
-        earlier: the table holds of the earlier run; None if no earlier run has one.
+        earlier_holds: the table holds of the earlier run; None if no earlier run has one.
         changes: the table changes of this run.
         seen: the parts of the cluster that this run read.
         now: the time at which the findings of this run were complete, ms.
         undecided: ledgers with an unknown copy in this run (`undecided_ledgers`); None: none.
     """
-    if earlier is None:
+    if earlier_holds is None:
         rows = holds.withColumn("first_seen", F.lit(now).cast("bigint")).withColumn("carried", F.lit(False))
         return rows.select(*HOLDS.names)
-    was = earlier.select(*_KEY, F.col("first_seen").alias("was_first_seen"))
-    again = holds.join(was, _KEY, "left").withColumns(
+    earlier_times = earlier_holds.select(*_KEY, F.col("first_seen").alias("was_first_seen"))
+    repeated_holds = holds.join(earlier_times, _KEY, "left").withColumns(
         {"first_seen": F.coalesce("was_first_seen", F.lit(now)).cast("bigint"), "carried": F.lit(False)}
     )
-    gone = earlier.join(holds.select(*_KEY), _KEY, "left_anti")
-    of_ledger = unseen_findings(changes).where("ledger_id is not null")
-    unseen = of_ledger.select(*LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")).distinct()
-    gone = gone.join(unseen, [*LEDGER, "reason"], "left")
+    unrepeated_holds = earlier_holds.join(holds.select(*_KEY), _KEY, "left_anti")
+    ledger_findings = unseen_findings(changes).where("ledger_id is not null")
+    unseen_ledgers = ledger_findings.select(
+        *LEDGER, F.col("id").alias("reason"), F.lit(True).alias("unseen")
+    ).distinct()
+    unrepeated_holds = unrepeated_holds.join(unseen_ledgers, [*LEDGER, "reason"], "left")
     if undecided is None:
-        gone = gone.withColumn("unread_record", F.lit(None).cast("boolean"))
+        unrepeated_holds = unrepeated_holds.withColumn("unread_record", F.lit(None).cast("boolean"))
     else:
-        gone = gone.join(undecided, [*LEDGER], "left")
-    gone = gone.where(~_is_lifted(seen))
+        unrepeated_holds = unrepeated_holds.join(undecided, [*LEDGER], "left")
+    unrepeated_holds = unrepeated_holds.where(~_is_lifted(seen))
     # An acceptance ends if the finding was not looked for again: it may have become worse.
-    carried = gone.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
-    return again.select(*HOLDS.names).unionByName(carried.select(*HOLDS.names))
+    carried_holds = unrepeated_holds.withColumns({"carried": F.lit(True), "accepted": F.lit(False)})
+    return repeated_holds.select(*HOLDS.names).unionByName(carried_holds.select(*HOLDS.names))
 
 
 def _is_lifted(seen: Seen) -> Column:
     is_bookie = F.col("object") == HoldObject.BOOKIE
     is_ledger = F.col("object") == HoldObject.LEDGER
-    bookie_read = _among(seen.bookies_read)
+    bookie_read = _is_among(seen.bookies_read)
     finding_gone = (
         F.when(is_ledger, F.col("unseen").isNull() & F.lit(seen.metadata_whole))
         .when(_is_of_unread_copy(seen), False)
-        .otherwise(~_finding_unseen(seen))
+        .otherwise(~_is_finding_unseen(seen))
     )
-    of_registrations = F.col("reason").isin(*_OF_REGISTRATIONS)
+    is_on_registrations = F.col("reason").isin(*_REGISTRATION_REASONS)
     # A bookie that was not read may have copies of them too.
-    of_unread_record = (
-        F.lit(False) if seen.unread_records is None else _among(seen.unread_records) | ~bookie_read
+    may_have_unread_record = (
+        F.lit(False) if seen.unread_records is None else _is_among(seen.unread_records) | ~bookie_read
     )
-    of_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
-    of_unread = F.col("reason") == FactReason.UNREAD_DISK
+    is_on_bytes = F.col("reason") == FactReason.UNINDEXED_BYTES
+    is_on_unread_disk = F.col("reason") == FactReason.UNREAD_DISK
     nothing_missing = F.lit(seen.metadata_whole and not seen.anything_missing)
     fact_gone = (
-        F.when(of_bytes & _among(seen.unread_logs), False)
+        F.when(is_on_bytes & _is_among(seen.unread_logs), False)
         # As long as a copy is unknown, a registered member may still lack the entries.
         .when(
             (F.col("reason") == FactReason.COPIES_ON_DOWN_BOOKIES) & F.col("unread_record").isNotNull(), False
         )
         .when((F.col("reason") == FactReason.NO_MEMBER_REGISTERED) & F.col("unread_record"), False)
-        .when(of_unread, bookie_read | nothing_missing)
-        .when(of_registrations & is_bookie & of_unread_record, False)
-        .when(of_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
+        .when(is_on_unread_disk, bookie_read | nothing_missing)
+        .when(is_on_registrations & is_bookie & may_have_unread_record, False)
+        .when(is_on_registrations, F.lit(seen.registrations_whole and seen.metadata_whole))
         .when(
             F.col("object") == HoldObject.ENTRY_LOG,
-            _among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
+            _is_among(seen.bookies_read, F.split("key", " ")[0]) & F.lit(seen.metadata_whole),
         )
         # A record that could not be decoded may be that of an open ledger, with the bookie in its ensemble.
         .when(F.lit(seen.unread_records is not None) & (F.col("reason") == FactReason.OPEN_LEDGERS), False)
         # The metadata decides which copies are the last, and which ledgers are open.
-        .when(is_bookie, bookie_read & ~of_unread_record & F.lit(seen.metadata_whole))
+        .when(is_bookie, bookie_read & ~may_have_unread_record & F.lit(seen.metadata_whole))
         # The data of a bookie stays old until the whole bookie is read again.
         .when(
             F.col("reason") == FactReason.SOURCE_TOO_OLD,
-            _among([bookie_source(name) for name in seen.bookies_read]),
+            _is_among([bookie_source(name) for name in seen.bookies_read]),
         )
         .otherwise(F.lit(seen.metadata_whole))
     )
-    elsewhere = bookie_read & ~_among(seen.needed) & F.lit(seen.metadata_whole)
+    is_elsewhere = bookie_read & ~_is_among(seen.needed) & F.lit(seen.metadata_whole)
     return (
         F.when(_is_lost(seen), False)
         .when(F.col("lift") == Lift.FINDING_GONE, finding_gone)
         .when(F.col("lift") == Lift.FACT_GONE, fact_gone)
-        .when(F.col("lift") == Lift.DATA_ELSEWHERE, elsewhere)
+        .when(F.col("lift") == Lift.DATA_ELSEWHERE, is_elsewhere)
         .otherwise(F.lit(False))  # a condition of a later version of the program
     )
 
 
-_ON_COPIES = frozenset(
+_COPY_CHECKS = frozenset(
     check.id
     for check in ALL
     for rule in check.holds
@@ -250,29 +262,31 @@ def _is_of_unread_copy(seen: Seen) -> Column:
 
     Holds of checks without findings in this run are left out.
     """
-    on_copies = _among(_ON_COPIES & seen.found, F.col("reason"))
-    return (F.col("object") == HoldObject.BOOKIE) & on_copies & ~_among(seen.bookies_read)
+    is_on_copies = _is_among(_COPY_CHECKS & seen.found, F.col("reason"))
+    return (F.col("object") == HoldObject.BOOKIE) & is_on_copies & ~_is_among(seen.bookies_read)
 
 
 def _is_lost(seen: Seen) -> Column:
     """Return whether this run could not see the reason of a hold, because it had fewer inputs."""
     reason = F.col("reason")
-    carried = F.col("carried") & _among(seen.lost_carried, reason)
-    return _among(seen.lost_reasons, reason) | carried
+    is_lost_carried = F.col("carried") & _is_among(seen.lost_carried, reason)
+    return _is_among(seen.lost_reasons, reason) | is_lost_carried
 
 
-def _among(names: Collection[str], column: Column | None = None) -> Column:
-    tested = F.col("key") if column is None else column
-    return tested.isin(*sorted(names)) if names else F.lit(False)
+def _is_among(names: Collection[str], column: Column | None = None) -> Column:
+    tested_column = F.col("key") if column is None else column
+    return tested_column.isin(*sorted(names)) if names else F.lit(False)
 
 
-def _finding_unseen(seen: Seen) -> Column:
+def _is_finding_unseen(seen: Seen) -> Column:
     """Return whether this run did not look again for the finding behind a hold, on its bookie or on any."""
-    anywhere = {id for id, bookie in seen.unseen if bookie is None}
+    unseen_checks = {id for id, bookie in seen.unseen if bookie is None}
     pairs = {f"{id}\0{bookie}" for id, bookie in seen.unseen if bookie is not None}
-    of_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)
-    of_check = F.col("reason").isin(*sorted(anywhere)) if anywhere else F.lit(False)
+    is_unseen_pair = F.concat_ws("\0", "reason", "key").isin(*sorted(pairs)) if pairs else F.lit(False)
+    is_unseen_check = F.col("reason").isin(*sorted(unseen_checks)) if unseen_checks else F.lit(False)
     # A source is held for a finding on any bookie.
     ids = {id for id, _ in seen.unseen}
-    of_source = F.col("reason").isin(*sorted(ids)) if ids else F.lit(False)
-    return F.when(F.col("object") == HoldObject.SOURCE, of_source).otherwise(of_pair | of_check)
+    is_unseen_source = F.col("reason").isin(*sorted(ids)) if ids else F.lit(False)
+    return F.when(F.col("object") == HoldObject.SOURCE, is_unseen_source).otherwise(
+        is_unseen_pair | is_unseen_check
+    )

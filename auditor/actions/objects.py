@@ -34,7 +34,7 @@ def source(key: str) -> ActionObject:
     return ActionObject(HoldObject.SOURCE, key)
 
 
-_RESTS_ON = {
+_SOURCES_BY_KIND = {
     ActionKind.COLLECT: (METADATA_SOURCE,),
     ActionKind.COMPACT: (METADATA_SOURCE,),
     ActionKind.DECOMMISSION: (METADATA_SOURCE,),
@@ -49,7 +49,7 @@ _RESTS_ON = {
 
 def rests_on(kind: ActionKind, objects: Sequence[ActionObject]) -> Iterator[ActionObject]:
     """Yield the sources that an action on these objects rests on."""
-    for key in _RESTS_ON.get(kind, ()):
+    for key in _SOURCES_BY_KIND.get(kind, ()):
         yield source(key)
     for object in objects:
         if object.kind is HoldObject.BOOKIE:

@@ -20,7 +20,7 @@ from auditor.model.permission import ActionObject, Allowed
 from auditor.model.plan import CommandRole, PlanCommand
 
 LOOK, SAVE, HAND, DO, UNDO = CommandRole
-_SHELL = "bookkeeper shell "
+_SHELL_PREFIX = "bookkeeper shell "
 MAX_PATHS_SHOWN = 20
 """Largest number of damaged index files that one step names."""
 
@@ -52,8 +52,8 @@ class Procedure:
         Raises:
             ValueError: the permission is for another kind, or not for all of these objects.
         """
-        require_permission(allowed, self.kind, *_objects_in(blanks))
-        return tuple(_filled(line, blanks) for line in self.lines)
+        require_permission(allowed, self.kind, *_blank_objects(blanks))
+        return tuple(_fill_line(line, blanks) for line in self.lines)
 
 
 def _procedure(kind: ActionKind, *lines: tuple[CommandRole, str]) -> Procedure:
@@ -111,7 +111,7 @@ REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain
 """Advice on stopping copies that were already requested."""
 
 
-_BY_HAND = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
+_HAND_PREFIXES = {ActionKind.STOP: "stop the bookie ", ActionKind.START: "start "}
 """Beginnings of instructions that are not commands; the bookie's id follows."""
 
 
@@ -121,20 +121,24 @@ def kind_by_hand(text: str) -> tuple[ActionKind, str] | None:
     >>> kind_by_hand("start bk1:3181")
     (<ActionKind.START: 'start'>, 'bk1:3181')
     """
-    found = ((kind, text.removeprefix(words)) for kind, words in _BY_HAND.items() if text.startswith(words))
-    return next(found, None)
+    hand_actions = (
+        (kind, text.removeprefix(words)) for kind, words in _HAND_PREFIXES.items() if text.startswith(words)
+    )
+    return next(hand_actions, None)
 
 
 def stop_bookie(allowed: Allowed, bookie_id: str, why: str) -> PlanCommand:
     """Return the instruction to stop a bookie."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
-    return PlanCommand(HAND, f"{_BY_HAND[ActionKind.STOP]}{bookie_id}", why, "load")
+    return PlanCommand(HAND, f"{_HAND_PREFIXES[ActionKind.STOP]}{bookie_id}", why, "load")
 
 
 def start_bookie(allowed: Allowed, bookie_id: str) -> PlanCommand:
     """Return the instruction to start a bookie."""
     require_permission(allowed, ActionKind.START, bookie(bookie_id))
-    return PlanCommand(HAND, f"{_BY_HAND[ActionKind.START]}{bookie_id}", "serves its copies again", "none")
+    return PlanCommand(
+        HAND, f"{_HAND_PREFIXES[ActionKind.START]}{bookie_id}", "serves its copies again", "none"
+    )
 
 
 def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> PlanCommand:
@@ -158,9 +162,9 @@ def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]
     """
     require_permission(allowed, ActionKind.REBUILD_INDEX, bookie(bookie_id))
     names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
-    more = len(paths) - MAX_PATHS_SHOWN
-    rest = f" and {more:,} more that index-unreadable names" if more > 0 else ""
-    words = f"move to a directory that no bookie uses: {names}{rest}"
+    hidden_count = len(paths) - MAX_PATHS_SHOWN
+    suffix = f" and {hidden_count:,} more that index-unreadable names" if hidden_count > 0 else ""
+    words = f"move to a directory that no bookie uses: {names}{suffix}"
     return PlanCommand(HAND, words, "the shell refuses an index file whose header is damaged", "writes")
 
 
@@ -168,26 +172,26 @@ def require_permission(allowed: Allowed, kind: ActionKind, *objects: ActionObjec
     """Raise ValueError unless the permission is for this kind and all of these objects."""
     if allowed.kind is not kind:
         raise ValueError(f"{allowed.kind} was permitted, not {kind}")
-    if missing := {*objects} - {*allowed.objects}:
-        names = ", ".join(sorted(f"{object.kind} {object.key}" for object in missing))
+    if missing_objects := {*objects} - {*allowed.objects}:
+        names = ", ".join(sorted(f"{object.kind} {object.key}" for object in missing_objects))
         raise ValueError(f"{kind} was not permitted for {names}")
 
 
-def _objects_in(blanks: Mapping[str, str]) -> Iterator[ActionObject]:
+def _blank_objects(blanks: Mapping[str, str]) -> Iterator[ActionObject]:
     for name in filter(None, blanks.get("BOOKIE", "").split(",")):
         yield bookie(name)
     if "ID" in blanks:
         yield ledger(int(blanks["ID"]))
 
 
-def _filled(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
-    command = _manual()[_SHELL + line.text]
+def _fill_line(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
+    command = _manual_commands()[_SHELL_PREFIX + line.text]
     return PlanCommand(
         line.role, fill_words(command.text + line.options, blanks), command.does, command.level
     )
 
 
 @cache
-def _manual() -> dict[str, Command]:
+def _manual_commands() -> dict[str, Command]:
     """Return every command of the checks' manual pages, by its text."""
     return {command.text: command for check in ALL for command in check.commands}

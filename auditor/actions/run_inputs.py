@@ -30,35 +30,37 @@ class RunInputs:
     owner_stores: tuple[str, ...] = ()
     gone_entries: int = 0
 
-    def joined(self, other: RunInputs) -> RunInputs:
+    def joined(self, other_inputs: RunInputs) -> RunInputs:
         """Return the inputs that one or both of the two runs had."""
         return RunInputs(
-            max(self.entry_logs, other.entry_logs),
-            max(self.answers, other.answers),
-            tuple(sorted((Counter(self.owner_stores) | Counter(other.owner_stores)).elements())),
-            max(self.gone_entries, other.gone_entries),
+            max(self.entry_logs, other_inputs.entry_logs),
+            max(self.answers, other_inputs.answers),
+            tuple(sorted((Counter(self.owner_stores) | Counter(other_inputs.owner_stores)).elements())),
+            max(self.gone_entries, other_inputs.gone_entries),
         )
 
-    def reasons_unseen(self, earlier: RunInputs) -> frozenset[str]:
-        """Return checks, and reasons of holds, that ``earlier`` could see and these inputs cannot."""
+    def reasons_unseen(self, earlier_inputs: RunInputs) -> frozenset[str]:
+        """Return checks, and reasons of holds, that ``earlier_inputs`` could see and these inputs cannot."""
         reasons: set[str] = set()
-        if self.entry_logs < earlier.entry_logs:
-            reasons |= _OF_ENTRY_LOGS
-            reasons |= {*STAGES} if earlier.gone_entries else set()
-        if self.answers < earlier.answers:
+        if self.entry_logs < earlier_inputs.entry_logs:
+            reasons |= _ENTRY_LOG_REASONS
+            reasons |= {*STAGES} if earlier_inputs.gone_entries else set()
+        if self.answers < earlier_inputs.answers:
             reasons |= {check.id for check in ALL if Need.WITNESS in check.all_needs}
-        if self._lacks_owners_of(earlier):
+        if self._lacks_owner_stores(earlier_inputs):
             reasons |= {check.id for check in ALL if check.rests_on.way == Basis.OWNERS.way}
             reasons.add(FactReason.UNREAD_DISK)  # the missing ledgers may be those that an owner names
         return frozenset(reasons)
 
-    def _lacks_owners_of(self, earlier: RunInputs) -> bool:
+    def _lacks_owner_stores(self, earlier_inputs: RunInputs) -> bool:
         """Return whether a store of owners that the earlier run read is missing, or replaced by another."""
-        swapped = Counter(earlier.owner_stores) - Counter(self.owner_stores)
-        return any(swapped.keys() - {UNNAMED}) or len(self.owner_stores) < len(earlier.owner_stores)
+        missing_stores = Counter(earlier_inputs.owner_stores) - Counter(self.owner_stores)
+        return any(missing_stores.keys() - {UNNAMED}) or len(self.owner_stores) < len(
+            earlier_inputs.owner_stores
+        )
 
 
 UNNAMED = ""
 """Identity of each store of owners in a run of an earlier version, which only kept the number of stores."""
-_OF_ENTRY_LOGS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
+_ENTRY_LOG_REASONS = frozenset({"gc-would-delete-live", str(FactReason.UNINDEXED_BYTES)})
 """Reasons of holds that only entry logs show; checks that need logs are left out, as they become unseen."""

@@ -15,7 +15,7 @@ DANGERS = ("metadata-suspect", "gc-would-delete-live", "alias-gc-danger")
 NO_COLLECTION = "gcWaitTime=31536000000 and gcInitialWaitTime=31536000000"
 """Settings with which a bookie collects garbage a year (in ms) after its start, and then once a year."""
 
-_NAMED = 5
+_MAX_NAMES = 5
 """Largest number of bookies that a sentence names."""
 
 
@@ -25,7 +25,7 @@ def why_last_of_set(holders: Sequence[str]) -> str:
     >>> why_last_of_set(["a:1", "b:1"])
     'a:1, b:1 alone serve entries together, and this plan stops the others'
     """
-    return f"{first_names(holders, _NAMED)} alone serve entries together, and this plan stops the others"
+    return f"{first_names(holders, _MAX_NAMES)} alone serve entries together, and this plan stops the others"
 
 
 class StopSet:
@@ -54,15 +54,15 @@ class StopSet:
         >>> stops.last_holders("b:1"), stops.last_holders("c:1")
         (('a:1', 'b:1'), ())
         """
-        together = self.stopping | {*bookies}
+        stopping_bookies = self.stopping | {*bookies}
         if self._joint_holders is None:
-            return tuple(sorted(together)) if len(together) > 1 else ()
-        last = (
+            return tuple(sorted(stopping_bookies)) if len(stopping_bookies) > 1 else ()
+        last_sets = (
             holders
             for holders in self._joint_holders
-            if holders <= together and not holders.isdisjoint(bookies)
+            if holders <= stopping_bookies and not holders.isdisjoint(bookies)
         )
-        return tuple(sorted({name for holders in last for name in holders}))
+        return tuple(sorted({name for holders in last_sets for name in holders}))
 
     def add(self, *bookies: str) -> None:
         """Add bookies to those that stop."""

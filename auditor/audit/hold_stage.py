@@ -229,7 +229,7 @@ def _list_actions(
         landing.run.batches,
         exists=True,
         as_of=scope.as_of,
-        newest=scope.newest,
+        newest_time=scope.newest,
         has_earlier=facts["earlier_run"] is not None,
         logs_read="entry_logs" in tables.frames,
         now=changes.finished,

@@ -12,13 +12,13 @@ from auditor.model.decommission import Blocker, Cause
 from auditor.model.holds import ActionKind, FactReason, Hold, HoldNotice, notice_of
 from auditor.model.permission import Allowed, Permission, Refused, RunUnfit
 
-_CAUSES = {
+_CAUSE_BY_REASON = {
     str(FactReason.OPEN_LEDGERS): Cause.OPEN_LEDGERS,
     str(FactReason.LAST_SERVED_COPY): Cause.LAST_SERVED,
 }
 """Causes for holds that end while the bookie runs, without copying by hand; others are `Cause.HELD`."""
 
-_UNFIT = {
+_CAUSE_BY_UNFITNESS = {
     RunUnfit.NO_HOLDS: Cause.NO_HOLDS,
     RunUnfit.DATA_TOO_OLD: Cause.DATA_TOO_OLD,
     RunUnfit.DATA_OF_FUTURE: Cause.DATA_OF_FUTURE,
@@ -27,16 +27,16 @@ _UNFIT = {
 }
 
 
-def permit_decommission(run: HeldRun, bookies: Sequence[str], live: Sequence[str]) -> Permission:
-    """Ask the gate whether bookies may be removed; the ``live`` ones must also be permitted to stop."""
+def permit_decommission(run: HeldRun, bookies: Sequence[str], live_bookies: Sequence[str]) -> Permission:
+    """Ask the gate whether bookies may be removed; ``live_bookies`` must also be permitted to stop."""
     objects = [bookie(name) for name in bookies]
     answer = permit(run, ActionKind.DECOMMISSION, objects)
-    stop = permit(run, ActionKind.STOP, [bookie(name) for name in live])
-    if isinstance(stop, Allowed):
+    stop_answer = permit(run, ActionKind.STOP, [bookie(name) for name in live_bookies])
+    if isinstance(stop_answer, Allowed):
         return answer
     if isinstance(answer, Allowed):
-        return Refused(answer.kind, answer.objects, stop.holds, stop.why, stop.unfit)
-    holds = by_importance(dict.fromkeys((*answer.holds, *stop.holds)))
+        return Refused(answer.kind, answer.objects, stop_answer.holds, stop_answer.why, stop_answer.unfit)
+    holds = by_importance(dict.fromkeys((*answer.holds, *stop_answer.holds)))
     return Refused(answer.kind, answer.objects, holds, answer.why, answer.unfit)
 
 
@@ -44,20 +44,20 @@ def gate_blockers(permission: Permission) -> Iterator[Blocker]:
     """Yield the causes of a refusal: certain holds, or else uncertain ones, and what the run lacks."""
     if isinstance(permission, Allowed):
         return
-    certain: dict[Cause, list[Hold]] = {}
+    holds_by_cause: dict[Cause, list[Hold]] = {}
     for hold in permission.holds:
         if hold.certain:
-            certain.setdefault(_CAUSES.get(hold.reason, Cause.HELD), []).append(hold)
+            holds_by_cause.setdefault(_CAUSE_BY_REASON.get(hold.reason, Cause.HELD), []).append(hold)
     for cause in (Cause.HELD, Cause.LAST_SERVED, Cause.OPEN_LEDGERS):
-        if cause in certain:
-            yield Blocker(cause, detail=_reasons(certain[cause]))
-    if permission.holds and not certain:
-        yield Blocker(Cause.DOUBT, detail=_reasons(permission.holds))
+        if cause in holds_by_cause:
+            yield Blocker(cause, detail=_reason_text(holds_by_cause[cause]))
+    if permission.holds and not holds_by_cause:
+        yield Blocker(Cause.DOUBT, detail=_reason_text(permission.holds))
     if permission.unfit:
-        yield Blocker(_UNFIT[permission.unfit])
+        yield Blocker(_CAUSE_BY_UNFITNESS[permission.unfit])
 
 
-def _reasons(holds: Sequence[Hold]) -> str:
+def _reason_text(holds: Sequence[Hold]) -> str:
     return ", ".join(dict.fromkeys(hold.reason for hold in holds))
 
 

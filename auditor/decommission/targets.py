@@ -57,8 +57,8 @@ class GonePlaces:
         [[2, 2, 2]]
         """
         size, classes = self.ensemble_size[:, None], self._classes()
-        upto, before = (edge[:, None] - classes for edge in (self.last, self.first - 1))
-        counts = np.maximum(upto // size - before // size, 0)
+        counts_upto, counts_before = (edge[:, None] - classes for edge in (self.last, self.first - 1))
+        counts = np.maximum(counts_upto // size - counts_before // size, 0)
         counts[(classes >= size) | (self.last < self.first)[:, None]] = 0
         return counts
 
@@ -83,9 +83,9 @@ class GonePlaces:
         size, classes = self.ensemble_size[:, None], self._classes()
         first_place = np.full(classes.shape, -1, np.int64)
         for step in range(classes.shape[1]):
-            place = (classes + step) % size
-            stays = ~np.take_along_axis(self.is_gone, place, 1) & (step < self.write_quorum)[:, None]
-            first_place = np.where((first_place < 0) & stays, place, first_place)
+            position = (classes + step) % size
+            is_staying = ~np.take_along_axis(self.is_gone, position, 1) & (step < self.write_quorum)[:, None]
+            first_place = np.where((first_place < 0) & is_staying, position, first_place)
         return first_place
 
     def copied(self) -> Longs:
@@ -96,30 +96,34 @@ class GonePlaces:
         >>> one.copied().tolist()  # striping needs 20
         [28]
         """
-        stored = self.gone_of_windows() > 0
+        is_stored = self.gone_of_windows() > 0
         number = np.maximum(self.last - self.first + 1, 0)
-        whole, remainder = np.divmod(number, BATCH)
-        total = self._spanned(stored, self.first + whole * BATCH, remainder)
-        for step in range(stored.shape[1]):
+        whole_batches, remainder = np.divmod(number, BATCH)
+        total = self._count_spanned(is_stored, self.first + whole_batches * BATCH, remainder)
+        for step in range(is_stored.shape[1]):
             # Batches begin at the same class again after E of them, at the latest.
-            times = np.maximum((whole - step + self.ensemble_size - 1) // self.ensemble_size, 0)
-            times[step >= self.ensemble_size] = 0
-            total += times * self._spanned(stored, self.first + step * BATCH, np.full_like(whole, BATCH))
+            batch_counts = np.maximum(
+                (whole_batches - step + self.ensemble_size - 1) // self.ensemble_size, 0
+            )
+            batch_counts[step >= self.ensemble_size] = 0
+            total += batch_counts * self._count_spanned(
+                is_stored, self.first + step * BATCH, np.full_like(whole_batches, BATCH)
+            )
         return total
 
-    def _spanned(self, stored: Bools, start: Longs, length: Longs) -> Longs:
+    def _count_spanned(self, stored: Bools, start: Longs, length: Longs) -> Longs:
         """Return the number of entries that a worker reads of one batch per segment.
 
         The batch has the entries from ``start`` on, ``length`` of them. The worker reads from the first to
         the last entry of a class in ``stored``.
         """
-        least, most = np.full_like(start, BATCH), np.full_like(start, -1)
+        lowest, highest = np.full_like(start, BATCH), np.full_like(start, -1)
         for step in range(BATCH):
-            place = (start + step) % self.ensemble_size
-            is_stored = np.take_along_axis(stored, place[:, None], 1)[:, 0] & (step < length)
-            least = np.where(is_stored, np.minimum(least, step), least)
-            most = np.where(is_stored, step, most)
-        entry_counts: Longs = np.maximum(most - least + 1, 0)
+            position = (start + step) % self.ensemble_size
+            is_stored = np.take_along_axis(stored, position[:, None], 1)[:, 0] & (step < length)
+            lowest = np.where(is_stored, np.minimum(lowest, step), lowest)
+            highest = np.where(is_stored, step, highest)
+        entry_counts: Longs = np.maximum(highest - lowest + 1, 0)
         return entry_counts
 
     def _classes(self) -> Longs:
@@ -149,53 +153,55 @@ class Targets:
     def __init__(
         self,
         names: Sequence[str],
-        spares: Bools,
+        is_spare: Bools,
         registered: Sequence[str],
         settings: PlacementSettings,
         locations: Locations,
         isolations: Sequence[Isolation],
     ) -> None:
         self._isolations = isolations
-        self.spares, self._names, self._settings, self._locations = spares, names, settings, locations
-        self._writable = [name for name, spare in zip(names, spares.tolist(), strict=True) if spare]
+        self.spares, self._names, self._settings, self._locations = is_spare, names, settings, locations
+        self._writable = [name for name, spare in zip(names, is_spare.tolist(), strict=True) if spare]
         view = ServerView.of(locations, settings.policy, names, self._writable, registered)
         self._paths = [view.paths[name] for name in names]
 
-    def unsure(self, isolation: Longs) -> tuple[Bools, Bools]:
+    def unsure(self, isolation_numbers: Longs) -> tuple[Bools, Bools]:
         """Return two flags per ledger: unknown groups; groups in its metadata that AutoRecovery ignores.
 
-        ``isolation`` has the number of each ledger's isolation groups.
+        ``isolation_numbers`` has the number of each ledger's isolation groups.
         """
-        unheeded = self._settings.groups is None
+        ignores_groups = self._settings.groups is None
         kinds = [
-            (not isolation_kind.is_known, isolation_kind.is_known and isolation_kind.own and unheeded)
+            (not isolation_kind.is_known, isolation_kind.is_known and isolation_kind.own and ignores_groups)
             for isolation_kind in self._isolations
         ]
-        unknown, own = np.array(kinds, bool).T
-        return unknown[isolation], own[isolation]
+        is_unknown, is_own = np.array(kinds, bool).T
+        return is_unknown[isolation_numbers], is_own[isolation_numbers]
 
     def of(
         self, members: NDArray[np.int32], seats: GonePlaces, ack_quorum: Longs, isolation: Longs
     ) -> Openings:
         """Return the possible replacements for the gone places of each ensemble."""
-        free = np.repeat(self.spares[None, :], len(members), 0)
+        is_free = np.repeat(self.spares[None, :], len(members), 0)
         # NO_BOOKIE, which fills rows up, is the last place: one more than there are bookies.
-        free = np.append(free, np.zeros((len(members), 1), bool), 1)
-        np.put_along_axis(free, members.astype(np.int64) % free.shape[1], False, 1)
-        free = free[:, :-1]
-        number = free.sum(1)
+        is_free = np.append(is_free, np.zeros((len(members), 1), bool), 1)
+        np.put_along_axis(is_free, members.astype(np.int64) % is_free.shape[1], False, 1)
+        is_free = is_free[:, :-1]
+        free_count = is_free.sum(1)
         if self._settings.policy is Policy.NONE and not isolation.any():
-            return Openings(number, free, number < seats.is_gone.sum(1))
-        refused = np.zeros(len(members), bool)
+            return Openings(free_count, is_free, free_count < seats.is_gone.sum(1))
+        is_refused = np.zeros(len(members), bool)
         shapes = np.column_stack([seats.ensemble_size, isolation])
-        for size, number_of_groups in np.unique(shapes, axis=0).tolist():
-            rows = np.flatnonzero((shapes == [size, number_of_groups]).all(1))
-            kinds = self._kinds(size, self._isolations[number_of_groups])
-            may_come, refused[rows] = self._taken(kinds, members[rows], seats, rows, ack_quorum[rows])
-            free[rows] &= may_come
-        return Openings(number, free, refused)
+        for size, group_number in np.unique(shapes, axis=0).tolist():
+            rows = np.flatnonzero((shapes == [size, group_number]).all(1))
+            kinds = self._kinds(size, self._isolations[group_number])
+            is_candidate, is_refused[rows] = self._choose_candidates(
+                kinds, members[rows], seats, rows, ack_quorum[rows]
+            )
+            is_free[rows] &= is_candidate
+        return Openings(free_count, is_free, is_refused)
 
-    def _taken(
+    def _choose_candidates(
         self, kinds: _Kinds, members: NDArray[np.int32], seats: GonePlaces, rows: Longs, ack_quorum: Longs
     ) -> tuple[Bools, Bools]:
         """Return for ensembles of one size which bookies the policy accepts, and whether it fails."""
@@ -204,22 +210,24 @@ class Targets:
         if self._settings.policy is Policy.RACK:
             places = np.sort(places, axis=1)[:, ::-1]  # it asks for no order
         shapes = np.column_stack([seats.write_quorum[rows], ack_quorum, places])
-        distinct, which = np.unique(shapes, axis=0, return_inverse=True)
-        choices = [self._choices(kinds, row[0], row[1], row[2:]) for row in distinct.tolist()]
-        may_come = np.array([kind_flags for kind_flags, _ in choices])[:, kinds.kind_of]
-        return may_come[which.ravel()], np.array([refuses for _, refuses in choices])[which.ravel()]
+        distinct_shapes, shape_numbers = np.unique(shapes, axis=0, return_inverse=True)
+        choices = [self._find_choices(kinds, row[0], row[1], row[2:]) for row in distinct_shapes.tolist()]
+        is_candidate = np.array([kind_flags for kind_flags, _ in choices])[:, kinds.kind_of]
+        return is_candidate[shape_numbers.ravel()], np.array([refuses for _, refuses in choices])[
+            shape_numbers.ravel()
+        ]
 
     def _kinds(self, ensemble_size: int, isolation: Isolation) -> _Kinds:
-        out = isolation.outside(ensemble_size, self._locations, self._writable)
+        outside_bookies = isolation.outside(ensemble_size, self._locations, self._writable)
         traits = [
-            (path, spare, name in out)
-            for path, spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
+            (path, is_spare, name in outside_bookies)
+            for path, is_spare, name in zip(self._paths, self.spares.tolist(), self._names, strict=True)
         ]
         numbers = {kind: number for number, kind in enumerate(sorted(set(traits)))}
         kind_of = np.array([numbers[kind] for kind in traits], np.int64)
         return _Kinds(kind_of, list(numbers), np.bincount(kind_of, minlength=len(numbers)).tolist())
 
-    def _choices(
+    def _find_choices(
         self, kinds: _Kinds, write_quorum: int, ack_quorum: int, places: list[int]
     ) -> tuple[list[bool], bool]:
         """Return which kinds of bookies the policy accepts for one ensemble.
@@ -231,28 +239,30 @@ class Targets:
         counts_left = [
             count - sum(place // 2 == kind for place in places) for kind, count in enumerate(kinds.numbers)
         ]
-        standing = {name: kinds.traits[place // 2] for name, place in zip(ensemble, places, strict=True)}
+        ensemble_traits = {
+            name: kinds.traits[place // 2] for name, place in zip(ensemble, places, strict=True)
+        }
         # Of each kind one bookie stands for all that are not in the ensemble.
-        deputies = {f"of {kind}": traits for kind, traits in enumerate(kinds.traits)}
-        all_of_them = standing | deputies
-        paths = {name: path for name, (path, _, _) in all_of_them.items()}
-        view = ServerView(paths, frozenset(name for name, (_, spare, _) in all_of_them.items() if spare))
-        may_come = [False] * len(counts_left)
-        for position, place in enumerate(places):
-            if not place % 2:
+        kind_traits = {f"of {kind}": traits for kind, traits in enumerate(kinds.traits)}
+        traits_by_name = ensemble_traits | kind_traits
+        paths = {name: path for name, (path, _, _) in traits_by_name.items()}
+        view = ServerView(paths, frozenset(name for name, (_, spare, _) in traits_by_name.items() if spare))
+        is_candidate = [False] * len(counts_left)
+        for position, member_code in enumerate(places):
+            if not member_code % 2:
                 continue
-            out = {
+            excluded = {
                 f"of {kind}" for kind, traits in enumerate(kinds.traits) if not counts_left[kind] or traits[2]
             }
-            vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(out))
+            vacancy = Vacancy(ensemble, position, write_quorum, ack_quorum, frozenset(excluded))
             chosen_kinds = [int(name[3:]) for name in replacements(vacancy, view, self._settings)]
             if not chosen_kinds:
-                return may_come, True
+                return is_candidate, True
             for kind in chosen_kinds:
-                may_come[kind] = True
+                is_candidate[kind] = True
             # One after the other: the next place does without what this one took.
             counts_left[max(chosen_kinds, key=counts_left.__getitem__)] -= 1
-        return may_come, False
+        return is_candidate, False
 
 
 class _Kinds(NamedTuple):

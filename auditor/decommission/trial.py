@@ -58,19 +58,19 @@ class Segments(SegmentColumns):
 def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) -> Segments:
     """Return the segments of decidable rows of the table ``ledgers``."""
     columns = segment_columns(rows, numbers)
-    last, open_end = columns.ends()
+    last_entries, open_end = columns.ends()
     last_entry, length = (column_of(rows, name, -1) for name in ("last_entry_id", "length"))
-    closed = np.zeros(rows.num_rows, bool)
-    closed[columns.ledger[columns.closed]] = True
-    entries = np.where(closed & (last_entry >= 0), last_entry + 1, 1)
+    is_closed = np.zeros(rows.num_rows, bool)
+    is_closed[columns.ledger[columns.closed]] = True
+    entries = np.where(is_closed & (last_entry >= 0), last_entry + 1, 1)
     sizes = np.diff(np.append(columns.starts, len(columns.members)))
     ensembles = np.full((len(sizes), int(sizes.max(initial=0))), NO_BOOKIE, np.int32)
     ensembles[np.arange(ensembles.shape[1]) < sizes[:, None]] = columns.members
     return Segments(
         **vars(columns),
-        entry_bytes=np.where(closed, np.maximum(length, 0) / entries, np.nan),
+        entry_bytes=np.where(is_closed, np.maximum(length, 0) / entries, np.nan),
         isolation=isolation,
-        last=np.where(open_end, columns.first - 1, last),
+        last=np.where(open_end, columns.first - 1, last_entries),
         open_end=open_end,
         ensembles=ensembles,
     )
@@ -90,14 +90,14 @@ def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> 
 CAUSES = (None, *OF_LEDGERS, Cause.ABSENT)
 """Cause of each code in `TrialSums.blocked`; code 0 is a ledger that is not blocked."""
 
-_CODE = {cause: code for code, cause in enumerate(CAUSES)}
+_CODE_BY_CAUSE = {cause: code for code, cause in enumerate(CAUSES)}
 UNREAD = "ledgers whose other copies may be missing"
 OTHER_ENTRIES = "ledgers whose segments have other entries that may be lost"
 UNGROUPED = "ledgers whose isolation groups are not known"
 OWN_GROUPS = "ledgers with no spare in their own isolation groups, which only Pulsar's policy uses"
 DOUBTS = (UNREAD, OTHER_ENTRIES, UNGROUPED, OWN_GROUPS)
 _NO_CANDIDATES = 1 << 60
-_AT_ONCE = 1 << 12
+_BATCH_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +126,17 @@ class TrialSums:
     ``absent`` bookies are gone already, and the server moves their copies at the same time.
     """
 
-    def __init__(self, leaving: Sequence[int], absent: Sequence[int], targets: Targets) -> None:
+    def __init__(
+        self, leaving_bookies: Sequence[int], absent_bookies: Sequence[int], targets: Targets
+    ) -> None:
         self.targets = targets
         count = len(targets.spares) + 1  # the last place is NO_BOOKIE's
         self._is_leaving: Bools = np.zeros(count, bool)
         self._is_gone: Bools = np.zeros(count, bool)
-        self._is_leaving[list(leaving)] = True
-        self._is_gone[[*leaving, *absent]] = True
-        self._absent = bool(absent)
-        self.sums: dict[str, float] = dict.fromkeys(_SUMS, 0)
+        self._is_leaving[list(leaving_bookies)] = True
+        self._is_gone[[*leaving_bookies, *absent_bookies]] = True
+        self._absent = bool(absent_bookies)
+        self.sums: dict[str, float] = dict.fromkeys(_SUM_NAMES, 0)
         self.without_spare = 0
         self.doubts = dict.fromkeys(DOUBTS, 0)
         self.blocked: list[tuple[Longs, NDArray[np.int8]]] = []
@@ -156,142 +158,153 @@ class TrialSums:
     def stuck(self) -> Longs:
         """Return the ledgers of scope 0, ascending, that are blocked by another cause than absent bookies."""
         ids, codes = self.all_blocked()
-        of_ledgers = codes != _CODE[Cause.ABSENT]
-        ledger_ids: Longs = np.sort(ids[of_ledgers & (ids[:, 0] == 0), 1])
+        is_ledger_cause = codes != _CODE_BY_CAUSE[Cause.ABSENT]
+        ledger_ids: Longs = np.sort(ids[is_ledger_cause & (ids[:, 0] == 0), 1])
         return ledger_ids
 
     def add(self, segments: Segments, windows: Windows) -> None:
         """Add the ledgers of a batch to the sums; ``windows`` are those of the same ledgers."""
         is_leaving = self._is_leaving[segments.ensembles]
-        touched = any_true(is_leaving)
-        names_leaving = segments.any_of_ledger(touched)
-        look = self._look(segments, is_leaving, self._is_gone)
-        waits = segments.any_of_ledger(look.waits)
-        codes, doubts, without_spare = self._causes(segments, windows, look, self._is_gone)
+        is_touched = any_true(is_leaving)
+        names_leaving = segments.any_of_ledger(is_touched)
+        segment_look = self._look(segments, is_leaving, self._is_gone)
+        waits = segments.any_of_ledger(segment_look.waits)
+        codes, doubts, without_spare = self._causes(segments, windows, segment_look, self._is_gone)
         if self._absent and codes.any():
-            back = self._look(segments, is_leaving, self._is_leaving)
-            causes_of_leaving = self._causes(segments, windows, back, self._is_leaving)
-            codes[(codes > 0) & (causes_of_leaving.codes == 0)] = _CODE[Cause.ABSENT]
+            return_look = self._look(segments, is_leaving, self._is_leaving)
+            causes_of_leaving = self._causes(segments, windows, return_look, self._is_leaving)
+            codes[(codes > 0) & (causes_of_leaving.codes == 0)] = _CODE_BY_CAUSE[Cause.ABSENT]
             without_spare &= causes_of_leaving.without_spare
         self.without_spare += int(without_spare.sum())
         is_blocked = codes > 0
         self.blocked.append((segments.ids[is_blocked], codes[is_blocked]))
         moves = waits & ~is_blocked
-        for word, these in doubts.items():
-            self.doubts[word] += int((these & moves).sum())
-        short: Bools = look.openings.refused | (look.openings.outside < look.is_gone.sum(1))
-        stuck = segments.any_of_ledger(short & touched) & names_leaving & ~waits
-        leaving = any_true(look.is_gone)
-        along = segments.any_of_ledger(leaving) & ~names_leaving
-        for name, number in (("renamed", names_leaving & ~waits), ("renamed_stuck", stuck), ("along", along)):
+        for word, is_doubtful in doubts.items():
+            self.doubts[word] += int((is_doubtful & moves).sum())
+        is_short: Bools = segment_look.openings.refused | (
+            segment_look.openings.outside < segment_look.is_gone.sum(1)
+        )
+        is_stuck = segments.any_of_ledger(is_short & is_touched) & names_leaving & ~waits
+        has_leaving = any_true(segment_look.is_gone)
+        is_neighbour = segments.any_of_ledger(has_leaving) & ~names_leaving
+        for name, number in (
+            ("renamed", names_leaving & ~waits),
+            ("renamed_stuck", is_stuck),
+            ("along", is_neighbour),
+        ):
             self.sums[name] += int(number.sum())
-        self._work(segments, look, moves)
+        self._work(segments, segment_look, moves)
 
     def _look(self, segments: Segments, is_leaving: Bools, gone_ids: Bools) -> _Look:
         is_gone = gone_ids[segments.ensembles]
         shape = (segments.first, segments.last, segments.ensemble_size, segments.write_quorum)
         seats = GonePlaces(*shape, is_gone)
         entries = seats.entries()
-        stored = (entries > 0) & (GonePlaces(*shape, is_leaving).gone_of_windows() > 0)
-        waits: Bools = stored.any(1) | (segments.open_end & is_leaving.any(1))
+        is_stored = (entries > 0) & (GonePlaces(*shape, is_leaving).gone_of_windows() > 0)
+        waits: Bools = is_stored.any(1) | (segments.open_end & is_leaving.any(1))
         isolation = segments.isolation[segments.ledger]
         openings = self.targets.of(segments.ensembles, seats, segments.ack_quorum, isolation)
         return _Look(is_gone, seats, entries, seats.gone_of_windows(), waits, openings)
 
     def _causes(self, segments: Segments, windows: Windows, look: _Look, gone_ids: Bools) -> _Causes:
-        segment_rows = _segment_of(segments, windows)
+        segment_rows = _find_segments(segments, windows)
         is_gone = gone_ids[windows.bookies]
-        missing = is_gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
-        unsure = missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
-        lacks, may_lack = missing.sum(1) >= windows.write_quorum, unsure.sum(1) >= windows.write_quorum
+        is_missing = is_gone | ((windows.copies == MISSING) & (windows.bookies != NO_BOOKIE))
+        may_miss = is_missing | ((windows.copies == UNKNOWN) & (windows.bookies != NO_BOOKIE))
+        has_no_copy, may_lack = (
+            is_missing.sum(1) >= windows.write_quorum,
+            may_miss.sum(1) >= windows.write_quorum,
+        )
         counts = look.waits[segment_rows] & ~windows.open_end
-        only = is_gone.sum(1) >= windows.write_quorum
-        has_gone = is_gone.any(1)
-        too_few = look.openings.outside < look.is_gone.sum(1)
-        uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
+        is_only_copy = is_gone.sum(1) >= windows.write_quorum
+        has_gone_copy = is_gone.any(1)
+        has_too_few = look.openings.outside < look.is_gone.sum(1)
+        is_uncovered = segments.open_end & (look.lost >= np.maximum(segments.ack_quorum, 1)[:, None]).any(1)
         waits = segments.any_of_ledger(look.waits)
-        refused = segments.any_of_ledger(look.waits & look.openings.refused)
-        ungrouped, own = self.targets.unsure(segments.isolation)
+        is_refused = segments.any_of_ledger(look.waits & look.openings.refused)
+        is_ungrouped, is_own_group = self.targets.unsure(segments.isolation)
         of_causes = {
-            Cause.ONLY_COPY: windows.any_of_ledger(counts & only),
-            Cause.UNREADABLE: windows.any_of_ledger(counts & has_gone & lacks),
-            Cause.NO_SPARE: segments.any_of_ledger(look.waits & too_few),
-            Cause.NO_ADMISSIBLE: refused & ~ungrouped & ~own,
-            Cause.NO_COVERAGE: segments.any_of_ledger(uncovered) & waits,
+            Cause.ONLY_COPY: windows.any_of_ledger(counts & is_only_copy),
+            Cause.UNREADABLE: windows.any_of_ledger(counts & has_gone_copy & has_no_copy),
+            Cause.NO_SPARE: segments.any_of_ledger(look.waits & has_too_few),
+            Cause.NO_ADMISSIBLE: is_refused & ~is_ungrouped & ~is_own_group,
+            Cause.NO_COVERAGE: segments.any_of_ledger(is_uncovered) & waits,
         }
-        short = of_causes[Cause.NO_SPARE] | of_causes[Cause.NO_ADMISSIBLE]
+        is_short = of_causes[Cause.NO_SPARE] | of_causes[Cause.NO_ADMISSIBLE]
         codes = np.zeros(len(segments.ids), np.int8)
         for cause in reversed(OF_LEDGERS):
-            codes[of_causes[cause]] = _CODE[cause]
+            codes[of_causes[cause]] = _CODE_BY_CAUSE[cause]
         doubts = {
-            UNREAD: windows.any_of_ledger(counts & has_gone & may_lack & ~lacks),
-            OTHER_ENTRIES: windows.any_of_ledger(counts & ~has_gone & may_lack),
-            UNGROUPED: waits & ungrouped,
-            OWN_GROUPS: refused & own,
+            UNREAD: windows.any_of_ledger(counts & has_gone_copy & may_lack & ~has_no_copy),
+            OTHER_ENTRIES: windows.any_of_ledger(counts & ~has_gone_copy & may_lack),
+            UNGROUPED: waits & is_ungrouped,
+            OWN_GROUPS: is_refused & is_own_group,
         }
-        return _Causes(codes, doubts, short)
+        return _Causes(codes, doubts, is_short)
 
     def _work(self, segments: Segments, look: _Look, moves: Bools) -> None:
         """Add the copying work for the ledgers that move."""
-        stored = (look.entries > 0) & (look.lost > 0)
-        rows = moves[segments.ledger] & (stored.any(1) | (segments.open_end & look.is_gone.any(1)))
+        is_stored = (look.entries > 0) & (look.lost > 0)
+        rows = moves[segments.ledger] & (is_stored.any(1) | (segments.open_end & look.is_gone.any(1)))
         gone_count = look.is_gone.sum(1)
-        read = np.where(rows, look.seats.copied(), 0)
-        needed = np.where(rows, (look.entries * look.lost).sum(1), 0)
-        mean = segments.entry_bytes[segments.ledger]
-        size, unsized = np.nan_to_num(mean), np.isnan(mean)
-        copied = read * gone_count
+        entries_read = np.where(rows, look.seats.copied(), 0)
+        entries_needed = np.where(rows, (look.entries * look.lost).sum(1), 0)
+        mean_bytes = segments.entry_bytes[segments.ledger]
+        size, is_unsized = np.nan_to_num(mean_bytes), np.isnan(mean_bytes)
+        entries_copied = entries_read * gone_count
         number = segments.last - segments.first + 1
         sums = self.sums
         sums["ledgers"] += int(moves.sum())
-        sums["fragments"] += int((read > 0).sum())
-        sums["batches"] += int(np.where(read > 0, -(-number // BATCH), 0).sum())
-        sums["needed"] += int(needed.sum())
-        sums["needed_bytes"] += float((needed * size).sum())
-        sums["read"] += int(read.sum())
-        sums["copied"] += int(copied.sum())
-        sums["copied_bytes"] += float((copied * size).sum())
-        sums["unsized"] += int(copied[unsized].sum())
+        sums["fragments"] += int((entries_read > 0).sum())
+        sums["batches"] += int(np.where(entries_read > 0, -(-number // BATCH), 0).sum())
+        sums["needed"] += int(entries_needed.sum())
+        sums["needed_bytes"] += float((entries_needed * size).sum())
+        sums["read"] += int(entries_read.sum())
+        sums["copied"] += int(entries_copied.sum())
+        sums["copied_bytes"] += float((entries_copied * size).sum())
+        sums["unsized"] += int(entries_copied[is_unsized].sum())
         sums["open_ends"] += int(segments.any_of_ledger(rows & segments.open_end & look.is_gone.any(1)).sum())
-        self._loads(segments, look, read, size, rows)
+        self._loads(segments, look, entries_read, size, rows)
 
     def _loads(
-        self, segments: Segments, look: _Look, read: Longs, size: NDArray[np.float64], rows: Bools
+        self, segments: Segments, look: _Look, entries_read: Longs, size: NDArray[np.float64], rows: Bools
     ) -> None:
         """Add reads to the first member that stays, and spread writes evenly over all candidates."""
-        place = look.seats.first_left()
-        part = read / np.maximum(look.entries.sum(1), 1)
-        entries = np.where(place >= 0, look.entries * part[:, None], 0.0)
-        member = np.take_along_axis(segments.ensembles, np.maximum(place, 0), 1)
+        position = look.seats.first_left()
+        read_share = entries_read / np.maximum(look.entries.sum(1), 1)
+        entries = np.where(position >= 0, look.entries * read_share[:, None], 0.0)
+        member = np.take_along_axis(segments.ensembles, np.maximum(position, 0), 1)
         count = self.read.shape[1]
         for sums, weights in zip(self.read, (entries, entries * size[:, None]), strict=True):
             sums += np.bincount(member.ravel() % (count + 1), weights.ravel(), count + 1)[:count]
         number = look.openings.candidates.sum(1)
-        candidate_share = read * look.is_gone.sum(1) / np.maximum(number, 1)
-        for start in range(0, len(candidate_share), _AT_ONCE):
-            rows_at_once = slice(start, start + _AT_ONCE)
+        candidate_share = entries_read * look.is_gone.sum(1) / np.maximum(number, 1)
+        for start in range(0, len(candidate_share), _BATCH_ROWS):
+            rows_at_once = slice(start, start + _BATCH_ROWS)
             share = np.stack([candidate_share[rows_at_once], (candidate_share * size)[rows_at_once]])
             self.written += share @ look.openings.candidates[rows_at_once]
-        fewest = np.full(len(segments.ids), _NO_CANDIDATES, np.int64)
-        np.minimum.at(fewest, segments.ledger[rows], number[rows])
-        self.candidates += np.bincount(fewest[fewest < _NO_CANDIDATES], minlength=len(self.candidates))
+        fewest_candidates = np.full(len(segments.ids), _NO_CANDIDATES, np.int64)
+        np.minimum.at(fewest_candidates, segments.ledger[rows], number[rows])
+        self.candidates += np.bincount(
+            fewest_candidates[fewest_candidates < _NO_CANDIDATES], minlength=len(self.candidates)
+        )
 
 
-_SUMS = (
+_SUM_NAMES = (
     "ledgers", "fragments", "batches", "needed", "needed_bytes", "read", "copied", "copied_bytes", "unsized",
     "open_ends", "renamed", "renamed_stuck", "along",
 )  # fmt: skip
 
 
-def _segment_of(segments: Segments, windows: Windows) -> Longs:
+def _find_segments(segments: Segments, windows: Windows) -> Longs:
     """Return the segment of each window: the segment of its ledger with the same first entry."""
     assert windows.bounds is not None  # nothing was merged
     firsts = np.concatenate([segments.first, windows.bounds[:, 0]])
     _, ranks = np.unique(firsts, return_inverse=True)
-    span = int(ranks.max(initial=0)) + 1
-    keys = segments.ledger * span + ranks[: len(segments.first)]
+    rank_count = int(ranks.max(initial=0)) + 1
+    keys = segments.ledger * rank_count + ranks[: len(segments.first)]
     order = np.argsort(keys, kind="stable")
-    positions = np.searchsorted(keys[order], windows.ledger * span + ranks[len(segments.first) :])
+    positions = np.searchsorted(keys[order], windows.ledger * rank_count + ranks[len(segments.first) :])
     segment_rows: Longs = order[positions]
     return segment_rows
 
@@ -310,8 +323,8 @@ def blocked_ledgers(run: RunReader, trial: TrialSums) -> pa.Table:
 def blocked_topics(run: RunReader, trial: TrialSums) -> pa.Table:
     """Return the number of blocked ledgers by cause and topic, the most first; topic null: no known owner."""
     ledgers = blocked_ledgers(run, trial)
-    plain = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
-    counts = plain.group_by(["cause", "topic"]).aggregate([([], "count_all")])
+    text_table = pa.table({name: ledgers[name].cast(pa.string()) for name in ("cause", "topic")})
+    counts = text_table.group_by(["cause", "topic"]).aggregate([([], "count_all")])
     counts = counts.rename_columns(["cause", "topic", "ledgers"])
     return counts.sort_by([("cause", "ascending"), ("ledgers", "descending"), ("topic", "ascending")])
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from auditor.errors import RunError
 
-_DIGITS = 16
+_DIGEST_DIGITS = 16
 
 
 def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
@@ -24,20 +24,25 @@ def fingerprint_numbers(column: pa.Array) -> NDArray[np.uint64]:
         RunError: A value is not a fingerprint.
     """
     try:
-        fixed = column.cast(pa.binary()).cast(pa.binary(_DIGITS))
+        digit_bytes = column.cast(pa.binary()).cast(pa.binary(_DIGEST_DIGITS))
     except pa.ArrowException as error:
-        raise RunError(f"not every fingerprint has {_DIGITS} digits: {error}") from error
-    if fixed.null_count:
+        raise RunError(f"not every fingerprint has {_DIGEST_DIGITS} digits: {error}") from error
+    if digit_bytes.null_count:
         raise RunError("a finding has no fingerprint")
-    if not len(fixed):
+    if not len(digit_bytes):
         return np.empty(0, np.uint64)
-    data = np.frombuffer(fixed.buffers()[1], np.uint8, _DIGITS * len(fixed), _DIGITS * fixed.offset)
-    digits = data.reshape(-1, _DIGITS)
+    byte_values = np.frombuffer(
+        digit_bytes.buffers()[1],
+        np.uint8,
+        _DIGEST_DIGITS * len(digit_bytes),
+        _DIGEST_DIGITS * digit_bytes.offset,
+    )
+    digits = byte_values.reshape(-1, _DIGEST_DIGITS)
     if not np.all(((digits >= 48) & (digits < 58)) | ((digits >= 97) & (digits < 103))):
         raise RunError("a fingerprint has other digits than 0-9 and a-f")
-    halves = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
-    joined = np.ascontiguousarray(halves[:, 0::2] << 4 | halves[:, 1::2])
-    return joined.view(">u8").ravel().astype(np.uint64)
+    nibbles = np.where(digits < 58, digits - 48, digits - 87).astype(np.uint8)
+    digest_bytes = np.ascontiguousarray(nibbles[:, 0::2] << 4 | nibbles[:, 1::2])
+    return digest_bytes.view(">u8").ravel().astype(np.uint64)
 
 
 def among(column: pa.Array, texts: Sequence[str]) -> NDArray[np.bool_]:
@@ -54,12 +59,12 @@ def to_codes(column: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int8]:
     Raises:
         RunError: A text has no code.
     """
-    encoded = column.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    if encoded.null_count or not codes.keys() >= set(values):
+    dictionary_column = column.dictionary_encode()
+    values = dictionary_column.dictionary.to_pylist()
+    if dictionary_column.null_count or not codes.keys() >= set(values):
         raise RunError(f"one of {values} is not among {', '.join(codes)}")
     numbers = np.array([codes[value] for value in values], np.int8)
-    row_codes: NDArray[np.int8] = numbers[encoded.indices.to_numpy(zero_copy_only=False)]
+    row_codes: NDArray[np.int8] = numbers[dictionary_column.indices.to_numpy(zero_copy_only=False)]
     return row_codes
 
 
@@ -77,17 +82,17 @@ def to_flags(column: pa.Array) -> NDArray[np.bool_]:
 
 def keys(*columns: NDArray[np.int64]) -> NDArray[np.bytes_]:
     """Pack the numbers of each row into one value, so that rows can be sorted and searched (`find`)."""
-    packed = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
-    return packed.view(f"S{8 * len(columns)}").ravel()
+    byte_rows = np.ascontiguousarray(np.stack(columns, axis=1).astype(">i8"))
+    return byte_rows.view(f"S{8 * len(columns)}").ravel()
 
 
-def find(ascending: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
+def find(sorted_values: NDArray[Any], values: NDArray[Any]) -> NDArray[np.int64]:
     """Return the place of each value in a sorted array; -1 if it is absent.
 
     >>> find(np.array([3, 5, 9]), np.array([9, 4, 3])).tolist()
     [2, -1, 0]
     """
-    if not len(ascending):
+    if not len(sorted_values):
         return np.full(len(values), -1, np.int64)
-    place = np.minimum(np.searchsorted(ascending, values), len(ascending) - 1)
-    return np.where(ascending[place] == values, place, -1)
+    position = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)
+    return np.where(sorted_values[position] == values, position, -1)

@@ -70,8 +70,8 @@ def ids_resting_on(*bases: Basis) -> list[str]:
     return [id for id in BY_ID if basis(id) in bases]
 
 
-def ids_without_check(not_run: Collection[str]) -> list[str]:
-    """Return the ids, former ids included, of findings that a run without the checks ``not_run`` cannot find.
+def ids_without_check(skipped_checks: Collection[str]) -> list[str]:
+    """Return the ids, former ids included, of findings that a run without ``skipped_checks`` cannot find.
 
     If one stage of a trouble (`STAGES`) did not run, the result has all stages: the trouble may be in that
     one now.
@@ -79,8 +79,8 @@ def ids_without_check(not_run: Collection[str]) -> list[str]:
     >>> ids_without_check(["entry-lost"])
     ['entry-lost', 'below-ack-quorum', 'below-write-quorum']
     """
-    stages = [] if {*STAGES}.isdisjoint(not_run) else [*STAGES]
-    return [id for id, check in BY_ID.items() if check.id in not_run or check.id in stages]
+    stages = [] if {*STAGES}.isdisjoint(skipped_checks) else [*STAGES]
+    return [id for id, check in BY_ID.items() if check.id in skipped_checks or check.id in stages]
 
 
 def of_logs(id: str) -> bool:
@@ -114,7 +114,7 @@ def of_marks(id: str) -> bool:
 Flags = NDArray[np.bool_]
 ENTRY_LOGS = "entry_logs"
 _BASES = tuple(Basis)
-_KINDS = {id: place for place, id in enumerate(BY_ID)}
+_KINDS = {id: position for position, id in enumerate(BY_ID)}
 OWNERS = "tables/owners"
 
 
@@ -140,10 +140,10 @@ class Subjects:
 def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
     """Return the objects of the findings at ``rows``, ascending positions in a run's table changes."""
     numbers: dict[str, int] = {}
-    parts: list[tuple[Any, ...]] = []
+    column_parts: list[tuple[Any, ...]] = []
     for batch in pick_rows(batches, rows, ["id", "scope_id", "ledger_id", "bookie_id"]):
         kinds = batch["id"].to_pylist()
-        parts.append(
+        column_parts.append(
             (
                 np.array([_BASES.index(basis(id)) for id in kinds], np.int8),
                 np.array([_KINDS.get(id, -1) for id in kinds], np.int16),
@@ -155,69 +155,75 @@ def subjects(batches: Batches, rows: NDArray[np.int64]) -> Subjects:
             )
         )
     kinds = (np.int8, np.int16, np.bool_, np.bool_, np.int64, np.int64, np.int64)
-    columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    on, kind, marks, has, scope, ledger, bookie = (
+    columns = zip(*column_parts, strict=True) if column_parts else ([] for _ in kinds)
+    basis_codes, kind, is_on_marks, has_ledger, scope, ledger, bookie = (
         np.concatenate([np.empty(0, dtype), *column]) for dtype, column in zip(kinds, columns, strict=True)
     )
-    return Subjects(on, kind, marks, has, keys(scope, ledger), scope, ledger, bookie, list(numbers))
+    return Subjects(
+        basis_codes, kind, is_on_marks, has_ledger, keys(scope, ledger), scope, ledger, bookie, list(numbers)
+    )
 
 
 def pick_rows(batches: Batches, rows: NDArray[np.int64], columns: Sequence[str]) -> Iterator[Any]:
     """Yield rows of a run's table changes at ascending positions; later batches are not read."""
-    start = first = 0
+    batch_start = first_row = 0
     if not len(rows):
         return
     for batch in batches(CHANGED, columns):
-        end = int(np.searchsorted(rows, start + batch.num_rows))
-        if end > first:
-            yield batch.take(pa.array(rows[first:end] - start))
-        start, first = start + batch.num_rows, end
-        if first == len(rows):
+        end = int(np.searchsorted(rows, batch_start + batch.num_rows))
+        if end > first_row:
+            yield batch.take(pa.array(rows[first_row:end] - batch_start))
+        batch_start, first_row = batch_start + batch.num_rows, end
+        if first_row == len(rows):
             return
 
 
-def covers(run: Batches, holes: bool, findings: Subjects, not_run: Collection[str] = ()) -> Flags:
+def covers(run: Batches, has_holes: bool, findings: Subjects, skipped_checks: Collection[str] = ()) -> Flags:
     """Return for each finding whether ``run`` would have shown it.
 
-    ``holes`` is True if the run's listings of metadata had holes. ``not_run`` are the checks that it left
-    out.
+    ``has_holes`` is True if the run's listings of metadata had holes. ``skipped_checks`` are the
+    checks that it left out.
     """
     if not len(findings.bookie):
         return np.empty(0, np.bool_)
-    listed, judged, decided = _ledgers(run, findings)
-    is_known, read, some_unread = _bookies(run, findings.names)
-    listed &= findings.has_ledger
-    is_deleted = ~listed & (not holes)
+    is_listed, is_judged, is_decided = _ledgers(run, findings)
+    is_known, is_read, has_unread_bookie = _bookies(run, findings.names)
+    is_listed &= findings.has_ledger
+    is_deleted = ~is_listed & (not has_holes)
     # No bookie is meant, or one: -1 takes the last place, which stands for none.
     bookie_is_known = np.append(is_known, True)[findings.bookie]
-    disks = np.where(bookie_is_known, np.append(read, not some_unread)[findings.bookie], not holes)
-    ledger = np.where(findings.has_ledger, np.where(listed, judged, not holes), True)
+    disks = np.where(
+        bookie_is_known, np.append(is_read, not has_unread_bookie)[findings.bookie], not has_holes
+    )
+    ledger = np.where(findings.has_ledger, np.where(is_listed, is_judged, not has_holes), True)
     # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
-    counted = not holes and not some_unread
+    is_copy_count_known = not has_holes and not has_unread_bookie
     rules: dict[Way, Callable[[], Flags]] = {
-        "records": lambda: listed | (not holes),
-        "copies": lambda: np.where(findings.has_ledger, (listed & decided) | is_deleted, counted),
+        "records": lambda: is_listed | (not has_holes),
+        "copies": lambda: np.where(
+            findings.has_ledger, (is_listed & is_decided) | is_deleted, is_copy_count_known
+        ),
         "disks": lambda: disks & ledger & ~_unreadable(run, findings),
-        "owners": lambda: np.full_like(listed, not holes and _owners_read(run)),
+        "owners": lambda: np.full_like(is_listed, not has_holes and _owners_read(run)),
     }
-    answer = np.zeros_like(listed)
-    for place, finding_basis in enumerate(_BASES):
-        rows = findings.basis == place
+    answer = np.zeros_like(is_listed)
+    for position, finding_basis in enumerate(_BASES):
+        rows = findings.basis == position
         if rows.any() and (finding_basis.table is None or _has_table(run, finding_basis.table)):
             answer[rows] = rules[finding_basis.way]()[rows]
-    answer &= ~of_checks(findings, not_run)
+    answer &= ~of_checks(findings, skipped_checks)
     for is_shown, unread_bookies in (
         (of_logs, _bookies_with_unread_logs),
         (of_copies, _bookies_with_unreadable_index),
         (of_ensembles, _holders_of_unread_records),
     ):
-        shown = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if is_shown(id)])
-        if shown.any():
+        is_selected = np.isin(findings.kind, [_KINDS[id] for id in BY_ID if is_shown(id)])
+        if is_selected.any():
             names = unread_bookies(run)
             # The last place stands for no bookie: then any of them counts.
             is_unread = np.array([*(name in names for name in findings.names), bool(names)], np.bool_)
-            answer &= ~(shown & is_unread[findings.bookie])
-    return answer & ~(findings.of_marks & holes)
+            answer &= ~(is_selected & is_unread[findings.bookie])
+    return answer & ~(findings.of_marks & has_holes)
 
 
 def _bookies_with_unreadable_index(run: Batches) -> set[str]:
@@ -232,17 +238,19 @@ def _bookies_with_unreadable_index(run: Batches) -> set[str]:
 
 def _holders_of_unread_records(run: Batches) -> set[str]:
     """Return the bookies with copies of ledgers whose records could not be decoded."""
-    unread = [
+    unread_keys = [
         keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))[
             to_flags(batch["undecidable"]) & batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         ]
         for batch in run("tables/ledgers", ["scope_id", "ledger_id", "undecidable"])
     ]
-    ascending = np.unique(np.concatenate([*unread, keys(np.empty(0, np.int64), np.empty(0, np.int64))]))
+    sorted_keys = np.unique(
+        np.concatenate([*unread_keys, keys(np.empty(0, np.int64), np.empty(0, np.int64))])
+    )
     names: set[str] = set()
-    if len(ascending):
+    if len(sorted_keys):
         for batch in run("tables/availability", ["scope_id", "ledger_id", "bookie_id"]):
-            rows = find(ascending, keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))) >= 0
+            rows = find(sorted_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"]))) >= 0
             rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
             names.update(batch["bookie_id"].filter(pa.array(rows)).drop_null().unique().to_pylist())
     return names
@@ -250,8 +258,8 @@ def _holders_of_unread_records(run: Batches) -> set[str]:
 
 def of_checks(findings: Subjects, checks: Collection[str]) -> Flags:
     """Return for each finding whether it is among those that a run without these checks cannot find."""
-    shown: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
-    return shown
+    is_selected: Flags = np.isin(findings.kind, [_KINDS[id] for id in ids_without_check(checks)])
+    return is_selected
 
 
 def _bookies_with_unread_logs(run: Batches) -> set[str]:
@@ -277,20 +285,22 @@ def _has_table(run: Batches, name: str) -> bool:
 
 def _ledgers(run: Batches, findings: Subjects) -> tuple[Flags, Flags, Flags]:
     """Return three flags per finding: the run lists its ledger, could judge it, and decided its class."""
-    ledger_keys, place = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
-    listed, judged, decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
+    ledger_keys, key_numbers = np.unique(findings.ledger[findings.has_ledger], return_inverse=True)
+    is_listed, is_judged, is_decided = (np.full(len(ledger_keys), start) for start in (False, True, True))
     if len(ledger_keys):
         for batch in run("tables/verdicts", ["scope_id", "ledger_id", "class", "potential_class"]):
             positions = find(ledger_keys, keys(whole(batch["scope_id"]), whole(batch["ledger_id"])))
             rows = np.flatnonzero(positions >= 0)
             has_class = ~among(batch["class"], [LedgerClass.UNDECIDED])[rows]
-            same = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
-            listed[positions[rows]] = True
+            is_same_class = pc.equal(batch["class"], batch["potential_class"]).fill_null(False)
+            is_listed[positions[rows]] = True
             # Two records may say that they are one ledger: what both allow is known.
-            np.logical_and.at(judged, positions[rows], has_class)
-            np.logical_and.at(decided, positions[rows], has_class & same.to_numpy(zero_copy_only=False)[rows])
+            np.logical_and.at(is_judged, positions[rows], has_class)
+            np.logical_and.at(
+                is_decided, positions[rows], has_class & is_same_class.to_numpy(zero_copy_only=False)[rows]
+            )
     by_finding = np.zeros((3, len(findings.has_ledger)), np.bool_)
-    by_finding[:, findings.has_ledger] = np.stack([listed, judged, decided])[:, place]
+    by_finding[:, findings.has_ledger] = np.stack([is_listed, is_judged, is_decided])[:, key_numbers]
     return by_finding[0], by_finding[1], by_finding[2]
 
 
@@ -311,32 +321,36 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
         for batch in run("tables/bookies", ["bookie_id", "named", "found", "read"])
         for row in batch.to_pylist()
     ]
-    complete = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
-    some_unread = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
-    is_known = np.array([name in complete for name in names], np.bool_)
-    return is_known, np.array([complete.get(name, False) for name in names], np.bool_), some_unread
+    completeness = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
+    has_unread_bookie = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
+    is_known = np.array([name in completeness for name in names], np.bool_)
+    return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 
 
 def _unreadable(run: Batches, findings: Subjects) -> Flags:
     """Return for each finding whether the run could not read the index of its ledger on its bookie."""
     numbers = {name: number for number, name in enumerate(findings.names)}
-    parts = [np.empty(0, "S24")]
+    key_parts = [np.empty(0, "S24")]
     for batch in run(CHANGED, ["id", "change", "scope_id", "ledger_id", "bookie_id"]):
         rows = among(batch["id"], [UNREADABLE]) & ~among(batch["change"], GONE)
         rows &= batch["ledger_id"].is_valid().to_numpy(zero_copy_only=False)
         if rows.any():
-            part = batch.filter(pa.array(rows))
-            bookies = np.array([numbers.get(name, -2) for name in part["bookie_id"].to_pylist()], np.int64)
-            parts.append(keys(whole(part["scope_id"]), whole(part["ledger_id"]), bookies))
-    places = keys(findings.scope_id, findings.ledger_id, findings.bookie)
-    hit = find(np.unique(np.concatenate(parts)), places) >= 0
-    return hit & findings.has_ledger
+            unreadable_rows = batch.filter(pa.array(rows))
+            bookies = np.array(
+                [numbers.get(name, -2) for name in unreadable_rows["bookie_id"].to_pylist()], np.int64
+            )
+            key_parts.append(
+                keys(whole(unreadable_rows["scope_id"]), whole(unreadable_rows["ledger_id"]), bookies)
+            )
+    finding_keys = keys(findings.scope_id, findings.ledger_id, findings.bookie)
+    is_hit = find(np.unique(np.concatenate(key_parts)), finding_keys) >= 0
+    return is_hit & findings.has_ledger
 
 
 def _to_numbers(column: Any, numbers: dict[str, int]) -> NDArray[np.int64]:
-    encoded = column.dictionary_encode()
-    codes = [numbers.setdefault(name, len(numbers)) for name in encoded.dictionary.to_pylist()]
-    indices = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    dictionary_column = column.dictionary_encode()
+    codes = [numbers.setdefault(name, len(numbers)) for name in dictionary_column.dictionary.to_pylist()]
+    indices = dictionary_column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     # The last place is for null, which is -1.
     row_numbers: NDArray[np.int64] = np.array([*codes, -1], np.int64)[indices]
     return row_numbers

@@ -56,10 +56,10 @@ PROVING = (
 
 COPIES = ("entry-lost", "below-ack-quorum", "below-write-quorum")
 _UNDECIDED = frozenset({"replication-undecided"})
-_SHOWN = 2
-_LEAST = 10
+_SAMPLES = 2
+_MIN_LEDGERS = 10
 """Smallest number of ledgers of a bookie that is reported to have lost its data."""
-_SHARE = 0.95
+_LOST_SHARE = 0.95
 
 Row = Mapping[str, Any]
 
@@ -118,7 +118,7 @@ def uneven_directories(roster: Roster) -> dict[str, list[tuple[str, int]]]:
     }
 
     def uneven(ledgers: Sequence[int]) -> bool:
-        return max(ledgers) >= _LEAST and min(ledgers) <= (1 - _SHARE) * max(ledgers)
+        return max(ledgers) >= _MIN_LEDGERS and min(ledgers) <= (1 - _LOST_SHARE) * max(ledgers)
 
     return {
         name: directories
@@ -134,11 +134,11 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
     as JSON. If ``lacking`` is None, the causes data-gone and disk-lost are not looked for.
     """
     proofs: dict[str, dict[str, dict[str, Any]]] = {id: {} for id in PROVING}
-    aliases: set[str] = set()
+    alias_ids: set[str] = set()
     for row in rows:
         evidence = json.loads(row["evidence"])
         if row["id"] == "bookie-alias":
-            aliases |= {alias["bookie_id"] for alias in evidence["ids"]}
+            alias_ids |= {alias["bookie_id"] for alias in evidence["ids"]}
         if row["confidence"] != Confidence.SUSPECT and row["bookie_id"] is not None:
             proofs[row["id"]][row["bookie_id"]] = evidence
     bookies = {row["bookie_id"]: row for row in roster.bookies}
@@ -148,7 +148,7 @@ def find_claims(rows: Iterable[Row], roster: Roster, lacking: Lacking | None = N
         *_disks_swapped(proofs),
         *_disks_not_mounted(proofs, bookies, roster),
         *_other_ids(proofs),
-        *_not_registered(proofs, bookies, aliases),
+        *_not_registered(proofs, bookies, alias_ids),
         *_overflow(proofs),
     ]
     claimed = {name for claim in claims for name in claim.bookies if "bookie-unread" in claim.of_bookies}
@@ -169,7 +169,7 @@ def _foreign_instances(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[C
             yield Claim(
                 "foreign-instance",
                 (name,),
-                f"all directories of {name} are of another cluster, instance id {first_names(ids, _SHOWN)}",
+                f"all directories of {name} are of another cluster, instance id {first_names(ids, _SAMPLES)}",
                 (("instance-mismatch", name),),
                 frozenset(
                     {
@@ -185,22 +185,22 @@ def _foreign_instances(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[C
 
 
 def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
-    older = {
+    evidence_by_bookie = {
         name: evidence
         for name, evidence in proofs["metadata-suspect"].items()
         if "store-older" in evidence["rules"] and not bookies.get(name, {}).get("foreign_instance")
     }
-    if older:
-        lowest = min(int(evidence["undrawn_lowest"]) for evidence in older.values())
-        names = tuple(sorted(older))
+    if evidence_by_bookie:
+        lowest_undrawn = min(int(evidence["undrawn_lowest"]) for evidence in evidence_by_bookie.values())
+        names = tuple(sorted(evidence_by_bookie))
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _SHOWN)}, which have ledgers from "
-            f"{lowest} on that it never gave out: a restored backup, or another cluster's store",
+            f"the metadata is older than the data of {first_names(names, _SAMPLES)}, which have ledgers from "
+            f"{lowest_undrawn} on that it never gave out: a restored backup, or another cluster's store",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
-            from_ledger=lowest,
+            from_ledger=lowest_undrawn,
         )
 
 
@@ -226,31 +226,31 @@ def _disks_swapped(proofs: Proofs) -> Iterable[Claim]:
 
 
 def _disks_not_mounted(proofs: Proofs, bookies: Mapping[str, Row], roster: Roster) -> Iterable[Claim]:
-    missing = {
+    missing_paths = {
         row["bookie_id"]: len(row["paths"]) for row in roster.starts if row["fault"] == Fault.VERSION_MISSING
     }
     for name, evidence in proofs["disk-version-missing"].items():
         if all(directory["empty"] for directory in evidence["directories"]):
             paths = sorted(directory["path"] for directory in evidence["directories"])
             has_absent = bool(bookies[name]["absent_directories"])
-            explained = {"disk-version-missing"} | ({"bookie-unread"} if has_absent else set())
-            explained |= {"start-refused"} if missing.get(name) == len(paths) else set()
+            explained_checks = {"disk-version-missing"} | ({"bookie-unread"} if has_absent else set())
+            explained_checks |= {"start-refused"} if missing_paths.get(name) == len(paths) else set()
             yield Claim(
                 "disk-not-mounted",
                 (name,),
-                f"{name} has {_disks_away(paths)} not mounted, or new: {first_names(paths, _SHOWN)} "
+                f"{name} has {_disk_words(paths)} not mounted, or new: {first_names(paths, _SAMPLES)} "
                 f"{'is' if len(paths) == 1 else 'are'} empty",
                 (("disk-version-missing", name),),
-                frozenset(explained),
+                frozenset(explained_checks),
                 _UNDECIDED if has_absent else frozenset(),
             )
 
 
-def _disks_away(paths: Sequence[str]) -> str:
+def _disk_words(paths: Sequence[str]) -> str:
     return plural(len(paths), "disk that is", "disks that are")
 
 
-_OF_GONE = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
+_GONE_BOOKIE_CHECKS = ("ghost-bookie", "bookie-down", "on-unregistered-bookie")
 
 
 def _other_ids(proofs: Proofs) -> Iterable[Claim]:
@@ -259,9 +259,9 @@ def _other_ids(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "other-id",
             tuple(ids),
-            f"{name} is not registered, and is {first_names(ids[1:], _SHOWN)} by another id",
+            f"{name} is not registered, and is {first_names(ids[1:], _SAMPLES)} by another id",
             (("bookie-alias", name),),
-            frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_OF_GONE}),
+            frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_GONE_BOOKIE_CHECKS}),
         )
 
 
@@ -271,17 +271,17 @@ def _not_registered(proofs: Proofs, bookies: Mapping[str, Row], aliases: Set[str
         row = bookies.get(name)
         if row is None or row["registered"] is not None:
             continue
-        unread = row["read"] == BookieRead.UNREAD and not row["found"]
+        is_unread = row["read"] == BookieRead.UNREAD and not row["found"]
         facts = ["is not registered"]
         facts += [] if row["has_cookie"] else ["has no cookie"]
-        facts += ["has no data that was found"] if unread else []
+        facts += ["has no data that was found"] if is_unread else []
         yield Claim(
             "not-registered",
             (name,),
             f"{name} {' and '.join(facts)}",
-            tuple((id, name) for id in _OF_GONE if name in proofs[id]),
-            frozenset({*_OF_GONE, "mark-missing"} | ({"bookie-unread"} if unread else set())),
-            _UNDECIDED if unread else frozenset(),
+            tuple((id, name) for id in _GONE_BOOKIE_CHECKS if name in proofs[id]),
+            frozenset({*_GONE_BOOKIE_CHECKS, "mark-missing"} | ({"bookie-unread"} if is_unread else set())),
+            _UNDECIDED if is_unread else frozenset(),
         )
 
 
@@ -297,7 +297,7 @@ def _overflow(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "listing-overflows",
             names,
-            f"the collectors of {first_names(names, _SHOWN)} run over at ledger {2**63 - 1}, and take all "
+            f"the collectors of {first_names(names, _SAMPLES)} run over at ledger {2**63 - 1}, and take all "
             "others for deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
@@ -307,15 +307,18 @@ def _overflow(proofs: Proofs) -> Iterable[Claim]:
 def _not_read(proofs: Proofs, bookies: Mapping[str, Row], claimed: set[str]) -> Iterable[Claim]:
     for name, evidence in sorted(proofs["bookie-unread"].items()):
         if name not in claimed:
-            if absent := bookies[name]["absent_directories"]:
-                kind, were = "disk-not-found", "was" if len(absent) == 1 else "were"
+            if absent_paths := bookies[name]["absent_directories"]:
+                kind, verb = "disk-not-found", "was" if len(absent_paths) == 1 else "were"
                 sentence = (
-                    f"{name} has {_disks_away(absent)} not mounted, or not given: "
-                    f"{first_names(absent, _SHOWN)} {were} not found"
+                    f"{name} has {_disk_words(absent_paths)} not mounted, or not given: "
+                    f"{first_names(absent_paths, _SAMPLES)} {verb} not found"
                 )
             else:
-                how = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
-                kind, sentence = "not-read", f"{name} {how}: {evidence['reason'] or 'no reason is known'}"
+                reading = "was read in part" if evidence["read"] == BookieRead.PARTIAL else "was not read"
+                kind, sentence = (
+                    "not-read",
+                    f"{name} {reading}: {evidence['reason'] or 'no reason is known'}",
+                )
             proof = (("bookie-unread", name),)
             yield Claim(kind, (name,), sentence, proof, frozenset({"bookie-unread"}), _UNDECIDED)
 
@@ -324,70 +327,70 @@ def _data_gone(bookies: Mapping[str, Row], lacking: Lacking) -> list[Claim]:
     lost_replicas = {
         name: sum(lacks.values())
         for name, lacks in sorted(lacking.items())
-        if name in bookies and _nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
+        if name in bookies and _lacks_nearly_all(sum(lacks.values()), bookies[name]["replicas"] or 0)
     }
     if not lost_replicas:
         return []
     names, replicas = tuple(lost_replicas), sum(bookies[name]["replicas"] or 0 for name in lost_replicas)
     sentence = (
-        f"{first_names(names, _SHOWN)} {'lacks' if len(names) == 1 else 'lack'} entries in "
+        f"{first_names(names, _SAMPLES)} {'lacks' if len(names) == 1 else 'lack'} entries in "
         f"{sum(lost_replicas.values()):,} of {plural(replicas, 'replica')}: data is gone"
     )
     return [Claim("data-gone", names, sentence, (), frozenset(), frozenset(COPIES))]
 
 
-def _nearly_all(lacks: int, expected: int) -> bool:
-    return lacks >= max(_LEAST, _SHARE * expected)
+def _lacks_nearly_all(missing_count: int, expected_count: int) -> bool:
+    return missing_count >= max(_MIN_LEDGERS, _LOST_SHARE * expected_count)
 
 
 def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Iterable[Claim]:
     for name, places in uneven_directories(roster).items():
-        for place, (path, ledgers) in enumerate(places):
-            lacks = lacking.get(name, {}).get(place, 0)
-            if name not in gone_bookies and _nearly_all(lacks, lacks + ledgers):
+        for position, (path, ledgers) in enumerate(places):
+            missing_count = lacking.get(name, {}).get(position, 0)
+            if name not in gone_bookies and _lacks_nearly_all(missing_count, missing_count + ledgers):
                 yield Claim(
                     "disk-lost",
                     (name,),
-                    f"{name} lost the data of a disk: entries of {lacks:,} of "
-                    f"{plural(lacks + ledgers, 'ledger')} that belong into {path} are gone",
+                    f"{name} lost the data of a disk: entries of {missing_count:,} of "
+                    f"{plural(missing_count + ledgers, 'ledger')} that belong into {path} are gone",
                     (),
                     frozenset(),
                     frozenset(COPIES),
-                    remainder=(place, len(places)),
+                    remainder=(position, len(places)),
                 )
 
 
 def cause_column(claims: Sequence[Claim]) -> Column:
     """Return the position of a finding's cause among ``claims``, from 1; null if no cause explains it."""
-    concerned = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
-    only_one = F.when(F.size(F.array_distinct(concerned)) == 1, F.get(concerned, F.lit(0)))
-    names = {"bookie": F.col("bookie_id"), "copies": only_one}
+    bookie_ids = F.concat(F.transform("missing", lambda replica: replica["bookie_id"]), F.col("unknown"))
+    only_id = F.when(F.size(F.array_distinct(bookie_ids)) == 1, F.get(bookie_ids, F.lit(0)))
+    names = {"bookie": F.col("bookie_id"), "copies": only_id}
     # Most claims are of one bookie each and explain the same checks: one look into a map for all of them.
-    of_one: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
+    claims_by_subject: dict[tuple[str, frozenset[str]], dict[str, int]] = {}
     numbers = [F.lit(None).cast("int")] * 2  # the least of two at least
-    for place, claim in enumerate(claims, 1):
+    for claim_number, claim in enumerate(claims, 1):
         if len(claim.bookies) > 1 or claim.from_ledger is not None or claim.remainder is not None:
-            numbers.append(F.when(_follows(claim, concerned), F.lit(place)))
+            numbers.append(F.when(_is_explained(claim, bookie_ids), F.lit(claim_number)))
             continue
-        for what, ids in (("bookie", claim.of_bookies), ("copies", claim.of_copies)):
+        for subject, ids in (("bookie", claim.of_bookies), ("copies", claim.of_copies)):
             if ids:
-                of_one.setdefault((what, ids), {}).setdefault(claim.bookies[0], place)
-    for (what, ids), places in of_one.items():
-        place_of = F.create_map(*(F.lit(part) for pair in places.items() for part in pair))
-        numbers.append(F.when(F.col("id").isin(*ids), place_of[names[what]]))
+                claims_by_subject.setdefault((subject, ids), {}).setdefault(claim.bookies[0], claim_number)
+    for (subject, ids), claim_numbers in claims_by_subject.items():
+        place_of = F.create_map(*(F.lit(part) for pair in claim_numbers.items() for part in pair))
+        numbers.append(F.when(F.col("id").isin(*ids), place_of[names[subject]]))
     return F.least(*numbers)
 
 
-def _follows(claim: Claim, concerned: Column) -> Column:
+def _is_explained(claim: Claim, bookie_ids: Column) -> Column:
     of_bookie = F.col("bookie_id").isin(*claim.bookies) & F.col("id").isin(*claim.of_bookies)
     if claim.from_ledger is not None:
-        undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
-        of_bookie &= undrawn
+        is_undrawn = F.col("ledger_id").isNull() | (F.col("ledger_id") >= claim.from_ledger)
+        of_bookie &= is_undrawn
     if not claim.of_copies:
         return F.coalesce(of_bookie, F.lit(False))
-    explains_all = F.size(concerned) > 0
-    explains_all &= F.forall(concerned, lambda name: name.isin(*claim.bookies))
+    explains_all = F.size(bookie_ids) > 0
+    explains_all &= F.forall(bookie_ids, lambda name: name.isin(*claim.bookies))
     if claim.remainder is not None:
-        place, number = claim.remainder
-        explains_all &= F.pmod("ledger_id", F.lit(number)) == place
+        remainder, modulus = claim.remainder
+        explains_all &= F.pmod("ledger_id", F.lit(modulus)) == remainder
     return F.coalesce(of_bookie, F.lit(False)) | (F.col("id").isin(*claim.of_copies) & explains_all)

@@ -70,32 +70,36 @@ class RunCoverage:
 
 
 def findings_with_changes(
-    findings: DataFrame, before: DataFrame | None, looked: RunCoverage, instance_id: str | None, finished: int
+    findings: DataFrame,
+    earlier_changes: DataFrame | None,
+    coverage: RunCoverage,
+    instance_id: str | None,
+    finished_ms: int,
 ) -> DataFrame:
-    """Return every finding with its change, and the findings of ``before`` that are not found any more.
+    """Return every finding with its change, and findings of ``earlier_changes`` that are not found any more.
 
-    ``before`` is the table changes of the run before; None if there is none, so that all findings are new.
-    ``finished`` is the end of this run, ms. The columns are those of the table changes without suppressions.
+    ``earlier_changes`` is the table changes of the run before; None if there is none, so that all findings
+    are new. ``finished_ms`` is the end of this run, ms. Columns: those of changes, but no suppression.
     """
-    moment = F.lit(finished).cast("bigint")
-    troubles = _troubles(findings, instance_id)
-    if before is None:
-        return _all_new(troubles, moment)
-    earlier = _earlier_findings(before)
-    was = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
-    met = troubles.join(earlier.select("trouble", was), "trouble", "left")
-    matches = met.select(
+    finish_time = F.lit(finished_ms).cast("bigint")
+    trouble_rows = _trouble_rows(findings, instance_id)
+    if earlier_changes is None:
+        return _make_all_new(trouble_rows, finish_time)
+    earlier_findings = _earlier_findings(earlier_changes)
+    earlier_state = F.struct("severity", *_KNOWN_COLUMNS, "first_seen", "was_unseen").alias("was")
+    joined_rows = trouble_rows.join(earlier_findings.select("trouble", earlier_state), "trouble", "left")
+    matched_rows = joined_rows.select(
         "trouble",
         *_SUBJECT,
         F.col("was.severity").alias("previous_severity"),
-        _change().alias("change"),
+        _change_column().alias("change"),
         # Kept apart until it is clear that what is better is not only less looked at.
         *(f"was.{name}" for name in _KNOWN_COLUMNS),
-        F.coalesce("was.first_seen", moment).alias("first_seen"),
-        moment.alias("last_seen"),
+        F.coalesce("was.first_seen", finish_time).alias("first_seen"),
+        finish_time.alias("last_seen"),
         "was.was_unseen",
     )
-    absent_rows = earlier.join(troubles.select("trouble"), "trouble", "left_anti").select(
+    absent_rows = earlier_findings.join(trouble_rows.select("trouble"), "trouble", "left_anti").select(
         "trouble",
         *_SUBJECT,
         F.col("severity").alias("previous_severity"),
@@ -106,32 +110,32 @@ def findings_with_changes(
         "was_unseen",
     )
     # Better or gone because less was looked at is neither. Confirmed by now is worse, and may be milder.
-    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _milder())
-    claimed = _with_coverage(matches.where(is_claim).unionByName(absent_rows), findings, looked)
-    honest = claimed.withColumn(
+    is_claim = (F.col("change") == Change.BETTER) | ((F.col("change") == Change.WORSE) & _is_milder())
+    claims = _with_coverage(matched_rows.where(is_claim).unionByName(absent_rows), findings, coverage)
+    checked_rows = claims.withColumn(
         "change",
         F.when(F.col("looked"), F.col("change"))
         .when(F.col("change") == Change.BETTER, Change.SAME)
         .when(F.col("change") == Change.WORSE, Change.WORSE)
         .otherwise(Change.UNSEEN),
     )
-    rows = matches.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(honest)
-    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & _milder() & ~F.col("looked")
-    doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
-    sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
+    rows = matched_rows.where(~is_claim).withColumn("looked", F.lit(True)).unionByName(checked_rows)
+    is_milder_unseen = F.col("change").isin(Change.SAME, Change.WORSE) & _is_milder() & ~F.col("looked")
+    is_doubted = (F.col("change") == Change.UNSEEN) | is_milder_unseen
+    was_sure = (F.col("change") == Change.SAME) & (F.col("known_confidence") == Confidence.CONFIRMED.value)
     return rows.withColumns(
         {
             "known_confidence": F.when(
-                (doubted & (F.col("change") != Change.WORSE)) | sure, F.col("known_confidence")
+                (is_doubted & (F.col("change") != Change.WORSE)) | was_sure, F.col("known_confidence")
             ).otherwise(F.col("confidence")),
-            "known_severity": F.when(doubted, F.col("known_severity")).otherwise(F.col("severity")),
-            "known_missing": F.when(doubted, F.col("known_missing")).otherwise(F.col("missing")),
+            "known_severity": F.when(is_doubted, F.col("known_severity")).otherwise(F.col("severity")),
+            "known_missing": F.when(is_doubted, F.col("known_missing")).otherwise(F.col("missing")),
         }
     ).drop("looked", "was_unseen")
 
 
-def _all_new(troubles: DataFrame, moment: Column) -> DataFrame:
-    return troubles.select(
+def _make_all_new(trouble_rows: DataFrame, finish_time: Column) -> DataFrame:
+    return trouble_rows.select(
         "trouble",
         *_SUBJECT,
         F.lit(None).cast("string").alias("previous_severity"),
@@ -139,8 +143,8 @@ def _all_new(troubles: DataFrame, moment: Column) -> DataFrame:
         F.col("severity").alias("known_severity"),
         F.col("missing").alias("known_missing"),
         F.col("confidence").alias("known_confidence"),
-        moment.alias("first_seen"),
-        moment.alias("last_seen"),
+        finish_time.alias("first_seen"),
+        finish_time.alias("last_seen"),
     )
 
 
@@ -149,55 +153,55 @@ def still_found(changes: DataFrame) -> DataFrame:
     return changes.where(F.col("change").isin(*FOUND))
 
 
-def _troubles(findings: DataFrame, instance_id: str | None) -> DataFrame:
-    staged = F.col("id").isin(*STAGES)
-    mildest = fingerprints(F.lit(STAGES[0]), instance_id)
-    absent = F.aggregate("missing.count", F.lit(0).cast("long"), lambda total, count: total + count)
-    narrow = findings.withColumn("missing", absent)
-    return narrow.withColumn("trouble", F.when(staged, mildest).otherwise(F.col("fingerprint"))).select(
+def _trouble_rows(findings: DataFrame, instance_id: str | None) -> DataFrame:
+    is_staged = F.col("id").isin(*STAGES)
+    lowest_stage = fingerprints(F.lit(STAGES[0]), instance_id)
+    missing_count = F.aggregate("missing.count", F.lit(0).cast("long"), lambda total, count: total + count)
+    rows = findings.withColumn("missing", missing_count)
+    return rows.withColumn("trouble", F.when(is_staged, lowest_stage).otherwise(F.col("fingerprint"))).select(
         "trouble", *_SUBJECT
     )
 
 
-def _earlier_findings(before: DataFrame) -> DataFrame:
+def _earlier_findings(earlier_changes: DataFrame) -> DataFrame:
     """Return the findings that the run before knew at its end, one row per trouble: the worst of several."""
-    rows = before.where(F.col("change") != Change.FIXED)
+    rows = earlier_changes.where(F.col("change") != Change.FIXED)
     if "urgency" not in rows.columns:  # an older run's
         rows = rows.withColumn("urgency", F.lit(Urgency.REST.value))
     was_unseen = (F.col("change") == Change.UNSEEN) | (F.col("known_severity") != F.col("severity"))
     rows = rows.withColumn("was_unseen", was_unseen)
     columns = (*_SUBJECT, *_KNOWN_COLUMNS, "first_seen", "last_seen", "was_unseen")
-    worst = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
-    return rows.groupBy("trouble").agg(worst).select("trouble", *(f"worst.{name}" for name in columns))
+    worst_row = F.min(F.struct(ranks().alias("rank"), *columns)).alias("worst")
+    return rows.groupBy("trouble").agg(worst_row).select("trouble", *(f"worst.{name}" for name in columns))
 
 
-def _change() -> Column:
-    rank, was = ranks(), ranks("was.known_severity")
+def _change_column() -> Column:
+    rank, earlier_rank = ranks(), ranks("was.known_severity")
     lacks_more = F.col("missing") > F.col("was.known_missing")
-    sure = Confidence.CONFIRMED.value
+    confirmed_word = Confidence.CONFIRMED.value
     # Nobody was woken for a suspect: one that is confirmed by now is worse, and would be if it got milder.
-    confirmed = (F.col("confidence") == sure) & (F.col("was.known_confidence") != sure)
+    confirmed = (F.col("confidence") == confirmed_word) & (F.col("was.known_confidence") != confirmed_word)
     return (
         F.when(F.col("was.severity").isNull(), Change.NEW)
-        .when((rank < was) | ((rank == was) & lacks_more) | confirmed, Change.WORSE)
-        .when(_milder("was."), Change.BETTER)
+        .when((rank < earlier_rank) | ((rank == earlier_rank) & lacks_more) | confirmed, Change.WORSE)
+        .when(_is_milder("was."), Change.BETTER)
         .otherwise(Change.SAME)
     )
 
 
-def _milder(was: str = "") -> Column:
+def _is_milder(prefix: str = "") -> Column:
     """Return whether a finding is milder than the known one: in severity, or else in missing entries."""
-    rank, known_rank = ranks(), ranks(f"{was}known_severity")
-    return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{was}known_missing")))
+    rank, known_rank = ranks(), ranks(f"{prefix}known_severity")
+    return (rank > known_rank) | ((rank == known_rank) & (F.col("missing") < F.col(f"{prefix}known_missing")))
 
 
-def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) -> DataFrame:
+def _with_coverage(rows: DataFrame, findings: DataFrame, coverage: RunCoverage) -> DataFrame:
     """Add the column ``looked``: whether this run looked at the facts on which each row's finding rests."""
-    whole = looked.bookies.select("bookie_id", _whole().alias("whole"))
+    read_bookies = coverage.bookies.select("bookie_id", _is_whole().alias("whole"))
     ledgers = rows.where("ledger_id is not null").select(*LEDGER).distinct()
     # First cut down to the few ledgers in question: verdicts has a row for each of the cluster.
     verdicts = (
-        looked.verdicts.join(ledgers, [*LEDGER], "left_semi")
+        coverage.verdicts.join(ledgers, [*LEDGER], "left_semi")
         .groupBy(*LEDGER)
         .agg(
             F.min(F.col("class") != LedgerClass.UNDECIDED).alias("judged"),
@@ -206,59 +210,61 @@ def _with_coverage(rows: DataFrame, findings: DataFrame, looked: RunCoverage) ->
             ).alias("decided"),
         )
     )
-    unreadable = (
+    unreadable_indexes = (
         findings.where((F.col("id") == UNREADABLE) & F.col("ledger_id").isNotNull())
         .select(*LEDGER, "bookie_id", F.lit(True).alias("unreadable"))
         .distinct()
     )
-    unread_index = unreadable.select("bookie_id", F.lit(True).alias("unread_index")).distinct()
+    unread_ids = unreadable_indexes.select("bookie_id", F.lit(True).alias("unread_index")).distinct()
     return (
         rows.join(verdicts, [*LEDGER], "left")
-        .join(F.broadcast(whole), "bookie_id", "left")
-        .join(unreadable, [*LEDGER, "bookie_id"], "left")
-        .join(F.broadcast(unread_index), "bookie_id", "left")
-        .withColumn("looked", _was_looked_at(looked))
+        .join(F.broadcast(read_bookies), "bookie_id", "left")
+        .join(unreadable_indexes, [*LEDGER, "bookie_id"], "left")
+        .join(F.broadcast(unread_ids), "bookie_id", "left")
+        .withColumn("looked", _was_covered(coverage))
         .drop("judged", "decided", "whole", "unreadable", "unread_index")
     )
 
 
-def _was_looked_at(looked: RunCoverage) -> Column:
-    no_holes, listed = F.lit(not looked.holes), F.col("judged").isNotNull()
-    marked = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
-    is_deleted = ~listed & no_holes
-    ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", no_holes))
+def _was_covered(coverage: RunCoverage) -> Column:
+    has_no_holes, is_listed = F.lit(not coverage.holes), F.col("judged").isNotNull()
+    is_on_marks = F.col("id").isin(*(id for id in BY_ID if of_marks(id)))
+    is_deleted = ~is_listed & has_no_holes
+    ledger = F.when(F.col("ledger_id").isNull(), True).otherwise(F.coalesce("judged", has_no_holes))
     disks = (
-        F.when(F.col("bookie_id").isNull(), F.lit(not looked.some_unread))
-        .when(F.col("whole").isNull(), no_holes)
+        F.when(F.col("bookie_id").isNull(), F.lit(not coverage.some_unread))
+        .when(F.col("whole").isNull(), has_no_holes)
         .otherwise(F.col("whole"))
     )
     # Where a bookie's ledgers are counted, all their copies are looked at only with all bookies.
-    counted = no_holes & F.lit(not looked.some_unread)
-    decided = F.coalesce("decided", F.lit(False)) | is_deleted
+    is_copy_count_known = has_no_holes & F.lit(not coverage.some_unread)
+    is_decided = F.coalesce("decided", F.lit(False)) | is_deleted
     rules: dict[Way, Column] = {
-        "records": listed | no_holes,
-        "copies": F.when(F.col("ledger_id").isNull(), counted).otherwise(decided),
+        "records": is_listed | has_no_holes,
+        "copies": F.when(F.col("ledger_id").isNull(), is_copy_count_known).otherwise(is_decided),
         "disks": disks & ledger & F.col("unreadable").isNull(),
-        "owners": no_holes & F.lit(looked.owners),
+        "owners": has_no_holes & F.lit(coverage.owners),
     }
-    unasked = [basis for basis in Basis if basis.table is not None and basis.table not in looked.asked_tables]
-    unseen = [*ids_resting_on(*unasked), *ids_without_check(looked.not_run)]
-    carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(looked.lost_carried))
-    answer = F.when((marked & ~no_holes) | F.col("id").isin(*unseen) | carried, False)
+    unasked = [
+        basis for basis in Basis if basis.table is not None and basis.table not in coverage.asked_tables
+    ]
+    unseen_checks = [*ids_resting_on(*unasked), *ids_without_check(coverage.not_run)]
+    is_carried = F.col("was_unseen") & F.col("id").isin(*ids_without_check(coverage.lost_carried))
+    answer = F.when((is_on_marks & ~has_no_holes) | F.col("id").isin(*unseen_checks) | is_carried, False)
     answer = answer.when(
         F.col("id").isin(*filter(of_copies, BY_ID)) & F.col("unread_index").isNotNull(), False
     )
-    for is_shown, names in ((of_logs, looked.unread_logs), (of_ensembles, looked.unread_records)):
+    for is_shown, names in ((of_logs, coverage.unread_logs), (of_ensembles, coverage.unread_records)):
         if names:
             is_unread = F.coalesce(F.col("bookie_id").isin(*sorted(names)), F.lit(True))
             answer = answer.when(F.col("id").isin(*filter(is_shown, BY_ID)) & is_unread, False)
     for way in ("records", "copies", "owners"):
-        resting = ids_resting_on(*(basis for basis in Basis if basis.way == way))
-        answer = answer.when(F.col("id").isin(*resting), rules[way])
+        check_ids = ids_resting_on(*(basis for basis in Basis if basis.way == way))
+        answer = answer.when(F.col("id").isin(*check_ids), rules[way])
     return answer.otherwise(rules["disks"])
 
 
-def _whole() -> Column:
+def _is_whole() -> Column:
     """Return whether a bookie's directories were found and read to the end; answers alone do not count."""
     return F.col("found") & (F.col("read") == BookieRead.READ)
 
@@ -267,8 +273,8 @@ KINDS = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN, C
 _NEW, _WORSE, _BETTER, _FIXED, _UNSEEN, _SAME = range(len(KINDS))
 _RANKS = {str(severity): severity.rank for severity in Severity}
 CONFIDENCES = [str(confidence) for confidence in Confidence]
-_SURE = {confidence: place for place, confidence in enumerate(CONFIDENCES)}
-_CONFIRMED = _SURE[Confidence.CONFIRMED]
+_CONFIDENCE_CODES = {confidence: position for position, confidence in enumerate(CONFIDENCES)}
+_CONFIRMED = _CONFIDENCE_CODES[Confidence.CONFIRMED]
 
 
 @dataclass(frozen=True)
@@ -305,10 +311,10 @@ class FindingPairs:
 
     def counts(self) -> dict[str, int]:
         """Return the number of findings by change."""
-        total = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
+        change_counts = np.bincount(self.change, minlength=len(KINDS)) + np.bincount(
             self.gone_change, minlength=len(KINDS)
         )
-        return {kind: int(count) for kind, count in zip(KINDS, total, strict=True)}
+        return {kind: int(count) for kind, count in zip(KINDS, change_counts, strict=True)}
 
 
 def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
@@ -330,7 +336,7 @@ def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
                 fingerprint_numbers(batch["trouble"])[rows],
                 to_codes(batch[severity], _RANKS)[rows],
                 whole(batch[missing])[rows],
-                to_codes(batch[confidence], _SURE)[rows],
+                to_codes(batch[confidence], _CONFIDENCE_CODES)[rows],
                 rows + start,
                 among(batch["change"], [Change.UNSEEN])[rows]
                 | to_flags(pc.not_equal(batch["severity"], batch["known_severity"]))[rows],
@@ -339,54 +345,56 @@ def marks(batches: Batches, changes: Sequence[str], prefix: str = "") -> Marks:
         start += batch.num_rows
     kinds = (np.uint64, np.int8, np.int64, np.int8, np.int64, np.bool_)
     columns = zip(*parts, strict=True) if parts else ([] for _ in kinds)
-    trouble, rank, absent, sure, row, unseen = (
+    trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen = (
         np.concatenate([np.empty(0, kind), *column]) for kind, column in zip(kinds, columns, strict=True)
     )
-    return Marks(trouble, rank, absent, sure, row, unseen)
+    return Marks(trouble_numbers, rank, missing_count, confidence_codes, row, is_unseen)
 
 
 def pair_findings(
-    old: Batches,
-    new: Batches,
-    holes: bool,
-    not_run: Collection[str] = (),
+    earlier_batches: Batches,
+    current_batches: Batches,
+    has_holes: bool,
+    skipped_checks: Collection[str] = (),
     lost_carried: Collection[str] = (),
 ) -> FindingPairs:
-    """Compare the findings of two runs; ``holes`` is True if the new run's listings of metadata had holes.
+    """Compare the findings of two runs; ``has_holes`` is True if the new run's metadata had holes.
 
-    ``not_run`` are the checks that the new run left out, or that saw less in it than in the old one.
+    ``skipped_checks`` are the checks that the new run left out, or that saw less in it than in the old one.
     ``lost_carried`` are the checks that saw less in it than in any run before.
 
     Findings that the old run carried on unseen take part in their last known form.
     """
-    before = marks(old, (*FOUND, Change.UNSEEN), "known_")
-    after = marks(new, FOUND)
-    order = np.argsort(before.trouble, kind="stable")
-    pair = find(before.trouble[order], after.trouble)
-    met = pair >= 0
-    pair[met] = order[pair[met]]
-    change = np.full(len(after.trouble), _NEW, np.int8)
-    change[met] = _compare_marks(before, after, pair, met)
-    gone_rows = np.flatnonzero(find(np.sort(after.trouble), before.trouble) < 0)
+    earlier_marks = marks(earlier_batches, (*FOUND, Change.UNSEEN), "known_")
+    current_marks = marks(current_batches, FOUND)
+    order = np.argsort(earlier_marks.trouble, kind="stable")
+    pairs = find(earlier_marks.trouble[order], current_marks.trouble)
+    is_paired = pairs >= 0
+    pairs[is_paired] = order[pairs[is_paired]]
+    change = np.full(len(current_marks.trouble), _NEW, np.int8)
+    change[is_paired] = _compare_marks(earlier_marks, current_marks, pairs, is_paired)
+    gone_rows = np.flatnonzero(find(np.sort(current_marks.trouble), earlier_marks.trouble) < 0)
 
-    better = np.flatnonzero(change == _BETTER)
+    better_rows = np.flatnonzero(change == _BETTER)
     # Better or gone because less was looked at is neither.
-    findings = subjects(new, after.row[better])
-    hidden = before.unseen[pair[better]] & of_checks(findings, lost_carried)
-    change[better[~covers(new, holes, findings, not_run) | hidden]] = _SAME
-    findings = subjects(old, before.row[gone_rows])
-    hidden = before.unseen[gone_rows] & of_checks(findings, lost_carried)
-    fixed = covers(new, holes, findings, not_run) & ~hidden
-    gone_change = np.where(fixed, _FIXED, _UNSEEN).astype(np.int8)
-    return FindingPairs(before, after, pair, change, gone_rows, gone_change)
+    findings = subjects(current_batches, current_marks.row[better_rows])
+    is_hidden = earlier_marks.unseen[pairs[better_rows]] & of_checks(findings, lost_carried)
+    change[better_rows[~covers(current_batches, has_holes, findings, skipped_checks) | is_hidden]] = _SAME
+    findings = subjects(earlier_batches, earlier_marks.row[gone_rows])
+    is_hidden = earlier_marks.unseen[gone_rows] & of_checks(findings, lost_carried)
+    is_fixed = covers(current_batches, has_holes, findings, skipped_checks) & ~is_hidden
+    gone_change = np.where(is_fixed, _FIXED, _UNSEEN).astype(np.int8)
+    return FindingPairs(earlier_marks, current_marks, pairs, change, gone_rows, gone_change)
 
 
 def _compare_marks(
-    before: Marks, after: Marks, pair: NDArray[np.int64], met: NDArray[np.bool_]
+    earlier_marks: Marks, current_marks: Marks, pairs: NDArray[np.int64], is_paired: NDArray[np.bool_]
 ) -> NDArray[np.int8]:
-    rank, was = after.rank[met], before.rank[pair[met]]
-    missing, had = after.missing[met], before.missing[pair[met]]
-    confirmed = (after.confidence[met] == _CONFIRMED) & (before.confidence[pair[met]] != _CONFIRMED)
-    worse = (rank < was) | ((rank == was) & (missing > had)) | confirmed
-    better = (rank > was) | ((rank == was) & (missing < had))
-    return np.select([worse, better], [_WORSE, _BETTER], _SAME).astype(np.int8)
+    rank, earlier_rank = current_marks.rank[is_paired], earlier_marks.rank[pairs[is_paired]]
+    missing, earlier_missing = current_marks.missing[is_paired], earlier_marks.missing[pairs[is_paired]]
+    is_confirmed = (current_marks.confidence[is_paired] == _CONFIRMED) & (
+        earlier_marks.confidence[pairs[is_paired]] != _CONFIRMED
+    )
+    is_worse = (rank < earlier_rank) | ((rank == earlier_rank) & (missing > earlier_missing)) | is_confirmed
+    is_better = (rank > earlier_rank) | ((rank == earlier_rank) & (missing < earlier_missing))
+    return np.select([is_worse, is_better], [_WORSE, _BETTER], _SAME).astype(np.int8)

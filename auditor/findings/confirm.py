@@ -46,20 +46,20 @@ OF_DELETED = ("orphan-ledger-deleting",)
 """Checks about ledgers that were deleted between the scans."""
 
 
-def confirm(findings: DataFrame, moved: DataFrame | None) -> DataFrame:
+def confirm(findings: DataFrame, moved_ledgers: DataFrame | None) -> DataFrame:
     """Withdraw findings about ledgers that were deleted between scans; make those about changed ones suspect.
 
-    ``moved`` has the differences between two scans of a live store (`auditor.tables.scans`); None if there
-    was only one scan.
+    ``moved_ledgers`` has the differences between two scans of a live store (`auditor.tables.scans`); None if
+    there was only one scan.
     """
-    if moved is None:
+    if moved_ledgers is None:
         return findings
-    concerned = ~F.col("id").isin(*OF_DELETED)
-    rows = findings.join(unsettled_ledgers(moved), [*LEDGER], "left")
-    remaining = rows.where(~(concerned & F.coalesce("deleted", F.lit(False))))
-    changed = concerned & F.col("deleted").isNotNull()
-    doubted = changed & (F.col("confidence") == Confidence.CONFIRMED.value)
-    confidence = F.when(doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
+    is_concerned = ~F.col("id").isin(*OF_DELETED)
+    rows = findings.join(unsettled_ledgers(moved_ledgers), [*LEDGER], "left")
+    remaining = rows.where(~(is_concerned & F.coalesce("deleted", F.lit(False))))
+    is_changed = is_concerned & F.col("deleted").isNotNull()
+    is_doubted = is_changed & (F.col("confidence") == Confidence.CONFIRMED.value)
+    confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return remaining.withColumn("confidence", confidence).drop("deleted")
 
 
@@ -67,16 +67,16 @@ def doubt_unproved(findings: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Make findings suspect that rest on data of ``bookies``, which is of another time or cluster."""
     if not bookies:
         return findings
-    rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _OF_DATA])
-    concerned = rests_on_data & F.col("bookie_id").isin(list(bookies))
-    doubted = concerned & (F.col("confidence") == Confidence.CONFIRMED.value)
-    confidence = F.when(doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
+    rests_on_data = F.col("id").isin([id for id, check in BY_ID.items() if check.rests_on.way in _DATA_WAYS])
+    is_concerned = rests_on_data & F.col("bookie_id").isin(list(bookies))
+    is_doubted = is_concerned & (F.col("confidence") == Confidence.CONFIRMED.value)
+    confidence = F.when(is_doubted, Confidence.SUSPECT.value).otherwise(F.col("confidence"))
     return findings.withColumn("confidence", confidence)
 
 
-_OF_DATA = ("copies", "disks")
+_DATA_WAYS = ("copies", "disks")
 _SUBJECT = ["id", *LEDGER, "version"]
-_RUN = "name string, finished bigint"
+_RUN_SCHEMA = "name string, finished bigint"
 
 
 class EarlierFindings(NamedTuple):
@@ -89,41 +89,49 @@ class EarlierFindings(NamedTuple):
 
 def healing_suspects(findings: DataFrame) -> DataFrame:
     """Return the suspect findings about which time can remove every doubt."""
-    return findings.where(_healing())
+    return findings.where(_is_healing())
 
 
 def confirm_by_two_runs(
-    findings: DataFrame, earlier: EarlierFindings, moved: DataFrame, bookies: DataFrame, grace_ms: int
+    findings: DataFrame,
+    earlier_run: EarlierFindings,
+    moved_ledgers: DataFrame,
+    bookies: DataFrame,
+    grace_ms: int,
 ) -> DataFrame:
     """Confirm the findings that two runs have seen; return all ``findings``.
 
-    ``moved`` has the differences between the two scans of this run (`auditor.tables.scans`). ``bookies`` is
-    the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
+    ``moved_ledgers`` has the differences between the two scans of this run (`auditor.tables.scans`).
+    ``bookies`` is the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
     """
     suspects = _with_version(healing_suspects(findings))
-    then = _with_version(earlier.rows.where("ledger_id is not null and bookie_id is null"))
-    own = F.struct(F.lit(earlier.name).alias("name"), F.lit(earlier.finished).alias("finished"))
-    first = F.coalesce(F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN), own)
-    then = then.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
-        *_SUBJECT, F.col("missing").alias("was_missing"), first.alias("first")
+    earlier_rows = _with_version(earlier_run.rows.where("ledger_id is not null and bookie_id is null"))
+    own_run = F.struct(F.lit(earlier_run.name).alias("name"), F.lit(earlier_run.finished).alias("finished"))
+    first_run = F.coalesce(F.from_json(F.get_json_object("evidence", "$.earlier_run"), _RUN_SCHEMA), own_run)
+    earlier_rows = earlier_rows.where(F.col("confidence") != Confidence.UNKNOWN.value).select(
+        *_SUBJECT, F.col("missing").alias("was_missing"), first_run.alias("first")
     )
-    changed = unsettled_ledgers(moved).select(*LEDGER, F.lit(True).alias("changed"))
-    times = bookies.where("index_time is not null").agg(
+    changed_ledgers = unsettled_ledgers(moved_ledgers).select(*LEDGER, F.lit(True).alias("changed"))
+    index_times = bookies.where("index_time is not null").agg(
         F.map_from_entries(F.collect_list(F.struct("bookie_id", "index_time"))).alias("times")
     )
-    met = suspects.join(then, _SUBJECT, "left").join(changed, [*LEDGER], "left").crossJoin(F.broadcast(times))
-    was_seen = F.col("first").isNotNull() & F.col("changed").isNull() & _lacked_then()
-    judged = _with_earlier_run(
-        met, F.coalesce(was_seen, F.lit(False)), F.coalesce(_newer(grace_ms), F.lit(False))
+    joined_rows = (
+        suspects.join(earlier_rows, _SUBJECT, "left")
+        .join(changed_ledgers, [*LEDGER], "left")
+        .crossJoin(F.broadcast(index_times))
     )
-    return findings.where(~_healing()).unionByName(judged.select(*findings.columns))
+    was_seen = F.col("first").isNotNull() & F.col("changed").isNull() & _was_lacking()
+    confirmed_rows = _with_earlier_run(
+        joined_rows, F.coalesce(was_seen, F.lit(False)), F.coalesce(_is_newer(grace_ms), F.lit(False))
+    )
+    return findings.where(~_is_healing()).unionByName(confirmed_rows.select(*findings.columns))
 
 
-def _healing() -> Column:
-    lasting = F.get_json_object("evidence", "$.lasting_doubts")
+def _is_healing() -> Column:
+    lasting_doubts = F.get_json_object("evidence", "$.lasting_doubts")
     has_doubts = F.get_json_object("evidence", "$.doubts") != "[]"
-    suspect = F.col("confidence") == Confidence.SUSPECT.value
-    return F.coalesce(suspect & has_doubts & (lasting == "[]"), F.lit(False))
+    is_suspect = F.col("confidence") == Confidence.SUSPECT.value
+    return F.coalesce(is_suspect & has_doubts & (lasting_doubts == "[]"), F.lit(False))
 
 
 def _with_version(findings: DataFrame) -> DataFrame:
@@ -131,24 +139,27 @@ def _with_version(findings: DataFrame) -> DataFrame:
     return findings.withColumn("version", F.get_json_object("evidence", "$.metadata_version"))
 
 
-def _lacked_then() -> Column:
+def _was_lacking() -> Column:
     def same(replica: Column) -> Column:
         return F.exists(
-            "was_missing", lambda was: (was.bookie_id == replica.bookie_id) & (was.groups == replica.groups)
+            "was_missing",
+            lambda earlier_replica: (
+                (earlier_replica.bookie_id == replica.bookie_id) & (earlier_replica.groups == replica.groups)
+            ),
         )
 
     return F.forall("missing", same)
 
 
-def _newer(grace_ms: int) -> Column:
-    after = F.col("first.finished") + grace_ms
-    return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > after)
+def _is_newer(grace_ms: int) -> Column:
+    earliest_time = F.col("first.finished") + grace_ms
+    return F.forall("missing", lambda replica: F.try_element_at("times", replica.bookie_id) > earliest_time)
 
 
-def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataFrame:
-    """Add evidence of the earlier run to rows with ``was_seen``; confirm those with ``newer`` as well."""
+def _with_earlier_run(rows: DataFrame, was_seen: Column, is_newer: Column) -> DataFrame:
+    """Add evidence of the earlier run to rows with ``was_seen``; confirm those with ``is_newer`` as well."""
     run = F.to_json("first")
-    carried = F.concat(
+    carried_evidence = F.concat(
         F.expr("left(evidence, length(evidence) - 1)"), F.lit(',"earlier_run":'), run, F.lit("}")
     )
     words = F.concat(
@@ -157,12 +168,12 @@ def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataF
         utc(F.col("first.finished")),
         F.lit(" at the same version, with an older index"),
     )
-    sure = was_seen & newer
+    is_confirmed = was_seen & is_newer
     return rows.withColumns(
         {
-            "evidence": F.when(was_seen, carried).otherwise(F.col("evidence")),
-            "message": F.when(sure, words).otherwise(F.col("message")),
-            "confidence": F.when(sure, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
+            "evidence": F.when(was_seen, carried_evidence).otherwise(F.col("evidence")),
+            "message": F.when(is_confirmed, words).otherwise(F.col("message")),
+            "confidence": F.when(is_confirmed, Confidence.CONFIRMED.value).otherwise(F.col("confidence")),
         }
     )
 
@@ -170,8 +181,8 @@ def _with_earlier_run(rows: DataFrame, was_seen: Column, newer: Column) -> DataF
 SAMPLED = 10
 """Largest number of ledgers whose owners are looked up for a finding: the first ones of its sample."""
 
-_OF_LEDGERS = "sample array<string>, aliases array<struct<sample array<string>>>"
-_OF_LOGS = "sample array<struct<keeps array<struct<ledger string>>>>"
+_LEDGERS_SCHEMA = "sample array<string>, aliases array<struct<sample array<string>>>"
+_LOGS_SCHEMA = "sample array<struct<keeps array<struct<ledger string>>>>"
 """Schemas of ledgers in evidence: as text, those of a bookie's old id, and those that keep an entry log."""
 
 
@@ -183,52 +194,56 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     standing is ``unknown`` for a ledger that the table lacks.
     """
     ledgers = findings.where("ledger_id is not null").select(*LEDGER).distinct()
-    owned_ledgers = _owner_of_each(ownership, ledgers).where("path is not null")
+    owned_ledgers = _first_owners(ownership, ledgers).where("path is not null")
     text = F.to_json("owner", {"ignoreNullFields": "false"})
     rows = findings.join(owned_ledgers.select(*LEDGER, text.alias("owner")), [*LEDGER], "left")
-    several = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
+    sample_owners = _owners_of_samples(findings, ownership).withColumnRenamed("evidence", "of")
     # A few for each bookie, so they are broadcast: findings of ledgers are not sorted for them.
-    of_none = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
-    rows = rows.join(F.broadcast(several), of_none, "left")
-    comma = F.when(F.col("evidence") == "{}", "").otherwise(",")
+    has_no_owner = F.col("ledger_id").isNull() & (F.col("evidence") == F.col("of"))
+    rows = rows.join(F.broadcast(sample_owners), has_no_owner, "left")
+    separator = F.when(F.col("evidence") == "{}", "").otherwise(",")
     key = F.when(F.col("owner").isNotNull(), '"owner":').otherwise('"owners":')
-    parts = [F.expr("left(evidence, length(evidence) - 1)"), comma, key, F.coalesce("owner", "owners")]
+    parts = [F.expr("left(evidence, length(evidence) - 1)"), separator, key, F.coalesce("owner", "owners")]
     evidence = F.coalesce(F.concat(*parts, F.lit("}")), F.col("evidence"))
     return rows.withColumn("evidence", evidence).select(*findings.columns)
 
 
-def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
+def _first_owners(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return a row for each ledger of ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
 
     If several paths name the ledger, the first one counts; null if nobody names it.
     """
-    own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
+    own_rows = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")
-    first = own.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
-    return first.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(*LEDGER, "first.*")
+    first_owners = own_rows.join(ledgers, [*LEDGER], "left_semi").groupBy(*LEDGER)
+    return first_owners.agg(F.min(F.struct("path", "standing", owner)).alias("first")).select(
+        *LEDGER, "first.*"
+    )
 
 
 def _owners_of_samples(findings: DataFrame, ownership: DataFrame) -> DataFrame:
     """Return ``evidence`` of findings without a ledger, and ``owners`` of its sampled ledgers, as JSON."""
     sampled = _sampled_ledgers(findings)
-    ledger_owners = _owner_of_each(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
-    nobody = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
+    ledger_owners = _first_owners(ownership, F.broadcast(sampled.select(*LEDGER).distinct()))
+    no_owner = F.struct(*(F.lit(None).cast("string").alias(name) for name in OWNER))
     sample_rows = sampled.join(F.broadcast(ledger_owners), [*LEDGER], "left").select(
         "evidence",
         *LEDGER,
         F.coalesce("standing", F.lit("unknown")).alias("standing"),
-        F.coalesce("owner", nobody).alias("owner"),
+        F.coalesce("owner", no_owner).alias("owner"),
     )
     by_owner = sample_rows.groupBy("evidence", "standing", "owner").agg(
         F.array_sort(F.collect_list("ledger_id")).alias("ledgers")
     )
-    element = F.struct("ledgers", "standing", "owner.*")
-    listed = by_owner.groupBy("evidence").agg(F.array_sort(F.collect_list(element)).alias("owners"))
+    owner_entry = F.struct("ledgers", "standing", "owner.*")
+    owner_lists = by_owner.groupBy("evidence").agg(F.array_sort(F.collect_list(owner_entry)).alias("owners"))
     # As everywhere in JSON, ids are text.
-    in_text = F.transform(
+    owner_texts = F.transform(
         "owners", lambda owner: owner.withField("ledgers", owner["ledgers"].cast("array<string>"))
     )
-    return listed.select("evidence", F.to_json(in_text, {"ignoreNullFields": "false"}).alias("owners"))
+    return owner_lists.select(
+        "evidence", F.to_json(owner_texts, {"ignoreNullFields": "false"}).alias("owners")
+    )
 
 
 def _sampled_ledgers(findings: DataFrame) -> DataFrame:
@@ -237,17 +252,19 @@ def _sampled_ledgers(findings: DataFrame) -> DataFrame:
     A sample may consist of paths instead of ledgers. A ledger of another scope ("7 of scope 1") has no known
     owner. Both give no row.
     """
-    texts = F.from_json("evidence", _OF_LEDGERS)
-    logs = F.from_json("evidence", _OF_LOGS)["sample"]
-    lists = F.array(
+    texts = F.from_json("evidence", _LEDGERS_SCHEMA)
+    logs = F.from_json("evidence", _LOGS_SCHEMA)["sample"]
+    sample_lists = F.array(
         texts["sample"],
         F.flatten(texts["aliases"]["sample"]),
         F.flatten(F.transform(logs, lambda log: log["keeps"]["ledger"])),
     )
-    names = F.flatten(F.transform(lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>"))))
+    names = F.flatten(
+        F.transform(sample_lists, lambda sample: F.coalesce(sample, F.array().cast("array<string>")))
+    )
     ids = F.filter(F.transform(names, lambda name: name.try_cast("bigint")), lambda id: id.isNotNull())
-    first = F.slice(F.array_distinct(ids), 1, SAMPLED)
+    first_ids = F.slice(F.array_distinct(ids), 1, SAMPLED)
     samples = findings.where("ledger_id is null").select("evidence").distinct()
     return samples.select(
-        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(first).alias(LEDGER[1])
+        "evidence", F.lit(0).cast("bigint").alias(LEDGER[0]), F.explode(first_ids).alias(LEDGER[1])
     )

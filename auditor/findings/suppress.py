@@ -44,7 +44,7 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 from auditor.tables.changes import CHANGES
 
-MOST = 1_000
+MAX_ENTRIES = 1_000
 """Largest number of entries in one file; each is a condition that every finding is compared with."""
 
 
@@ -77,18 +77,18 @@ def read_suppressions(path: str | Path) -> tuple[Suppress, ...]:
     """
     values = read_toml(path)
     for key in values:
-        if key not in _KEYS:
+        if key not in _KEYS_BY_KIND:
             raise UsageError(f"{path}: {key}: no such table; there are [[suppress]] and [[baseline]]")
     entries = []
-    for kind in _KEYS:
+    for kind in _KEYS_BY_KIND:
         tables = values.get(kind, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             raise UsageError(f"{path}: {kind}: write [[{kind}]], once for each entry")
         for number, table in enumerate(tables, 1):
-            entries.append(_entry(f"{path}: {kind} entry {number}", kind, table, Path(path).parent))
-    if len(entries) > MOST:
+            entries.append(_parse_entry(f"{path}: {kind} entry {number}", kind, table, Path(path).parent))
+    if len(entries) > MAX_ENTRIES:
         raise UsageError(
-            f"{path}: {len(entries):,} entries; the most is {MOST:,}: use * and ?, or a baseline"
+            f"{path}: {len(entries):,} entries; the most is {MAX_ENTRIES:,}: use * and ?, or a baseline"
         )
     return tuple(entries)
 
@@ -107,9 +107,9 @@ def apply_suppressions(
     """
     number = F.lit(None).cast("int")
     rows, matches = _match_entries(changes, entries, baselines, today)
-    for place, match in sorted(matches.items(), reverse=True):
-        accepts = match & _may_accept(entries[place - 1], digests, today)
-        number = F.when(accepts, F.lit(place)).otherwise(number)
+    for position, match in sorted(matches.items(), reverse=True):
+        is_accepted = match & _may_accept(entries[position - 1], digests, today)
+        number = F.when(is_accepted, F.lit(position)).otherwise(number)
     reasons = [F.lit(part) for place, entry in enumerate(entries, 1) for part in (place, entry.reason)]
     suppression = F.when(F.col("change").isin(*FOUND), number).otherwise(F.lit(None)).cast("int")
     reason = F.create_map(*reasons)[F.col("suppression")] if reasons else F.lit(None).cast("string")
@@ -148,22 +148,22 @@ def find_refusals(
     )
     rows, matches = _match_entries(open_losses, entries, baselines, today)
     number = F.lit(None).cast("int")
-    for place in sorted(
+    for position in sorted(
         matches, key=lambda place: ("fingerprint" not in entries[place - 1].names, place), reverse=True
     ):
-        number = F.when(matches[place], F.lit(place)).otherwise(number)
+        number = F.when(matches[position], F.lit(position)).otherwise(number)
     return rows.groupBy(number.alias("place")).count().where("place is not null").orderBy("place")
 
 
 def refusal_sentences(
     entries: Sequence[Suppress],
-    refused: Mapping[int, int],
+    refused_counts: Mapping[int, int],
     digests: Mapping[str, str | None],
     today: date,
 ) -> list[str]:
     """Return a sentence for each entry that could not accept findings of `DATA_LOSS`: their number, and why.
 
-    ``refused`` has the number of these findings by the entry's place, from 1.
+    ``refused_counts`` has the number of these findings by the entry's place, from 1.
 
     >>> entry = Suppress("known", date(2026, 12, 31), {"id": "entry-*"})
     >>> refusal_sentences([entry], {1: 2}, {}, date(2026, 12, 1))
@@ -171,12 +171,12 @@ def refusal_sentences(
     """
     return [
         f"entry {place} ({entries[place - 1].reason}): {plural(count, 'finding')}; "
-        f"{_refusal(entries[place - 1], digests, today)}"
-        for place, count in refused.items()
+        f"{_refusal_reason(entries[place - 1], digests, today)}"
+        for place, count in refused_counts.items()
     ]
 
 
-def _refusal(entry: Suppress, digests: Mapping[str, str | None], today: date) -> str:
+def _refusal_reason(entry: Suppress, digests: Mapping[str, str | None], today: date) -> str:
     if "fingerprint" not in entry.names:
         return "such a finding is accepted only by its fingerprint"
     if entry.until > latest_day(today):
@@ -192,13 +192,15 @@ def _match_entries(
 ) -> tuple[DataFrame, dict[int, Column]]:
     """Return ``changes`` joined with the baselines, and by entry number whether the entry names a row."""
     rows, matches = changes, {}
-    for place, entry in enumerate(entries, 1):
+    for position, entry in enumerate(entries, 1):
         if entry.expired(today):
             continue
         if entry.baseline is None:
-            matches[place] = _all_match(entry.names)
+            matches[position] = _all_match(entry.names)
         else:
-            rows, matches[place] = _not_worse(rows, baselines[entry.baseline], f"baseline_{place}")
+            rows, matches[position] = _match_not_worse(
+                rows, baselines[entry.baseline], f"baseline_{position}"
+            )
     return rows, matches
 
 
@@ -214,53 +216,53 @@ def _may_accept(entry: Suppress, digests: Mapping[str, str | None], today: date)
     return F.lit(True) if accepts_loss else ~is_loss
 
 
-def _entry(where: str, kind: str, table: dict[str, Any], home: Path) -> Suppress:
-    rules = _KEYS[kind]
+def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory: Path) -> Suppress:
+    rules = _KEYS_BY_KIND[kind]
     for key, value in table.items():
         if key not in rules:
-            raise UsageError(f"{where}: {key}: no such key; there are {', '.join(rules)}")
-        if (wrong := rules[key](value)) is not None:
-            raise UsageError(f"{where}: {key}: {value!r} is {wrong}")
+            raise UsageError(f"{location}: {key}: no such key; there are {', '.join(rules)}")
+        if (fault := rules[key](value)) is not None:
+            raise UsageError(f"{location}: {key}: {value!r} is {fault}")
     for key in ("reason", "until", *(("run",) if kind == "baseline" else ())):
         if key not in table:
-            raise UsageError(f"{where}: {key}: missing")
+            raise UsageError(f"{location}: {key}: missing")
     names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
     if "missing" in table and "fingerprint" not in names:
-        raise UsageError(f"{where}: missing: it is of one finding; name that by its fingerprint")
+        raise UsageError(f"{location}: missing: it is of one finding; name that by its fingerprint")
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
     if kind == "suppress" and not names:
-        raise UsageError(f"{where}: it would suppress everything; name one of {', '.join(_NAMES)}")
+        raise UsageError(f"{location}: it would suppress everything; name one of {', '.join(_COLUMN_KEYS)}")
     run = table.get("run")
-    baseline = None if run is None else run if "://" in run else str(home / run)
+    baseline = None if run is None else run if "://" in run else str(base_directory / run)
     return Suppress(table["reason"], table["until"], names, baseline, table.get("missing"))
 
 
-def _text(value: Any) -> str | None:
+def _check_text(value: Any) -> str | None:
     return None if isinstance(value, str) and value.strip() else "not a string, or empty"
 
 
-def _day(value: Any) -> str | None:
-    right = isinstance(value, date) and not isinstance(value, datetime)
-    return None if right else "not a day: write it without quotes, as 2026-12-31"
+def _check_day(value: Any) -> str | None:
+    is_valid = isinstance(value, date) and not isinstance(value, datetime)
+    return None if is_valid else "not a day: write it without quotes, as 2026-12-31"
 
 
-def _long(value: Any) -> str | None:
-    right = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-    return None if right else "not a whole number of 64 bits"
+def _check_long(value: Any) -> str | None:
+    is_valid = isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+    return None if is_valid else "not a whole number of 64 bits"
 
 
-def _check(value: Any) -> str | None:
+def _check_check_id(value: Any) -> str | None:
     if not isinstance(value, str):
         return "not a string"
     return None if any(_matches(value, id) for id in BY_ID) else "not a check, and matches none"
 
 
-def _fingerprint(value: Any) -> str | None:
+def _check_fingerprint(value: Any) -> str | None:
     return None if _is_short_digest(value) else "not a fingerprint: 16 digits of 0-9 and a-f"
 
 
-def _missing(value: Any) -> str | None:
+def _check_missing(value: Any) -> str | None:
     return None if _is_short_digest(value) else "not a digest of missing entries: 16 digits of 0-9 and a-f"
 
 
@@ -268,17 +270,17 @@ def _is_short_digest(value: Any) -> bool:
     return isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value) is not None
 
 
-_NAMES: dict[str, Callable[[Any], str | None]] = {
-    "id": _check,
-    "scope_id": _long,
-    "ledger_id": _long,
-    "bookie_id": _text,
-    "fingerprint": _fingerprint,
+_COLUMN_KEYS: dict[str, Callable[[Any], str | None]] = {
+    "id": _check_check_id,
+    "scope_id": _check_long,
+    "ledger_id": _check_long,
+    "bookie_id": _check_text,
+    "fingerprint": _check_fingerprint,
 }
-_ALWAYS: dict[str, Callable[[Any], str | None]] = {"reason": _text, "until": _day}
-_KEYS: dict[str, dict[str, Callable[[Any], str | None]]] = {
-    "suppress": {**_NAMES, "missing": _missing, **_ALWAYS},
-    "baseline": {"run": _text, **_ALWAYS},
+_REQUIRED_KEYS: dict[str, Callable[[Any], str | None]] = {"reason": _check_text, "until": _check_day}
+_KEYS_BY_KIND: dict[str, dict[str, Callable[[Any], str | None]]] = {
+    "suppress": {**_COLUMN_KEYS, "missing": _check_missing, **_REQUIRED_KEYS},
+    "baseline": {"run": _check_text, **_REQUIRED_KEYS},
 }
 
 
@@ -288,19 +290,21 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _all_match(names: Mapping[str, str | int]) -> Column:
     """Return whether a row has all the values that an entry names."""
-    holds = F.lit(True)
+    is_match = F.lit(True)
     for column, expected in names.items():
         if column == "id":
-            this = F.col("id").isin(*sorted({BY_ID[id].id for id in BY_ID if _matches(str(expected), id)}))
+            is_column_match = F.col("id").isin(
+                *sorted({BY_ID[id].id for id in BY_ID if _matches(str(expected), id)})
+            )
         elif column == "bookie_id":
-            this = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected))})\z")
+            is_column_match = F.col("bookie_id").rlike(rf"^(?s:{glob_to_regex(str(expected))})\z")
         else:
-            this = F.col(column) == F.lit(expected)
-        holds = holds & F.coalesce(this, F.lit(False))
-    return holds
+            is_column_match = F.col(column) == F.lit(expected)
+        is_match = is_match & F.coalesce(is_column_match, F.lit(False))
+    return is_match
 
 
-def _not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
+def _match_not_worse(rows: DataFrame, baseline: DataFrame, column: str) -> tuple[DataFrame, Column]:
     """Join ``rows`` with a baseline; return also whether the baseline found the trouble, as bad or worse."""
 
     # How mild it is, to be compared as a whole. Of several that one run found the mildest was lived with.

@@ -63,7 +63,7 @@ def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     # In pairs: Spark looks at all of a union whenever something is added to it.
     while len(frames) > 1:
         pairs = zip_longest(frames[::2], frames[1::2])
-        frames = [first if second is None else first.union(second) for first, second in pairs]
+        frames = [frame if other_frame is None else frame.union(other_frame) for frame, other_frame in pairs]
     return frames[0]
 
 
@@ -93,27 +93,27 @@ def fingerprints(id: str | Column, instance_id: str | None) -> Column:
 
 def qualified_names() -> Column:
     """Return the qualified name of each row's ledger (`auditor.model.ledger_id`); null without a ledger."""
-    return F.concat(*(F.lpad(F.small_digits(F.hex(half)), 16, "0") for half in LEDGER))
+    return F.concat(*(F.lpad(F.small_digits(F.hex(column)), 16, "0") for column in LEDGER))
 
 
 def order() -> list[Column]:
     """Return the order of all reports: urgency, severity, check, scope, ledger, bookie (`place_of_check`)."""
-    places = (_places("urgency", Urgency), ranks(), _places("id", (check.id for check in ALL)))
+    places = (_rank_column("urgency", Urgency), ranks(), _rank_column("id", (check.id for check in ALL)))
     return [*places, *(F.col(name) for name in REPLICA)]
 
 
 def ranks(severity: str = "severity") -> Column:
     """Return the rank of a column of severities: 0 for the worst."""
-    return _places(severity, Severity)
+    return _rank_column(severity, Severity)
 
 
-def _places(column: str, words: Iterable[str]) -> Column:
+def _rank_column(column: str, words: Iterable[str]) -> Column:
     """Return the position of each word of a column in ``words``, from 0."""
     pairs = ", ".join(f"'{word}', {place}" for place, word in enumerate(words))
     return F.expr(f"map({pairs})[{column}]")
 
 
-BOOKIES_NAMED = 2
+MAX_BOOKIES_NAMED = 2
 
 
 class FindingCount(NamedTuple):
@@ -154,26 +154,26 @@ def next_steps(counts: Iterable[FindingCount], texts: Mapping[str, str]) -> list
     for row in counts:
         if row.suppression is None:
             groups.setdefault((row.urgency, row.id), []).append(row)
-    steps = [_step(group, texts.get(id)) for (_, id), group in groups.items()]
+    steps = [_make_step(group, texts.get(id)) for (_, id), group in groups.items()]
     return sorted(steps, key=lambda step: place_of_check(step["urgency"], step["severity"], step["id"]))
 
 
-def _step(group: list[FindingCount], action: str | None) -> Step:
-    group = sorted(group, key=lambda row: (place_of_check(*row[1:4]), not row.confirmed, _object(row)))
-    first = group[0]
+def _make_step(group: list[FindingCount], action: str | None) -> Step:
+    group = sorted(group, key=lambda row: (place_of_check(*row[1:4]), not row.confirmed, _sort_key(row)))
+    first_row = group[0]
     count = sum(row.findings for row in group)
     return Step(
-        id=first.id,
-        urgency=first.urgency,
-        severity=first.severity,
+        id=first_row.id,
+        urgency=first_row.urgency,
+        severity=first_row.severity,
         count=count,
         unsure=sum(row.findings for row in group if not row.confirmed),
         action=action,
-        bookie_id=first.bookie_id,
-        scope_id=decimal(first.scope_id),
-        ledger_id=decimal(first.ledger_id),
+        bookie_id=first_row.bookie_id,
+        scope_id=decimal(first_row.scope_id),
+        ledger_id=decimal(first_row.ledger_id),
     )
 
 
-def _object(row: FindingCount) -> tuple[str, int, int]:
+def _sort_key(row: FindingCount) -> tuple[str, int, int]:
     return row.bookie_id or "", row.scope_id or 0, row.ledger_id or 0

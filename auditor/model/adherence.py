@@ -91,13 +91,15 @@ class ServerView:
             depth: number of parts of the locations that the server accepts, which is that of the first bookie
                 that joined; None if all locations have one depth.
         """
-        all_registered, at_hand = {*writable, *registered}, {*writable}
+        all_registered, writable_names = {*writable, *registered}, {*writable}
         paths = {}
         for bookie in bookies:
             location = locations.of.get(bookie)
             path = location.path if location and bookie in all_registered else None
             paths[bookie] = path or (DEFAULTS if bookie in all_registered else UNSEEN)[policy]
-        candidates = {name for name in paths if name in at_hand and depth in (None, depth_of(paths[name]))}
+        candidates = {
+            name for name in paths if name in writable_names and depth in (None, depth_of(paths[name]))
+        }
         return cls(paths, frozenset(candidates))
 
 
@@ -129,12 +131,12 @@ class CodedView:
         """Return the arrays of a view, for bookies in the order of ``names``."""
         racks = [view.paths[name] if name in view.known else None for name in names]
         zones = [zone_of(view.paths[name]) for name in names]
-        codes, rack = _codes(racks)
+        codes, rack = _text_codes(racks)
         return cls(
             names,
             rack,
-            _codes([zone and zone[0] for zone in zones])[1],
-            _codes([zone and "/".join(zone) for zone in zones])[1],
+            _text_codes([zone and zone[0] for zone in zones])[1],
+            _text_codes([zone and "/".join(zone) for zone in zones])[1],
             codes.get(DEFAULT_RACK, -1),
         )
 
@@ -153,7 +155,7 @@ def zone_of(path: str) -> tuple[str, str] | None:
 
 def domain_codes(locations: Locations, level: Level, names: Sequence[str]) -> Numbers:
     """Return a code for the domain of each bookie at a level; -1 if the mapping does not give the domain."""
-    return _codes([locations.domain(name, level) for name in names])[1]
+    return _text_codes([locations.domain(name, level) for name in names])[1]
 
 
 @dataclass(frozen=True)
@@ -204,27 +206,29 @@ def judge_ensembles(
         return Verdicts(np.full(count, Adherence.FAIL, np.int8), np.zeros((count, 0), np.bool_))
     if settings.policy is Policy.RACK:
         racks = windows(view.rack[ensembles], write_quorum)
-        broken = count_distinct(racks) < min(write_quorum, settings.min_racks)
+        is_broken = count_distinct(racks) < min(write_quorum, settings.min_racks)
         if settings.enforce_min_racks and view.default_rack >= 0:
-            broken |= (racks == view.default_rack).any(axis=2)
+            is_broken |= (racks == view.default_rack).any(axis=2)
         return Verdicts(
-            np.where(broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), broken
+            np.where(is_broken.any(axis=1), Adherence.FAIL, Adherence.STRICT).astype(np.int8), is_broken
         )
-    refused = not by_places and refuses_shape(size, write_quorum, settings)
-    least = min(settings.min_zones, write_quorum) if by_places else settings.min_zones
-    return _by_zone(ensembles, write_quorum, view, replace(settings, min_zones=least), refused)
+    is_refused = not by_places and refuses_shape(size, write_quorum, settings)
+    min_zones = min(settings.min_zones, write_quorum) if by_places else settings.min_zones
+    return _judge_by_zone(ensembles, write_quorum, view, replace(settings, min_zones=min_zones), is_refused)
 
 
-def _by_zone(
-    ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings, refused: bool
+def _judge_by_zone(
+    ensembles: Numbers, write_quorum: int, view: CodedView, settings: PlacementSettings, is_refused: bool
 ) -> Verdicts:
     zones = windows(view.zone[ensembles], write_quorum)
-    number = count_distinct(zones)
-    broken = (number < settings.min_zones) | crowded(zones, windows(view.domain[ensembles], write_quorum))
-    broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | refused
-    soft = (number < min(write_quorum, settings.desired_zones)).any(axis=1)
-    grades = np.where(soft, Adherence.SOFT, Adherence.STRICT)
-    return Verdicts(np.where(broken.any(axis=1), Adherence.FAIL, grades).astype(np.int8), broken)
+    zone_counts = count_distinct(zones)
+    is_broken = (zone_counts < settings.min_zones) | crowded(
+        zones, windows(view.domain[ensembles], write_quorum)
+    )
+    is_broken |= (view.zone[ensembles] < 0).any(axis=1, keepdims=True) | is_refused
+    is_below_desired = (zone_counts < min(write_quorum, settings.desired_zones)).any(axis=1)
+    grades = np.where(is_below_desired, Adherence.SOFT, Adherence.STRICT)
+    return Verdicts(np.where(is_broken.any(axis=1), Adherence.FAIL, grades).astype(np.int8), is_broken)
 
 
 def windows(codes: Numbers, write_quorum: int) -> Numbers:
@@ -253,18 +257,18 @@ def first_of_each(ordered: NDArray[np.integer[Any]]) -> Flags:
     >>> first_of_each(np.array([-1, 0, 3, 3])).tolist()
     [False, True, True, False]
     """
-    new: Flags = np.ones(ordered.shape, np.bool_)
-    new[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
-    return new & (ordered >= 0)
+    is_first: Flags = np.ones(ordered.shape, np.bool_)
+    is_first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    return is_first & (ordered >= 0)
 
 
 def crowded(zones: Numbers, domains: Numbers) -> Flags:
     """Return which windows have two or more bookies of one zone, all of these in one upgrade domain."""
     is_crowded = np.zeros(zones.shape[:-1], np.bool_)
-    for member in range(zones.shape[-1]):
-        same_zone = zones == zones[..., member : member + 1]
-        elsewhere = same_zone & (domains != domains[..., member : member + 1])
-        is_crowded |= (same_zone.sum(axis=-1) > 1) & ~elsewhere.any(axis=-1)
+    for member_index in range(zones.shape[-1]):
+        same_zone = zones == zones[..., member_index : member_index + 1]
+        has_other_domain = same_zone & (domains != domains[..., member_index : member_index + 1])
+        is_crowded |= (same_zone.sum(axis=-1) > 1) & ~has_other_domain.any(axis=-1)
     return is_crowded
 
 
@@ -299,19 +303,19 @@ def regions_hold_acks(codes: Numbers, write_quorum: int, ack_quorum: int, min_re
     members = windows(codes, write_quorum)
     region_copies = (members[..., None] == members[..., None, :]).sum(axis=-1)
     # Each region counts once, at its first member.
-    before = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
-    again = ((members[..., None] == members[..., None, :]) & before).any(axis=-1)
-    counts = np.sort(np.where(again | (members < 0), 0, region_copies), axis=-1)
+    is_earlier = np.tril(np.ones((write_quorum, write_quorum), np.bool_), -1)
+    is_repeated = ((members[..., None] == members[..., None, :]) & is_earlier).any(axis=-1)
+    counts = np.sort(np.where(is_repeated | (members < 0), 0, region_copies), axis=-1)
     has_ack_quorum: Flags = counts[..., -(min_regions - 1) :].sum(axis=-1) >= ack_quorum
     return has_ack_quorum
 
 
-def _codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
+def _text_codes(values: Sequence[str | None]) -> tuple[dict[str, int], Numbers]:
     """Return a code for each different text, and the codes of all ``values``; -1 stands for None."""
-    numbers = {
+    code_by_text = {
         text: number for number, text in enumerate(sorted({text for text in values if text is not None}))
     }
-    return numbers, np.array([-1 if text is None else numbers[text] for text in values], np.int32)
+    return code_by_text, np.array([-1 if text is None else code_by_text[text] for text in values], np.int32)
 
 
 def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -326,12 +330,14 @@ def distinct_rows(rows: NDArray[np.integer[Any]]) -> tuple[NDArray[np.int64], ND
     """
     import pyarrow as pa
 
-    data = np.ascontiguousarray(rows)
-    if not data.size:
-        return np.zeros(len(data), np.int64), np.arange(min(len(data), 1))
-    width = pa.binary(data.shape[1] * data.itemsize)
-    coded = pa.Array.from_buffers(width, len(data), [None, pa.py_buffer(data)]).dictionary_encode()
-    kind = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    first = np.full(len(coded.dictionary), len(data))
-    np.minimum.at(first, kind, np.arange(len(data)))
-    return kind, first
+    row_bytes = np.ascontiguousarray(rows)
+    if not row_bytes.size:
+        return np.zeros(len(row_bytes), np.int64), np.arange(min(len(row_bytes), 1))
+    row_type = pa.binary(row_bytes.shape[1] * row_bytes.itemsize)
+    coded = pa.Array.from_buffers(
+        row_type, len(row_bytes), [None, pa.py_buffer(row_bytes)]
+    ).dictionary_encode()
+    row_kinds = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    first_rows = np.full(len(coded.dictionary), len(row_bytes))
+    np.minimum.at(first_rows, row_kinds, np.arange(len(row_bytes)))
+    return row_kinds, first_rows

@@ -79,7 +79,7 @@ MAX_NAME = 253
 """Largest length of a DNS name, in characters."""
 
 _IP = re.compile(r"[0-9.]+|.*:.*")
-_ANYONES = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.localdomain", "::", "::1"})
+_SHARED_HOSTS = frozenset({"", "0.0.0.0", "127.0.0.1", "localhost", "localhost.localdomain", "::", "::1"})
 
 
 def same_name(host: str) -> str:
@@ -106,7 +106,7 @@ def anyones(host: str) -> bool:
     >>> anyones("localhost"), anyones("127.0.103.1")
     (True, False)
     """
-    return same_name(host) in _ANYONES
+    return same_name(host) in _SHARED_HOSTS
 
 
 def shorter_names(host: str) -> Iterator[str]:
@@ -170,9 +170,9 @@ class Contents:
         >>> Contents(due=40, shared=30, together=30).objection
         '30 of 40 ledgers name both in one ensemble'
         """
-        unshared = self.due - self.shared
-        if self.whole and unshared and not self.held:
-            return f"its disks hold none of the {unshared} ledgers that do not name both"
+        unshared_count = self.due - self.shared
+        if self.whole and unshared_count and not self.held:
+            return f"its disks hold none of the {unshared_count} ledgers that do not name both"
         # A client only writes to running bookies, so both ran at one time.
         if 2 * self.together > self.due:
             return f"{self.together} of {self.due} ledgers name both in one ensemble"
@@ -194,21 +194,23 @@ class ContentComparison:
 
     def agreeing(self) -> AliasClaims:
         """Yield each pair of ids that belongs to one bookie by its ledgers."""
-        for (absent, live), pair in self.pairs.items():
+        for (absent_id, live_id), pair in self.pairs.items():
             if pair.agree:
-                ledgers = f"{pair.exact} of the {pair.due} ledgers that {absent} should hold, entry for entry"
-                yield absent, live, Rule.SAME_LEDGERS, f"the disks of {live} hold {ledgers}"
+                ledgers = (
+                    f"{pair.exact} of the {pair.due} ledgers that {absent_id} should hold, entry for entry"
+                )
+                yield absent_id, live_id, Rule.SAME_LEDGERS, f"the disks of {live_id} hold {ledgers}"
 
-    def objection(self, first: str, second: str) -> str | None:
+    def objection(self, first_id: str, second_id: str) -> str | None:
         """Return the evidence that two ids, in any order, belong to two bookies; None if there is none.
 
         >>> ContentComparison({"old": 40}, whole={"new"}).objection("new", "old")
         'its disks hold none of the 40 ledgers that do not name both'
         """
-        for absent, live in ((first, second), (second, first)):
-            if absent in self.due:
-                nothing = Contents(self.due[absent], whole=live in self.whole)
-                return self.pairs.get((absent, live), nothing).objection
+        for absent_id, live_id in ((first_id, second_id), (second_id, first_id)):
+            if absent_id in self.due:
+                no_contents = Contents(self.due[absent_id], whole=live_id in self.whole)
+                return self.pairs.get((absent_id, live_id), no_contents).objection
         return None
 
 
@@ -229,10 +231,10 @@ def comparable(address: HostPort | None) -> HostPort | None:
 def by_addresses(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     """Yield each pair of ids that belongs to one bookie by a rule on addresses; objections do not count."""
     addresses = {id: address for id in ids if (address := comparable(_address_in_id(id))) is not None}
-    yield from _same_address(addresses)
-    yield from _by_endpoint(ids, addresses)
-    yield from _name_and_ip(ids, addresses)
-    yield from _short_name(ids, addresses)
+    yield from _pair_same_address(addresses)
+    yield from _pair_by_endpoint(ids, addresses)
+    yield from _pair_name_with_ip(ids, addresses)
+    yield from _pair_short_name(ids, addresses)
 
 
 def _address_in_id(id: str) -> HostPort | None:
@@ -244,56 +246,66 @@ def _address_in_id(id: str) -> HostPort | None:
     return address if address is not None and 0 < address[1] <= MAX_PORT else None
 
 
-def _same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
-    for (host, port), same in _ids_at(addresses).items():
-        first, *duplicates = sorted(same)
+def _pair_same_address(addresses: Mapping[str, HostPort]) -> AliasClaims:
+    for (host, port), same_address_ids in _group_by_address(addresses).items():
+        first_id, *duplicates = sorted(same_address_ids)
         for duplicate in duplicates:
-            yield first, duplicate, Rule.SAME_ADDRESS, f"both ids are {host}:{port}"
+            yield first_id, duplicate, Rule.SAME_ADDRESS, f"both ids are {host}:{port}"
 
 
-def _ids_at(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
+def _group_by_address(addresses: Mapping[str, HostPort]) -> dict[HostPort, list[str]]:
     ids: dict[HostPort, list[str]] = defaultdict(list)
     for id, address in addresses.items():
         ids[address].append(id)
     return ids
 
 
-def _by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
-    answering = {
-        id: where
+def _pair_by_endpoint(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
+    answering_addresses = {
+        id: address
         for id, facts in ids.items()
-        if facts.registered and (where := comparable(facts.address)) is not None
+        if facts.registered and (address := comparable(facts.address)) is not None
     }
-    says = _ids_at(addresses)
-    for (host, port), same in _ids_at(answering).items():
+    ids_by_address = _group_by_address(addresses)
+    for (host, port), answering_ids in _group_by_address(answering_addresses).items():
         # More than two ids at one address share a proxy, or a copied configuration.
-        if len(same) == 2:
-            yield same[0], same[1], Rule.SAME_ENDPOINT, f"both are registered at {host}:{port}"
-        elif len(same) == 1:
-            for id in says.get((host, port), ()):
+        if len(answering_ids) == 2:
+            yield (
+                answering_ids[0],
+                answering_ids[1],
+                Rule.SAME_ENDPOINT,
+                f"both are registered at {host}:{port}",
+            )
+        elif len(answering_ids) == 1:
+            for id in ids_by_address.get((host, port), ()):
                 if not ids[id].registered:
-                    yield id, same[0], Rule.ENDPOINT_IS_ID, f"{same[0]} is registered at {host}:{port}"
+                    yield (
+                        id,
+                        answering_ids[0],
+                        Rule.ENDPOINT_IS_ID,
+                        f"{answering_ids[0]} is registered at {host}:{port}",
+                    )
 
 
-def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
+def _pair_name_with_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     ips: dict[str, set[str]] = defaultdict(set)
     names: dict[str, set[str]] = defaultdict(set)
-    shown_by: dict[tuple[str, str], str] = {}
+    witness_by_pair: dict[tuple[str, str], str] = {}
     for id, facts in ids.items():
         if not facts.registered:
             continue
-        own = [addresses[id][0]] if id in addresses else []
-        hosts = {same_name(host) for host in (*own, *facts.hosts) if not anyones(host)}
+        own_hosts = [addresses[id][0]] if id in addresses else []
+        hosts = {same_name(host) for host in (*own_hosts, *facts.hosts) if not anyones(host)}
         # With more hosts it is not clear which name belongs to which IP.
         if len(hosts) == 2 and sum(map(is_ip, hosts)) == 1:
             ip, name = sorted(hosts, key=is_ip, reverse=True)
             ips[name].add(ip)
             names[ip].add(name)
-            shown_by[name, ip] = min(id, shown_by.get((name, ip), id))
+            witness_by_pair[name, ip] = min(id, witness_by_pair.get((name, ip), id))
     by_host: dict[str, list[tuple[int, str]]] = defaultdict(list)
     for id, (host, port) in addresses.items():
         by_host[host].append((port, id))
-    for (name, ip), witness in shown_by.items():
+    for (name, ip), witness in witness_by_pair.items():
         if len(ips[name]) > 1 or len(names[ip]) > 1:
             continue
         by_ip = dict(sorted(by_host.get(ip, ()), reverse=True))
@@ -303,22 +315,25 @@ def _name_and_ip(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPor
                 yield id, by_ip[port], Rule.NAME_AND_IP, evidence
 
 
-def _short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
+def _pair_short_name(ids: Mapping[str, BookieFacts], addresses: Mapping[str, HostPort]) -> AliasClaims:
     by_address: dict[HostPort, str] = {}
     for id in sorted(addresses, reverse=True):
         by_address[addresses[id]] = id
     hosts = {host for host, _ in by_address}
     hosts |= {same_name(host) for facts in ids.values() for host in facts.hosts}
-    longer: dict[str, list[str]] = defaultdict(list)
+    longer_names: dict[str, list[str]] = defaultdict(list)
     for host in hosts:
         for name in shorter_names(host):
             if name in hosts:
-                longer[name].append(host)
-    for name, its_longer in longer.items():
-        its_longer.sort(key=len)
-        if not all(long.startswith(f"{short}.") for short, long in itertools.pairwise(its_longer)):
-            longer[name] = []
+                longer_names[name].append(host)
+    for name, name_chain in longer_names.items():
+        name_chain.sort(key=len)
+        if not all(
+            longer_name.startswith(f"{shorter_name}.")
+            for shorter_name, longer_name in itertools.pairwise(name_chain)
+        ):
+            longer_names[name] = []
     for (host, port), id in by_address.items():
-        nearest = next((name for name in longer.get(host, ()) if (name, port) in by_address), None)
-        if nearest is not None:
-            yield id, by_address[nearest, port], Rule.SHORT_NAME, f"{host} may be {nearest}"
+        nearest_name = next((name for name in longer_names.get(host, ()) if (name, port) in by_address), None)
+        if nearest_name is not None:
+            yield id, by_address[nearest_name, port], Rule.SHORT_NAME, f"{host} may be {nearest_name}"

@@ -35,15 +35,15 @@ def size(bytes: int) -> str:
     raise AssertionError("the last unit takes all")
 
 
-def plural(number: int, word: str, many: str | None = None) -> str:
-    """Format a number with its noun; ``many`` is the plural of ``word``, and is not needed if it is regular.
+def plural(number: int, word: str, plural_form: str | None = None) -> str:
+    """Format a number with its noun; ``plural_form`` is the plural of ``word`` if it is irregular.
 
     >>> plural(1, "entry"), plural(1200, "entry"), plural(2, "ledger"), plural(2, "copy left", "copies left")
     ('1 entry', '1,200 entries', '2 ledgers', '2 copies left')
     """
-    if number != 1 and many is None:
-        many = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
-    return f"{number:,} {word if number == 1 else many}"
+    if number != 1 and plural_form is None:
+        plural_form = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
+    return f"{number:,} {word if number == 1 else plural_form}"
 
 
 def first_names(names: Sequence[str], shown: int, total: int | None = None) -> str:
@@ -58,13 +58,13 @@ def first_names(names: Sequence[str], shown: int, total: int | None = None) -> s
     return ", ".join(names[:shown]) + (f" and {hidden:,} more" if hidden > 0 else "")
 
 
-def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
+def and_more(hidden: int, noun: str = "", indent: str = "") -> list[str]:
     """Return a line with the number of items that a list does not show; no line if the list shows all.
 
     >>> and_more(1200, " bookies"), and_more(0)
     (['and 1,200 more bookies'], [])
     """
-    return [f"{indent}and {hidden:,} more{what}"] if hidden > 0 else []
+    return [f"{indent}and {hidden:,} more{noun}"] if hidden > 0 else []
 
 
 def percent(part: int, whole: int) -> str:
@@ -75,10 +75,10 @@ def percent(part: int, whole: int) -> str:
     """
     if not whole:
         return "none"
-    tenths = part * 1000 // whole
+    per_mille = part * 1000 // whole
     if 0 < part < whole:
-        tenths = min(max(tenths, 1), 999)
-    return f"{tenths // 10}.{tenths % 10} %" if tenths % 1000 else f"{tenths // 10} %"
+        per_mille = min(max(per_mille, 1), 999)
+    return f"{per_mille // 10}.{per_mille % 10} %" if per_mille % 1000 else f"{per_mille // 10} %"
 
 
 def duration(seconds: float) -> str:

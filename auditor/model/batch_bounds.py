@@ -91,9 +91,9 @@ def byte_slices(sizes: NDArray[np.int64], max_rows: int) -> Iterator[slice]:
     [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
     """
     ends = sizes.cumsum()
-    start, before = 0, 0
+    start, bytes_before = 0, 0
     while start < len(ends):
-        fitting = int(ends.searchsorted(before + MAX_BATCH_BYTES, "right"))
-        stop = max(start + 1, min(fitting, start + max_rows))
+        fitting_end = int(ends.searchsorted(bytes_before + MAX_BATCH_BYTES, "right"))
+        stop = max(start + 1, min(fitting_end, start + max_rows))
         yield slice(start, stop)
-        start, before = stop, int(ends[stop - 1])
+        start, bytes_before = stop, int(ends[stop - 1])

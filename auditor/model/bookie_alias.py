@@ -65,33 +65,33 @@ def components(edges: Iterable[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
     >>> components([("c", "b"), ("x", "y"), ("a", "b")])
     (('a', 'b', 'c'), ('x', 'y'))
     """
-    above: dict[str, str] = {}
+    parents: dict[str, str] = {}
 
     def top(node: str) -> str:
-        above.setdefault(node, node)
-        while above[node] != node:
-            above[node] = above[above[node]]  # path halving: long chains would cost quadratic time
-            node = above[node]
+        parents.setdefault(node, node)
+        while parents[node] != node:
+            parents[node] = parents[parents[node]]  # path halving: long chains would cost quadratic time
+            node = parents[node]
         return node
 
     for start, end in edges:
         first, second = sorted((top(start), top(end)))
-        above[second] = first
+        parents[second] = first
     members: dict[str, list[str]] = {}
-    for node in sorted(above):
+    for node in sorted(parents):
         members.setdefault(top(node), []).append(node)
     return tuple(tuple(nodes) for _, nodes in sorted(members.items()))
 
 
 _JOINING_ADDRESSES = frozenset({Rule.SAME_ADDRESS, Rule.ENDPOINT_IS_ID, Rule.SAME_ENDPOINT, Rule.NAME_AND_IP})
-_OF_ADDRESSES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}
-_JOINING = _JOINING_ADDRESSES | {Rule.SAME_LEDGERS}
-_LAYOUTS_A_PAIR = 3
-_NOTHING_COMPARED = ContentComparison()
+_ADDRESS_RULES = _JOINING_ADDRESSES | {Rule.SHORT_NAME}
+_JOINING_RULES = _JOINING_ADDRESSES | {Rule.SAME_LEDGERS}
+_LAYOUTS_PER_PAIR = 3
+_NO_COMPARISON = ContentComparison()
 
 
 def alias_edges(
-    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NOTHING_COMPARED
+    ids: Mapping[str, BookieFacts], ledgers: ContentComparison = _NO_COMPARISON
 ) -> tuple[Edge, ...]:
     """Return the pairs of ids that belong to one bookie by some rule, ascending; one edge per pair and rule.
 
@@ -109,23 +109,23 @@ def alias_edges(
     evidence_by_pair: dict[tuple[str, str, Rule], str] = {}
     for first, second, rule, evidence in (
         *by_addresses(ids),
-        *_by_cookie(ids),
-        *_by_disks(ids),
-        *_by_directories(ids),
+        *_pair_by_cookie(ids),
+        *_pair_by_disks(ids),
+        *_pair_by_directories(ids),
         *ledgers.agreeing(),
     ):
         first_id, second_id = sorted((first, second))
-        if not _both_alive(ids[first_id], ids[second_id]):
+        if not _are_both_registered(ids[first_id], ids[second_id]):
             evidence_by_pair[first_id, second_id, rule] = min(
                 evidence, evidence_by_pair.get((first_id, second_id, rule), evidence)
             )
     return tuple(
-        _edge(first_id, second_id, rule, evidence, ids, ledgers.objection(first_id, second_id))
+        _make_edge(first_id, second_id, rule, evidence, ids, ledgers.objection(first_id, second_id))
         for (first_id, second_id, rule), evidence in sorted(evidence_by_pair.items())
     )
 
 
-def _edge(
+def _make_edge(
     first_id: str,
     second_id: str,
     rule: Rule,
@@ -134,9 +134,9 @@ def _edge(
     objection: str | None,
 ) -> Edge:
     against = objection
-    if against is None and rule in _OF_ADDRESSES and _directories_differ(first_id, second_id, ids):
+    if against is None and rule in _ADDRESS_RULES and _have_unequal_directories(first_id, second_id, ids):
         against = "the directories in their cookies differ"
-    joins = rule in _JOINING and against is None
+    joins = rule in _JOINING_RULES and against is None
     return Edge(first_id, second_id, rule, joins, evidence, against, objection is not None)
 
 
@@ -152,9 +152,9 @@ def aliases(edges: Collection[Edge]) -> tuple[tuple[str, ...], ...]:
     rules: dict[tuple[str, str], set[Rule | None]] = defaultdict(set)
     for edge in edges:
         if not edge.apart:
-            rules[edge.one, edge.other].add(None if edge.rule in _OF_ADDRESSES else edge.rule)
-    joined = {(edge.one, edge.other) for edge in edges if edge.joins}
-    return components(joined | {pair for pair, several in rules.items() if len(several) > 1})
+            rules[edge.one, edge.other].add(None if edge.rule in _ADDRESS_RULES else edge.rule)
+    joined_pairs = {(edge.one, edge.other) for edge in edges if edge.joins}
+    return components(joined_pairs | {pair for pair, pair_rules in rules.items() if len(pair_rules) > 1})
 
 
 def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[str, str]:
@@ -169,8 +169,8 @@ def identities(ids: Mapping[str, BookieFacts], edges: Collection[Edge]) -> dict[
     """
     identity_of = {id: id for id in ids}
     for group in aliases(edges):
-        alive = [ids[id] for id in group if ids[id].registered]
-        if not any(_both_alive(alive[0], member) for member in alive[1:]):
+        registered_facts = [ids[id] for id in group if ids[id].registered]
+        if not any(_are_both_registered(registered_facts[0], member) for member in registered_facts[1:]):
             identity_of.update(dict.fromkeys(group, group[0]))
     return identity_of
 
@@ -185,47 +185,51 @@ def _layout(cookie: Cookie) -> tuple[str, ...]:
     return (cookie.journal_dirs, "", *cookie.ledger_dirs, "", *index, "", cookie.instance_id or "")
 
 
-def _directories_differ(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
+def _have_unequal_directories(first_id: str, second_id: str, ids: Mapping[str, BookieFacts]) -> bool:
     first, second = _own_cookie(first_id, ids[first_id]), _own_cookie(second_id, ids[second_id])
     return first is not None and second is not None and _layout(first) != _layout(second)
 
 
-def _both_alive(facts: BookieFacts, other_facts: BookieFacts) -> bool:
+def _are_both_registered(facts: BookieFacts, other_facts: BookieFacts) -> bool:
     if not (facts.registered and other_facts.registered):
         return False
     first, second = comparable(facts.address), comparable(other_facts.address)
     return first is None or first != second
 
 
-def _by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+def _pair_by_cookie(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     for id, facts in ids.items():
         if facts.cookie is not None and facts.cookie.bookie_id != id and facts.cookie.bookie_id in ids:
             names = facts.cookie.bookie_id
             yield id, names, Rule.COOKIE_NAMES, f"the store's cookie of {id} carries the id {names}"
 
 
-def _by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
-    places: dict[str, list[str]] = defaultdict(list)
+def _pair_by_disks(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+    ids_by_disk: dict[str, list[str]] = defaultdict(list)
     for id, facts in ids.items():
         for name in set(facts.disks):
-            places[name].append(id)
-    for name, in_places in places.items():
-        id = in_places[0]
-        if len(in_places) > 1 or id == name or name not in ids:
+            ids_by_disk[name].append(id)
+    for name, ids_of_disk in ids_by_disk.items():
+        id = ids_of_disk[0]
+        if len(ids_of_disk) > 1 or id == name or name not in ids:
             continue
         if set(ids[id].disks) == {name} and not ids[name].disks:
             yield id, name, Rule.DISKS_NAME, f"every VERSION in the place of {id} carries the id {name}"
 
 
-def _by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
+def _pair_by_directories(ids: Mapping[str, BookieFacts]) -> AliasClaims:
     ids_by_layout: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for id, facts in ids.items():
         cookie = _own_cookie(id, facts)
         if cookie is not None and cookie.instance_id is not None:
             ids_by_layout[_layout(cookie)].append(id)
-    several = [same for same in ids_by_layout.values() if len(same) > 1]
+    shared_groups = [group_ids for group_ids in ids_by_layout.values() if len(group_ids) > 1]
     # Equal directories are evidence only if most bookies of the cluster have directories of their own.
-    if any(len(same) > 2 for same in several) or len(several) * _LAYOUTS_A_PAIR > len(ids_by_layout):
+    if any(len(group_ids) > 2 for group_ids in shared_groups) or len(shared_groups) * _LAYOUTS_PER_PAIR > len(
+        ids_by_layout
+    ):
         return
     evidence = "their cookies name the same directories, and hardly any others do"
-    yield from ((first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in several)
+    yield from (
+        (first_id, second_id, Rule.SAME_DIRECTORIES, evidence) for first_id, second_id in shared_groups
+    )

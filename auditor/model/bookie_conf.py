@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from auditor.model.cookie import BookieConfiguration, DirectoryLists
 
 DEFAULT_PORT = 3181
-_YES = frozenset({"true", "t", "yes", "y", "on"})
-_NO = frozenset({"false", "f", "no", "n", "off"})
+_TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on"})
+_FALSE_WORDS = frozenset({"false", "f", "no", "n", "off"})
 RESOLVER_KEYS = ("bookieAddressResolverEnabled", "enableBookieAddressResolver")
 """Keys of BP-41's flag: the one that a client reads (``ClientConfiguration``), and the proposal's."""
 
@@ -65,8 +65,10 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     >>> found.journal_dirs, found.ledger_dirs, found.index_dirs, found.bookie_id
     ('/j', ('/l0', '/l1'), None, 'bk1:3181')
     """
-    journals = _list(properties.get("journalDirectories")) or _list(properties.get("journalDirectory"))
-    ledgers = _list(properties.get("ledgerDirectories"))
+    journals = _split_list(properties.get("journalDirectories")) or _split_list(
+        properties.get("journalDirectory")
+    )
+    ledgers = _split_list(properties.get("ledgerDirectories"))
     if not journals or not ledgers:
         return None
     address = properties.get("advertisedAddress", "").strip()
@@ -74,9 +76,9 @@ def configured_bookie(properties: Mapping[str, str]) -> ConfiguredBookie | None:
     return ConfiguredBookie(
         ",".join(journals),
         ledgers,
-        _list(properties.get("indexDirectories")) or None,
+        _split_list(properties.get("indexDirectories")) or None,
         properties.get("bookieId") or (f"{address}:{port}" if address else None),
-        properties.get("allowStorageExpansion", "").strip().lower() in _YES,
+        properties.get("allowStorageExpansion", "").strip().lower() in _TRUE_WORDS,
     )
 
 
@@ -96,9 +98,9 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
         value = properties.get(key)
         if value is not None:
             word = value.strip().lower()
-            if word not in _YES | _NO:
+            if word not in _TRUE_WORDS | _FALSE_WORDS:
                 raise ValueError(f"{key}: {value!r} is neither true nor false")
-            return word in _YES
+            return word in _TRUE_WORDS
     return True
 
 
@@ -117,10 +119,10 @@ def readdressed_place(
     """
     if conf.bookie_id is None or conf.bookie_id in known_ids:
         return None
-    sharing = [name for name, configuration in places.items() if conf.shares_directories(configuration)]
-    return sharing[0] if len(sharing) == 1 else None
+    sharing_names = [name for name, configuration in places.items() if conf.shares_directories(configuration)]
+    return sharing_names[0] if len(sharing_names) == 1 else None
 
 
-def _list(text: str | None) -> tuple[str, ...]:
+def _split_list(text: str | None) -> tuple[str, ...]:
     """Split a list at commas, without white space around the parts, as the server does."""
     return tuple(part.strip() for part in (text or "").split(",") if part.strip())

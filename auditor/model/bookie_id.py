@@ -161,8 +161,8 @@ def resolve(
     return UnresolvedBookie(Nowhere.NOT_REGISTERED, f"{bookie_id} is not registered")
 
 
-def _by_id(bookie_id: str, because: str) -> Address | UnresolvedBookie:
+def _by_id(bookie_id: str, reason: str) -> Address | UnresolvedBookie:
     address = legacy_address(bookie_id)
     if address is None:
-        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is not an address, {because}")
+        return UnresolvedBookie(Nowhere.NO_ADDRESS, f"{bookie_id} is not an address, {reason}")
     return Address(*address, from_id=True)

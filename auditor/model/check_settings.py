@@ -310,8 +310,8 @@ def suggestion(name: str, names: Collection[str]) -> str:
     >>> suggestion("open_day", ["open_days", "stuck_hours"]), suggestion("x", ["open_days", "stuck_hours"])
     ('did you mean open_days?', 'there are open_days, stuck_hours')
     """
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}"
+    close_names = difflib.get_close_matches(name, names, n=1)
+    return f"did you mean {close_names[0]}?" if close_names else f"there are {', '.join(names)}"
 
 
 def _check_value(name: str, constant: Constant, value: Any) -> None:

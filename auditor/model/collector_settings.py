@@ -12,8 +12,8 @@ from typing import Any
 
 DAY_MS = 86_400_000
 
-_YES = frozenset({"true", "t", "yes", "y", "on"})
-_NO = frozenset({"false", "f", "no", "n", "off"})
+_TRUE_WORDS = frozenset({"true", "t", "yes", "y", "on"})
+_FALSE_WORDS = frozenset({"false", "f", "no", "n", "off"})
 
 _KEYS = {
     "gcWaitTime": "wait_ms",
@@ -72,20 +72,20 @@ class CollectorSettings:
 
     def __post_init__(self) -> None:
         kinds = {"minor": self.minor, "major": self.major}
-        for kind, on in kinds.items():
+        for kind, is_on in kinds.items():
             threshold, interval = getattr(self, f"{kind}_threshold"), getattr(self, f"{kind}_interval")
-            if on and threshold > 1:
+            if is_on and threshold > 1:
                 raise ValueError(f"{kind}CompactionThreshold {threshold} is above 1.0")
-            if on and interval * 1000 < self.wait_ms:
+            if is_on and interval * 1000 < self.wait_ms:
                 raise ValueError(
                     f"{kind}CompactionInterval {interval} s is below gcWaitTime {self.wait_ms} ms"
                 )
         for name, unit in (("threshold", ""), ("interval", " s")):
-            low, high = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
-            if all(kinds.values()) and low >= high:
+            minor, major = getattr(self, f"minor_{name}"), getattr(self, f"major_{name}")
+            if all(kinds.values()) and minor >= major:
                 word = name.capitalize()
                 raise ValueError(
-                    f"minorCompaction{word} {low}{unit} is not below majorCompaction{word} {high}{unit}"
+                    f"minorCompaction{word} {minor}{unit} is not below majorCompaction{word} {major}{unit}"
                 )
 
     @property
@@ -127,14 +127,14 @@ class CollectorSettings:
         """
         kinds = {field.name: type(field.default) for field in fields(cls)}
         values = {
-            name: _value(key, properties[key], kinds[name])
+            name: _parse_value(key, properties[key], kinds[name])
             for key, name in _KEYS.items()
             if key in properties
         }
         return cls(**values, source=source)
 
 
-def _value(key: str, text: str, kind: type) -> Any:
+def _parse_value(key: str, text: str, kind: type) -> Any:
     """Parse a setting's value. The server refuses the same texts, but also accepts hexadecimal numbers.
 
     Raises:
@@ -142,9 +142,9 @@ def _value(key: str, text: str, kind: type) -> Any:
     """
     if kind is bool:
         word = text.strip().lower()
-        if word not in _YES | _NO:
+        if word not in _TRUE_WORDS | _FALSE_WORDS:
             raise ValueError(f"{key} is {text!r}: not true or false")
-        return word in _YES
+        return word in _TRUE_WORDS
     try:
         return kind(text.strip())
     except ValueError:

@@ -107,17 +107,17 @@ def configuration(
         versions: the VERSION files in its directories, one per directory, whatever id they carry.
         stored: the store's cookie under its id, or None.
     """
-    own = [cookie for cookie in versions if cookie.bookie_id == bookie_id]
-    if own:
-        source, telling = Source.VERSIONS, own
+    own_versions = [cookie for cookie in versions if cookie.bookie_id == bookie_id]
+    if own_versions:
+        source, source_cookies = Source.VERSIONS, own_versions
     elif stored is not None:
-        source, telling = Source.STORE, [stored]
+        source, source_cookies = Source.STORE, [stored]
     elif versions:
-        source, telling = Source.OTHERS, list(versions)
+        source, source_cookies = Source.OTHERS, list(versions)
     else:
         return None
-    stored_lists = _lists(stored) if stored is not None else None
-    counts = Counter(_lists(cookie) for cookie in telling)
+    stored_lists = _directory_lists(stored) if stored is not None else None
+    counts = Counter(_directory_lists(cookie) for cookie in source_cookies)
     journal, ledger, index = max(
         counts,
         key=lambda lists: (
@@ -129,12 +129,13 @@ def configuration(
             lists[2] or (),
         ),
     )
-    everyone = [*versions, *([stored] if stored is not None else [])]
-    agreed = all(
-        cookie.bookie_id == bookie_id and _lists(cookie) == (journal, ledger, index) for cookie in everyone
+    all_cookies = [*versions, *([stored] if stored is not None else [])]
+    has_agreement = all(
+        cookie.bookie_id == bookie_id and _directory_lists(cookie) == (journal, ledger, index)
+        for cookie in all_cookies
     )
-    return BookieConfiguration(journal, ledger, index, source, agreed)
+    return BookieConfiguration(journal, ledger, index, source, has_agreement)
 
 
-def _lists(cookie: Cookie) -> DirectoryLists:
+def _directory_lists(cookie: Cookie) -> DirectoryLists:
     return cookie.journal_dirs, cookie.ledger_dirs, cookie.index_dirs

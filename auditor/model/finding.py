@@ -137,13 +137,13 @@ def glob_to_regex(pattern: str) -> str:
     >>> glob_to_regex("a**b*c")
     'a(?>.*?b).*c'
     """
-    first, *later_parts = (
+    first_part, *later_parts = (
         "".join("." if letter == "?" else re.escape(letter) for letter in part)
         for part in re.split(r"\*+", pattern)
     )
     # Atomic groups keep the first match: backtracking would take time exponential in the asterisks.
-    between = "".join(f"(?>.*?{part})" for part in later_parts[:-1])
-    return f"{first}{between}.*{later_parts[-1]}" if later_parts else first
+    middle_pattern = "".join(f"(?>.*?{part})" for part in later_parts[:-1])
+    return f"{first_part}{middle_pattern}.*{later_parts[-1]}" if later_parts else first_part
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
@@ -187,30 +187,30 @@ def finding_from_json(value: Mapping[str, Any]) -> Finding:
         id=value["id"],
         severity=Severity(value["severity"]),
         confidence=Confidence(value["confidence"]),
-        scope_id=_number(value["scope_id"]),
-        ledger_id=_number(value["ledger_id"]),
+        scope_id=_to_number(value["scope_id"]),
+        ledger_id=_to_number(value["ledger_id"]),
         bookie_id=value["bookie_id"],
         missing=tuple(
-            Missing(part["bookie_id"], tuple(_group(group) for group in part["groups"]), part["count"])
+            Missing(part["bookie_id"], tuple(_to_group(group) for group in part["groups"]), part["count"])
             for part in value["missing"]
         ),
         unknown=tuple(value["unknown"]),
-        message=_text(value["message"]),
+        message=_to_text(value["message"]),
         evidence=dict(value["evidence"]),
-        fingerprint=_text(value["fingerprint"]),
+        fingerprint=_to_text(value["fingerprint"]),
         # Reports before version 6 lack these keys.
         urgency=Urgency(value.get("urgency", Urgency.REST)),
         cause=value.get("cause"),
     )
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(f"a finding's {value!r} is not a text")
     return value
 
 
-def _group(value: list[int]) -> tuple[int, int, int, int]:
+def _to_group(value: list[int]) -> tuple[int, int, int, int]:
     first, last, size, period = value
     return first, last, size, period
 
@@ -220,7 +220,7 @@ def decimal(id: int | None) -> str | None:
     return None if id is None else str(id)
 
 
-def _number(text: str | None) -> int | None:
+def _to_number(text: str | None) -> int | None:
     return None if text is None else int(text)
 
 

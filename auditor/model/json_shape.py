@@ -75,8 +75,8 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
         # A union here is a type or None.
-        [inner] = [part for part in parts if part is not type(None)]
-        return None if value is None else read_value(value, inner, where, sparse)
+        [inner_kind] = [part for part in parts if part is not type(None)]
+        return None if value is None else read_value(value, inner_kind, where, sparse)
     if origin in (list, tuple):
         _require(value, list, where)
         return origin(
@@ -103,8 +103,8 @@ def read_value(value: Any, kind: Any, where: str, sparse: bool = False) -> Any:
 
 def _read_fields(value: dict[str, Any], kind: Any, where: str, sparse: bool) -> dict[str, Any]:
     hints, arguments = _hints(kind), {}
-    if sparse and (unknown := next((name for name in value if name not in hints), None)):
-        raise ValueError(f"{where}{unknown}: no such key")
+    if sparse and (unknown_key := next((name for name in value if name not in hints), None)):
+        raise ValueError(f"{where}{unknown_key}: no such key")
     for name, hint in hints.items():
         if name in value:
             arguments[name] = read_value(value[name], hint, f"{where}{name}", sparse)
@@ -150,9 +150,16 @@ def json_schema(kind: Any) -> dict[str, Any]:
             del schema["type"]
         return schema
     if origin in (Union, UnionType):
-        [inner] = [json_schema(part) for part in parts if part is not type(None)]
-        plain = isinstance(inner.get("type"), str) and inner["type"] not in ("object", "array")
-        return {**inner, "type": [inner["type"], "null"]} if plain else {"anyOf": [{"type": "null"}, inner]}
+        [inner_schema] = [json_schema(part) for part in parts if part is not type(None)]
+        is_plain = isinstance(inner_schema.get("type"), str) and inner_schema["type"] not in (
+            "object",
+            "array",
+        )
+        return (
+            {**inner_schema, "type": [inner_schema["type"], "null"]}
+            if is_plain
+            else {"anyOf": [{"type": "null"}, inner_schema]}
+        )
     if origin in (list, tuple):
         return {"type": "array", "items": json_schema(parts[0])}
     if origin is dict or origin is Mapping:

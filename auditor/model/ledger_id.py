@@ -15,7 +15,7 @@ _NAME = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _DIGITS = 19  # number of digits of the largest ledger id
-_SHOWN = 60  # largest part of a wrong name in an error, in characters
+_MAX_SHOWN = 60  # largest part of a wrong name in an error, in characters
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -69,13 +69,15 @@ class LedgerId:
         """
         match = _NAME.fullmatch(qualified_name)
         if match is None:
-            shown = qualified_name[:_SHOWN]
+            shown_name = qualified_name[:_MAX_SHOWN]
             digits = qualified_name.lstrip("0")
             if digits.isdecimal() and (len(digits) > _DIGITS or int(digits) >= 2**63):
                 raise UsageError(
-                    f"{shown!r} is larger than any ledger id: the largest is {2**63 - 1}, 2^63 - 1"
+                    f"{shown_name!r} is larger than any ledger id: the largest is {2**63 - 1}, 2^63 - 1"
                 )
-            raise UsageError(f"{shown!r} is not a qualified ledger name: 32 hexadecimal digits, scope first")
+            raise UsageError(
+                f"{shown_name!r} is not a qualified ledger name: 32 hexadecimal digits, scope first"
+            )
         scope, id_ = (int(half.replace("-", ""), 16) for half in match.groups() if half is not None)
         return cls(_to_signed(id_), _to_signed(scope))
 

@@ -78,21 +78,23 @@ def broken_rules(metadata: LedgerMetadata) -> tuple[BrokenRule, ...]:
     rules = _quorum_rules(ensemble_size, metadata.write_quorum, metadata.ack_quorum)
     if not segments:
         rules.append(BrokenRule("no-segment", "there is no segment", refused=True))
-    elif (first := segments[0].first_entry_id) != 0:
-        rules.append(BrokenRule("segment-gap", f"the first segment starts at entry {first}", refused=False))
+    elif (first_entry := segments[0].first_entry_id) != 0:
+        rules.append(
+            BrokenRule("segment-gap", f"the first segment starts at entry {first_entry}", refused=False)
+        )
     rule_ids: set[str] = {rule.rule for rule in rules}
     # There may be many segments, but only a few bookies.
     members: set[str] = set().union(*(segment.ensemble for segment in segments))
-    no_ids = {member for member in members if not is_accepted(member)}
-    previous: int | None = None
+    invalid_ids = {member for member in members if not is_accepted(member)}
+    previous_entry: int | None = None
     for segment in segments:
-        first = segment.first_entry_id
-        for rule in _segment_rules(ensemble_size, first, segment.ensemble, previous, no_ids):
+        first_entry = segment.first_entry_id
+        for rule in _segment_rules(ensemble_size, first_entry, segment.ensemble, previous_entry, invalid_ids):
             # Report one of a kind: a ledger can have very many segments.
             if rule.rule not in rule_ids:
                 rule_ids.add(rule.rule)
                 rules.append(rule)
-        previous = first
+        previous_entry = first_entry
     return tuple(rules)
 
 
@@ -109,24 +111,28 @@ def _quorum_rules(ensemble_size: int, write_quorum: int, ack_quorum: int) -> lis
 
 
 def _segment_rules(
-    ensemble_size: int, first: int, ensemble: Sequence[str], previous: int | None, no_ids: Set[str]
+    ensemble_size: int,
+    first_entry: int,
+    ensemble: Sequence[str],
+    previous_entry: int | None,
+    invalid_ids: Set[str],
 ) -> list[BrokenRule]:
     rules = []
-    if not no_ids.isdisjoint(ensemble):
-        bad = next(member for member in ensemble if member in no_ids)
-        reason = f"{bad[:_SHOWN]!r} in the segment from entry {first} is not a bookie id"
+    if not invalid_ids.isdisjoint(ensemble):
+        invalid_id = next(member for member in ensemble if member in invalid_ids)
+        reason = f"{invalid_id[:_MAX_SHOWN]!r} in the segment from entry {first_entry} is not a bookie id"
         rules.append(BrokenRule("bookie-id-invalid", reason, refused=True))
     if len(ensemble) != ensemble_size:
-        reason = f"the segment from entry {first} has {len(ensemble)} bookies, not {ensemble_size}"
+        reason = f"the segment from entry {first_entry} has {len(ensemble)} bookies, not {ensemble_size}"
         rules.append(BrokenRule("ensemble-size", reason, refused=True))
-    if previous is not None and first <= previous:
-        reason = f"the segment from entry {first} comes after the one from entry {previous}"
+    if previous_entry is not None and first_entry <= previous_entry:
+        reason = f"the segment from entry {first_entry} comes after the one from entry {previous_entry}"
         rules.append(BrokenRule("segment-order", reason, refused=True))
     if len(set(ensemble)) != len(ensemble):
-        twice = Counter(ensemble).most_common(1)[0][0]
-        reason = f"the segment from entry {first} names {twice[:_SHOWN]} twice"
+        repeated_id = Counter(ensemble).most_common(1)[0][0]
+        reason = f"the segment from entry {first_entry} names {repeated_id[:_MAX_SHOWN]} twice"
         rules.append(BrokenRule("ensemble-duplicate", reason, refused=False))
     return rules
 
 
-_SHOWN = 120  # largest part of a bookie id in a message, in characters
+_MAX_SHOWN = 120  # largest part of a bookie id in a message, in characters

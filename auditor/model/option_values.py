@@ -71,7 +71,7 @@ def check_value(name: str, kind: Any, option: Option, value: Any) -> Any:
     if kind in (str, str | None):
         return _check_text(name, option, value)
     if kind == (Moment | None):
-        value = _moment(name, value)
+        value = _check_moment(name, value)
     return _check_number(name, kind, option, value)
 
 
@@ -98,20 +98,20 @@ def _check_texts(name: str, option: Option, value: Any) -> tuple[str, ...]:
 
 
 def _check_number(name: str, kind: Any, option: Option, value: Any) -> int | float:
-    whole = kind is not float
+    is_whole = kind is not float
     # Python counts True as an int; in an options file it is not a number.
-    if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-        raise UsageError(f"{name}: {value!r} is not a {'whole number' if whole else 'number'}")
-    high = _LONG if option.high is None else option.high
+    if isinstance(value, bool) or not isinstance(value, int if is_whole else (int, float)):
+        raise UsageError(f"{name}: {value!r} is not a {'whole number' if is_whole else 'number'}")
+    max_value = _MAX_LONG if option.high is None else option.high
     # Written so that NaN, which compares with nothing, is out of bounds as well.
     if option.low is not None and not value >= option.low:
         raise UsageError(f"{name}: {value} is below {option.low:g}")
-    if not value <= high:
-        raise UsageError(f"{name}: {value} is above {high:g}")
-    return value if whole else float(value)
+    if not value <= max_value:
+        raise UsageError(f"{name}: {value} is above {max_value:g}")
+    return value if is_whole else float(value)
 
 
-def _moment(name: str, value: Any) -> Any:
+def _check_moment(name: str, value: Any) -> Any:
     """Convert a time to milliseconds; return any other value unchanged, for the bounds check to refuse."""
     if isinstance(value, str) and not value.isdecimal():
         try:
@@ -119,9 +119,9 @@ def _moment(name: str, value: Any) -> Any:
         except ValueError as error:
             raise UsageError(f"{name}: {value!r} is not a time: give milliseconds, or ISO 8601") from error
     if isinstance(value, datetime):
-        zoned = value if value.tzinfo else value.replace(tzinfo=UTC)
-        return round(zoned.timestamp() * 1000)
+        zoned_time = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return round(zoned_time.timestamp() * 1000)
     return int(value) if isinstance(value, str) else value
 
 
-_LONG = 2**63 - 1
+_MAX_LONG = 2**63 - 1

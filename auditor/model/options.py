@@ -289,12 +289,12 @@ class AuditOptions:
             UsageError: a key that is not an option, or a bad value; the message names it.
         """
         types = option_types()
-        chosen = {key: value for key, value in values.items() if key != CLUSTERS}
-        for key in chosen:
+        own_values = {key: value for key, value in values.items() if key != CLUSTERS}
+        for key in own_values:
             if key not in types:
                 raise UsageError(f"{where}: {key}: no such option; there are {', '.join(types)}")
         try:
-            return cls(**chosen)
+            return cls(**own_values)
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
 

@@ -94,13 +94,13 @@ def owner_store_rows(
     sources = dict.fromkeys(
         (*stores, *declared, *(name for name, count in counts.lists.items() if count.dropped))
     )
-    of_store = {source: list(_store_reasons(source, counts, stores, declared)) for source in sources}
-    of_set = list(_set_reasons(counts))
-    is_complete = not of_set and not any(of_store.values())
+    store_reasons = {source: list(_store_reasons(source, counts, stores, declared)) for source in sources}
+    set_reasons = list(_set_reasons(counts))
+    is_complete = not set_reasons and not any(store_reasons.values())
     rows = []
     for source in sources:
         is_read = source in stores
-        reasons = [*of_store[source], *of_set] or (
+        reasons = [*store_reasons[source], *set_reasons] or (
             ["another store is not proved complete"] if not is_complete else []
         )
         scope = SourceScope(
@@ -108,7 +108,7 @@ def owner_store_rows(
             SourceKind.OWNERS,
             EVERY_OWNER,
             EVERY_OWNER if is_complete else (OWN_REFERENCES if is_read else NOTHING),
-            _proof(counts, source, is_read=is_read, is_declared=source in declared),
+            _proof_sentence(counts, source, is_read=is_read, is_declared=source in declared),
             as_of.get(source),
             "; ".join(reasons) or None,
         )
@@ -148,8 +148,8 @@ def _store_reasons(
         yield f"it is the store {counts.same[source]} under a second name"
     lists = counts.lists.get(source, ListCounts())
     if lists.dropped > MAX_DROPPED_SHARE * lists.listed_before:
-        lost = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"
-        yield f"its lists lost {lost} that an earlier run saw there and that are still in BookKeeper"
+        lost_ledgers = f"{plural(lists.dropped, 'ledger')} of {lists.listed_before:,}"
+        yield f"its lists lost {lost_ledgers} that an earlier run saw there and that are still in BookKeeper"
     if gaps := counts.facts.get(source, StoreFacts()).gaps:
         yield f"{plural(gaps, 'place')} of it could not be listed"
 
@@ -162,11 +162,13 @@ def _set_reasons(counts: OwnerCounts) -> Iterator[str]:
         )
 
 
-def _proof(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
+def _proof_sentence(counts: OwnerCounts, source: str, *, is_read: bool, is_declared: bool) -> str:
     if not is_read:
         return NOT_READ
     lists = counts.lists.get(source, ListCounts())
-    near = counts.claims - counts.foreign_claims
-    claims = f"{near:,} of {counts.claims:,} claims are in namespaces of the stores"
-    dropped = f"{lists.dropped:,} of {lists.listed_before:,} ledgers that it listed before lost their owner"
-    return f"{'declared complete' if is_declared else 'read'}; {claims}; {dropped}"
+    near_count = counts.claims - counts.foreign_claims
+    claim_text = f"{near_count:,} of {counts.claims:,} claims are in namespaces of the stores"
+    dropped_text = (
+        f"{lists.dropped:,} of {lists.listed_before:,} ledgers that it listed before lost their owner"
+    )
+    return f"{'declared complete' if is_declared else 'read'}; {claim_text}; {dropped_text}"

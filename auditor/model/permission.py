@@ -109,10 +109,10 @@ def hold_sentences(holds: Sequence[Hold], object_names: Sequence[str] = ()) -> l
 
     If a message begins with one of ``object_names``, which the caller prints before it, the name is cut off.
     """
-    return list(dict.fromkeys(f"{_message_after(hold, object_names)} ({hold.reason})" for hold in holds))
+    return list(dict.fromkeys(f"{_strip_object(hold, object_names)} ({hold.reason})" for hold in holds))
 
 
-def _message_after(hold: Hold, object_names: Sequence[str]) -> str:
+def _strip_object(hold: Hold, object_names: Sequence[str]) -> str:
     for name in object_names:
         if hold.message.startswith(f"{name}: "):
             return hold.message.removeprefix(f"{name}: ")

@@ -142,15 +142,15 @@ class PlacementSettings:
                 rack policy.
         """
         settings: dict[str, Any] = {
-            name: _value(key, properties[key], kind)
+            name: _parse_value(key, properties[key], kind)
             for name, kind in _KINDS.items()
             for key in _KEYS[name]
             if properties.get(key, "").strip()
         }
         if policy not in (None, Policy.RACK) and "isolation_groups" in settings:
             raise ValueError("isolation groups are a setting of the policy rack")
-        if policy is None and not _isolates(properties):
-            settings = {name: value for name, value in settings.items() if name not in _OF_GROUPS}
+        if policy is None and not _has_isolation(properties):
+            settings = {name: value for name, value in settings.items() if name not in _GROUP_SETTINGS}
         elif ISOLATION in properties:
             settings = {"isolation_groups": ()} | settings
         return cls(policy or policy_of(properties), **settings, origin=origin)
@@ -204,7 +204,7 @@ _KINDS = {
     for setting in fields(PlacementSettings)
     if setting.name in _KEYS
 }
-_OF_GROUPS = ("isolation_groups", "secondary_groups")
+_GROUP_SETTINGS = ("isolation_groups", "secondary_groups")
 
 ISOLATION = "isolationBookieGroups"
 """Key of Pulsar's isolation groups, which may be empty. Without it ledgers are not restricted to groups."""
@@ -229,28 +229,28 @@ def policy_of(properties: Mapping[str, str]) -> Policy:
     Raises:
         ValueError: an unknown class, or a switch that is neither true nor false.
     """
-    chosen, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
-    if not chosen and _isolates(properties):
+    class_name, rack, region = (properties.get(key, "").strip() for key in POLICY_KEYS)
+    if not class_name and _has_isolation(properties):
         return Policy.RACK  # a broker takes Pulsar's policy then, whatever the switches say
-    if chosen:
-        name = chosen.rpartition(".")[2]
+    if class_name:
+        name = class_name.rpartition(".")[2]
         if name not in CLASSES:
-            raise ValueError(f"{POLICY_KEYS[0]} is {chosen!r}: known are {', '.join(sorted(CLASSES))}")
+            raise ValueError(f"{POLICY_KEYS[0]} is {class_name!r}: known are {', '.join(sorted(CLASSES))}")
         return CLASSES[name]
-    if region and _value(POLICY_KEYS[2], region, bool):
+    if region and _parse_value(POLICY_KEYS[2], region, bool):
         return Policy.REGION
-    return Policy.RACK if not rack or _value(POLICY_KEYS[1], rack, bool) else Policy.NONE
+    return Policy.RACK if not rack or _parse_value(POLICY_KEYS[1], rack, bool) else Policy.NONE
 
 
-def _isolates(properties: Mapping[str, str]) -> bool:
+def _has_isolation(properties: Mapping[str, str]) -> bool:
     """Return whether a configuration chooses Pulsar's policy of isolation groups."""
-    chosen = properties.get(POLICY_KEYS[0], "").strip()
-    if chosen:
-        return chosen.rpartition(".")[2] in ISOLATING
+    class_name = properties.get(POLICY_KEYS[0], "").strip()
+    if class_name:
+        return class_name.rpartition(".")[2] in ISOLATING
     return bool(properties.get("bookkeeperClientIsolationGroups", "").strip())
 
 
-def _value(key: str, text: str, kind: type) -> Any:
+def _parse_value(key: str, text: str, kind: type) -> Any:
     text = text.strip()
     if kind is tuple:
         separator = ";" if key == "reppRegionsToWrite" else ","

@@ -136,12 +136,16 @@ def single_copy_words(state: RepairState) -> str:
     >>> single_copy_words(RepairState(single_copy=15, down=("bk-5:3181", "bk-6:3181")))
     '15 ledgers have one reachable copy: 2 bookies are down'
     """
-    have = plural(state.single_copy, "ledger has", "ledgers have")
-    down = f"{state.down[0]} is down" if len(state.down) == 1 else f"{len(state.down)} bookies are down"
-    return f"{have} one reachable copy: {down}"
+    ledgers_text = plural(state.single_copy, "ledger has", "ledgers have")
+    bookies_text = (
+        f"{state.down[0]} is down" if len(state.down) == 1 else f"{len(state.down)} bookies are down"
+    )
+    return f"{ledgers_text} one reachable copy: {bookies_text}"
 
 
-def repair_facts(state: RepairState, scan_time: int, previous: tuple[RepairFacts, int] | None) -> RepairFacts:
+def repair_facts(
+    state: RepairState, scan_time: int, previous_facts: tuple[RepairFacts, int] | None
+) -> RepairFacts:
     """Return the repair state in the form of a report, with the rate of repair since the previous run.
 
     The rate counts marks that went away: marks of the previous run, plus marks made since, minus marks of
@@ -150,16 +154,16 @@ def repair_facts(state: RepairState, scan_time: int, previous: tuple[RepairFacts
     Args:
         state: the state of the current run.
         scan_time: the scan time of the current run, ms.
-        previous: the facts and the scan time (ms) of the previous run; None if there is none.
+        previous_facts: the facts and the scan time (ms) of the previous run; None if there is none.
     """
     values: dict[str, Any] = {field.name: getattr(state, field.name) for field in fields(state)}
     values["down"] = list(state.down)
     per_hour, remaining = None, None
-    if previous is not None and state.sees_autorecovery and previous[0]["sees_autorecovery"]:
-        elapsed = scan_time - previous[1]
-        repaired = previous[0]["queued"] + state.queued_since - state.queued
-        if elapsed > 0 and repaired > 0:
-            per_hour = round(repaired * 3_600_000 / elapsed, 1)
-            remaining = round(state.queued * elapsed / repaired) if state.queued else None
+    if previous_facts is not None and state.sees_autorecovery and previous_facts[0]["sees_autorecovery"]:
+        elapsed_ms = scan_time - previous_facts[1]
+        repaired = previous_facts[0]["queued"] + state.queued_since - state.queued
+        if elapsed_ms > 0 and repaired > 0:
+            per_hour = round(repaired * 3_600_000 / elapsed_ms, 1)
+            remaining = round(state.queued * elapsed_ms / repaired) if state.queued else None
     facts: RepairFacts = {**values, "repaired_per_hour": per_hour, "remaining_ms": remaining}  # type: ignore[typeddict-item]
     return facts

@@ -59,8 +59,8 @@ class Vacancy:
     @property
     def others(self) -> list[str]:
         """Bookies of the ensemble, in order, without the old bookie, which may have several positions."""
-        old = self.ensemble[self.position]
-        return [member for member in self.ensemble if member != old]
+        leaving_member = self.ensemble[self.position]
+        return [member for member in self.ensemble if member != leaving_member]
 
 
 def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings) -> Names:
@@ -80,15 +80,15 @@ def replacements(vacancy: Vacancy, view: ServerView, settings: PlacementSettings
             that the server remembers, or the default.
         settings: the placement policy.
     """
-    free = view.known - vacancy.excluded - {*vacancy.ensemble}
+    spares = view.known - vacancy.excluded - {*vacancy.ensemble}
     match settings.policy:
         case Policy.RACK:
-            return _by_rack(vacancy, view, settings, free)
+            return _fill_by_rack(vacancy, view, settings, spares)
         case Policy.REGION:
-            return _by_region(vacancy, view, settings, free)
+            return _fill_by_region(vacancy, view, settings, spares)
         case Policy.ZONE if settings.strict_zones:
-            return _by_zone(vacancy, view, settings, free)
-    return free
+            return _fill_by_zone(vacancy, view, settings, spares)
+    return spares
 
 
 def outside_groups(
@@ -113,47 +113,47 @@ def outside_groups(
     if groups is None or SYSTEM_GROUP in groups.primary:
         return frozenset()
     primary, secondary = groups
-    inside = {name for name, where in locations.of.items() if {*where.groups} & {*primary}}
-    grouped = {name for name, where in locations.of.items() if where.groups}
-    if not grouped:
+    group_members = {name for name, where in locations.of.items() if {*where.groups} & {*primary}}
+    grouped_names = {name for name, where in locations.of.items() if where.groups}
+    if not grouped_names:
         return frozenset()
-    excluded = (grouped | {*writable}) - inside
-    enough = len(inside & {*writable})
-    if enough < ensemble_size:
+    excluded = (grouped_names | {*writable}) - group_members
+    writable_count = len(group_members & {*writable})
+    if writable_count < ensemble_size:
         secondary_members = {name for name in excluded if {*locations.groups(name)} & {*secondary}}
         excluded -= secondary_members
-        enough += len(secondary_members)  # as the server counts: whether they are writable or not
-    if enough < ensemble_size:
-        excluded -= {*writable} - grouped
+        writable_count += len(secondary_members)  # as the server counts: whether they are writable or not
+    if writable_count < ensemble_size:
+        excluded -= {*writable} - grouped_names
     return frozenset(excluded)
 
 
-def _first(stages: Iterable[Iterable[str]]) -> Names:
+def _first_stage(stages: Iterable[Iterable[str]]) -> Names:
     """Return the bookies of the first stage that has any."""
     return next((names for stage in stages if (names := frozenset(stage))), frozenset())
 
 
-def _without_default(view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+def _exclude_default(view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     if not settings.enforce_min_racks:
-        return free
-    return frozenset(name for name in free if view.paths[name] != DEFAULTS[settings.policy])
+        return spares
+    return frozenset(name for name in spares if view.paths[name] != DEFAULTS[settings.policy])
 
 
-def _by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
-    free, old = _without_default(view, settings, free), view.paths[vacancy.ensemble[vacancy.position]]
+def _fill_by_rack(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
+    spares, path = _exclude_default(view, settings, spares), view.paths[vacancy.ensemble[vacancy.position]]
     used_paths = {view.paths[member] for member in vacancy.others}
-    own = [name for name in free if view.paths[name] == old]
-    elsewhere = [name for name in free if view.paths[name] not in used_paths]
-    return _first([own, elsewhere, [] if settings.enforce_min_racks else free])
+    own_rack = [name for name in spares if view.paths[name] == path]
+    other_racks = [name for name in spares if view.paths[name] not in used_paths]
+    return _first_stage([own_rack, other_racks, [] if settings.enforce_min_racks else spares])
 
 
-def _by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
-    free, old = _without_default(view, settings, free), vacancy.ensemble[vacancy.position]
-    region = _region(view.paths[old])
-    in_region = [name for name in free if _region(view.paths[name]) == region]
-    own = [name for name in in_region if view.paths[name] == view.paths[old]]
-    durable = _durability(vacancy, view, settings)
-    return _first([own, in_region, [name for name in free if durable(_region(view.paths[name]))]])
+def _fill_by_region(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
+    spares, member = _exclude_default(view, settings, spares), vacancy.ensemble[vacancy.position]
+    region = _region(view.paths[member])
+    names = [name for name in spares if _region(view.paths[name]) == region]
+    own_rack = [name for name in names if view.paths[name] == view.paths[member]]
+    is_durable = _durability(vacancy, view, settings)
+    return _first_stage([own_rack, names, [name for name in spares if is_durable(_region(view.paths[name]))]])
 
 
 def _region(path: str) -> str:
@@ -170,8 +170,8 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
     then the new bookie at the last position, whichever it replaces. If the bookies that stay already break
     the rule, it does not enforce durability. A member that is not writable counts as a region of its own.
     """
-    fewest = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
-    if fewest <= 1:
+    min_regions = settings.min_regions if settings.regions_to_write and settings.durable_replacements else 1
+    if min_regions <= 1:
         return lambda region: True
     # The server has another name here for the region of bookies without a location, and never counts it.
     regions = {*settings.regions_to_write, *(_region(view.paths[name]) for name in view.known)} - {_NO_REGION}
@@ -187,10 +187,8 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
 
     def allows(region: str, place: int) -> bool:
         for window in of(place):
-            most = sorted((window[other_region] for other_region in regions - {region}), reverse=True)[
-                : fewest - 2
-            ]
-            if window[region] + 1 + sum(most) > vacancy.ack_quorum - 1:
+            largest = sorted((window[peer] for peer in regions - {region}), reverse=True)[: min_regions - 2]
+            if window[region] + 1 + sum(largest) > vacancy.ack_quorum - 1:
                 return False
         return True
 
@@ -200,14 +198,14 @@ def _durability(vacancy: Vacancy, view: ServerView, settings: PlacementSettings)
             return lambda region: True
         for window in of(place):
             window[region] += 1
-    last = len(vacancy.others)
-    return lambda region: allows(region, last)
+    last_place = len(vacancy.others)
+    return lambda region: allows(region, last_place)
 
 
-def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, free: Names) -> Names:
+def _fill_by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, spares: Names) -> Names:
     if min(vacancy.write_quorum, settings.desired_zones) < settings.min_zones:
         return frozenset()  # the server ends with a NullPointerException
-    free = frozenset(name for name in free if view.paths[name] != DEFAULTS[Policy.ZONE])
+    spares = frozenset(name for name in spares if view.paths[name] != DEFAULTS[Policy.ZONE])
     places = {name: zone_of(path) or zone_of_default() for name, path in view.paths.items()}
     size, quorum, position = len(vacancy.ensemble), vacancy.write_quorum, vacancy.position
 
@@ -215,29 +213,29 @@ def _by_zone(vacancy: Vacancy, view: ServerView, settings: PlacementSettings, fr
         positions = ((position + offset) % size for offset in offsets)
         return [places[vacancy.ensemble[place]] for place in positions if place != position]
 
-    near = members(offset for offset in range(1 - quorum, quorum) if offset)
-    around = [members(range(first, first + quorum)) for first in range(1 - quorum, 1)]
+    nearby_zones = members(offset for offset in range(1 - quorum, quorum) if offset)
+    windows = [members(range(first, first + quorum)) for first in range(1 - quorum, 1)]
 
     def spread(excluded: set[str]) -> Iterable[Names]:
-        candidates = [name for name in free if places[name][0] not in excluded]
-        yield frozenset(name for name in candidates if places[name] not in near)
+        candidates = [name for name in spares if places[name][0] not in excluded]
+        yield frozenset(name for name in candidates if places[name] not in nearby_zones)
         # Two upgrade domains in each zone of a window: not the one that all the others of the zone share.
-        shared = {
+        sole_domains = {
             (zone, domains.pop())
-            for window in around
+            for window in windows
             for zone in {zone for zone, _ in window}
             if len(domains := {domain for member_zone, domain in window if member_zone == zone}) == 1
         }
-        yield frozenset(name for name in candidates if places[name] not in shared)
+        yield frozenset(name for name in candidates if places[name] not in sole_domains)
 
     def stages() -> Iterable[Names]:
-        for reach in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
-            neighbours = members(offset for offset in range(-reach, reach + 1) if offset)
+        for radius in range(min(quorum, settings.desired_zones) - 1, settings.min_zones - 2, -1):
+            neighbours = members(offset for offset in range(-radius, radius + 1) if offset)
             yield from spread({zone for zone, _ in neighbours})
-        few = [{zone for zone, _ in window} for window in around]
-        yield from spread({zone for zones in few if len(zones) < settings.min_zones for zone in zones})
+        zone_sets = [{zone for zone, _ in window} for window in windows]
+        yield from spread({zone for zones in zone_sets if len(zones) < settings.min_zones for zone in zones})
 
-    return _first(stages())
+    return _first_stage(stages())
 
 
 def zone_of_default() -> tuple[str, str]:
@@ -292,49 +290,49 @@ def makes_ensemble(
         return False
     if not refuses_by_place(settings):
         return True
-    placed = [path for path in paths if path is not None]
+    known_paths = [path for path in paths if path is not None]
     answer: bool | None = None
     if settings.policy is Policy.RACK:
         racks = {path or DEFAULTS[Policy.RACK] for path in (*paths, *other_paths)}
-        answer = _new_by_rack(shape, Counter(placed), len(racks), settings)
+        answer = _place_by_rack(shape, Counter(known_paths), len(racks), settings)
     elif settings.policy is Policy.REGION:
-        if settings.regions_to_write and not _durable(write_quorum, ack_quorum, settings.min_regions):
+        if settings.regions_to_write and not _is_durable(write_quorum, ack_quorum, settings.min_regions):
             return False
-        if len(placed) == len(paths):
-            answer = _new_by_region(ensemble, Counter(path.split("/")[1] for path in placed), settings)
+        if len(known_paths) == len(paths):
+            answer = _place_by_region(ensemble, Counter(path.split("/")[1] for path in known_paths), settings)
     else:
         if ensemble % write_quorum or write_quorum <= settings.min_zones:
             return False
-        zones = len({path.split("/")[1] for path in placed})
-        if len(placed) < ensemble or zones < settings.min_zones:
+        zones = len({path.split("/")[1] for path in known_paths})
+        if len(known_paths) < ensemble or zones < settings.min_zones:
             answer = False
         elif ensemble == write_quorum <= zones:
             answer = True
-    return None if answer is False and len(placed) < len(paths) else answer
+    return None if answer is False and len(known_paths) < len(paths) else answer
 
 
-def _new_by_rack(
+def _place_by_rack(
     shape: tuple[int, int, int], bookies: Counter[str], racks: int, settings: PlacementSettings
 ) -> bool | None:
     ensemble, write_quorum, _ = shape
-    fewest = min(write_quorum, settings.min_racks)
+    min_racks = min(write_quorum, settings.min_racks)
     if racks < 2:
-        return fewest <= 1 and bookies.total() >= ensemble
-    ends = rack_choices(bookies, ensemble, write_quorum, fewest)
-    return None if len(ends) > 1 else ends.pop()
+        return min_racks <= 1 and bookies.total() >= ensemble
+    outcomes = rack_choices(bookies, ensemble, write_quorum, min_racks)
+    return None if len(outcomes) > 1 else outcomes.pop()
 
 
-def _durable(write_quorum: int, ack_quorum: int, fewest: int) -> bool:
-    """Return whether an entry survives the loss of all but ``fewest`` regions, as the server requires."""
-    return ack_quorum >= fewest and (fewest < 1 or ack_quorum > write_quorum - write_quorum // fewest)
+def _is_durable(write_quorum: int, ack_quorum: int, regions: int) -> bool:
+    """Return whether an entry survives the loss of all but ``regions`` regions, as the server requires."""
+    return ack_quorum >= regions and (regions < 1 or ack_quorum > write_quorum - write_quorum // regions)
 
 
-def _new_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSettings) -> bool | None:
+def _place_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSettings) -> bool | None:
     if settings.regions_to_write and len(bookies) < settings.min_regions:
         return False
     # Each region can take its part; those with enforced racks may refuse it.
-    even = min(bookies.values()) >= -(-ensemble // len(bookies))
-    return True if even and not settings.enforce_min_racks else None
+    is_even = min(bookies.values()) >= -(-ensemble // len(bookies))
+    return True if is_even and not settings.enforce_min_racks else None
 
 
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
@@ -356,7 +354,7 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
     steps = 0
     chosen: list[str] = []
 
-    def look(avoided: frozenset[str]) -> None:
+    def look(avoided_racks: frozenset[str]) -> None:
         nonlocal steps
         steps += 1
         if steps > MOST_CHOICES:
@@ -364,27 +362,27 @@ def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, m
         if len(chosen) == ensemble or len(outcomes) == 2:
             outcomes.add(len(chosen) == ensemble)
             return
-        around = list(_windows(chosen, ensemble, write_quorum))
+        windows = list(_windows(chosen, ensemble, write_quorum))
         # Unused racks with equal numbers of bookies are interchangeable.
         representatives = {
             (free_bookies[rack], rack if rack in chosen else ""): rack
             for rack in free_bookies
             if free_bookies[rack]
         }
-        fit = [
+        fitting = [
             rack
             for rack in representatives.values()
-            if all(len({*window, rack}) + write_quorum - len(window) - 1 >= min_racks for window in around)
+            if all(len({*window, rack}) + write_quorum - len(window) - 1 >= min_racks for window in windows)
         ]
-        racks = [rack for rack in fit if rack not in avoided]
+        racks = [rack for rack in fitting if rack not in avoided_racks]
         if not racks:
-            racks, avoided = fit, frozenset()
+            racks, avoided_racks = fitting, frozenset()
         if not racks:
             outcomes.add(False)
         for rack in racks:
             free_bookies[rack] -= 1
             chosen.append(rack)
-            look(avoided | {rack})
+            look(avoided_racks | {rack})
             free_bookies[chosen.pop()] += 1
 
     look(frozenset())

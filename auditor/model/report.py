@@ -35,12 +35,12 @@ from auditor.model.states import Verdict
 SCHEMA = "bookkeeper-auditor/report/8"
 _FAMILY = SCHEMA.rstrip("0123456789")
 
-_LATER = [fact.name for fact in fields(RunFacts) if fact.default is None]
-_EARLIER = {
-    f"{_FAMILY}4": _LATER,
-    f"{_FAMILY}5": _LATER[_LATER.index("placement") :],
-    f"{_FAMILY}6": _LATER[_LATER.index("holds") :],
-    f"{_FAMILY}7": _LATER[_LATER.index("checks") :],
+_OPTIONAL_FACTS = [fact.name for fact in fields(RunFacts) if fact.default is None]
+_EARLIER_KEYS = {
+    f"{_FAMILY}4": _OPTIONAL_FACTS,
+    f"{_FAMILY}5": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("placement") :],
+    f"{_FAMILY}6": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("holds") :],
+    f"{_FAMILY}7": _OPTIONAL_FACTS[_OPTIONAL_FACTS.index("checks") :],
 }
 """Earlier schema versions that can be read, with the run facts that each lacks; all else is equal."""
 
@@ -151,25 +151,25 @@ class Report:
         if found_at_least(run.tally, Severity.WARNING):
             verdict = Verdict.NOT_HEALTHY
         else:
-            verdict = Verdict.HEALTHY if _complete(run, coverage) else Verdict.INCOMPLETE
+            verdict = Verdict.HEALTHY if _is_complete(run, coverage) else Verdict.INCOMPLETE
         return cls(run, cluster, coverage, verdict, counts, findings)
 
     @property
     def complete(self) -> bool:
         """Whether everything was looked at and decided."""
-        return _complete(self.run, self.coverage)
+        return _is_complete(self.run, self.coverage)
 
     @property
     def complete_but_accepted(self) -> bool:
         """Whether everything was decided, apart from gaps that suppressions accept."""
-        coverage, accepted = self.coverage, self.run.accepted
+        coverage, accepted_gaps = self.coverage, self.run.accepted
         return (
             not self.run.gaps
             and not self.run.not_run
             and bool(self.run.bookie_sources)
-            and coverage.ledgers.undecided <= accepted["ledgers"]
-            and coverage.replicas.expected - coverage.replicas.decided <= accepted["replicas"]
-            and {*coverage.bookies.unread} <= {*accepted["bookies"]}
+            and coverage.ledgers.undecided <= accepted_gaps["ledgers"]
+            and coverage.replicas.expected - coverage.replicas.decided <= accepted_gaps["replicas"]
+            and {*coverage.bookies.unread} <= {*accepted_gaps["bookies"]}
         )
 
     @property
@@ -211,10 +211,10 @@ class Report:
             schema = value.get("schema") if isinstance(value, dict) else None
             if not isinstance(schema, str) or not schema.startswith(_FAMILY):
                 raise ValueError(f"it is not a report of this program: its schema is {schema!r}")
-            if schema != SCHEMA and schema not in _EARLIER:
+            if schema != SCHEMA and schema not in _EARLIER_KEYS:
                 raise RunUsageError(f"this is not {SCHEMA}: its schema is {schema!r}; audit again")
-            value["run"] = dict.fromkeys(_EARLIER.get(schema, ())) | value["run"]
-            if schema in _EARLIER:
+            value["run"] = dict.fromkeys(_EARLIER_KEYS.get(schema, ())) | value["run"]
+            if schema in _EARLIER_KEYS:
                 if "notes" in value["run"]:
                     notes = value["run"].pop("notes")
                     value["run"]["remarks"] = [
@@ -222,11 +222,11 @@ class Report:
                     ]
                 for tally in value["run"].get("tally", ()):
                     tally.setdefault("urgency", Urgency.REST)
-            _same_shape(value["run"])
-            read = {name: read_value(value[name], kind, name) for name, kind in _SHAPE.items()}
+            _require_shape(value["run"])
+            shaped_values = {name: read_value(value[name], kind, name) for name, kind in _SHAPE.items()}
             _require_words(value)
-            read["findings"] = tuple(map(finding_from_json, read["findings"]))
-            return cls(**read)
+            shaped_values["findings"] = tuple(map(finding_from_json, shaped_values["findings"]))
+            return cls(**shaped_values)
         except KeyError as error:
             raise RunError(f"it has no {error}") from error
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
@@ -274,18 +274,18 @@ def _require_words(value: Mapping[str, Any]) -> None:
             raise ValueError(f"run.{name} is not a time: {value['run'][name]}")
 
 
-def _same_shape(run: Mapping[str, Any]) -> None:
+def _require_shape(run: Mapping[str, Any]) -> None:
     """Raise an error if a report has fewer run facts than this version: a comparison would mislead."""
-    missing = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
-    missing += [
+    missing_keys = [f"run.{key}" for key in RunFacts.__annotations__ if key not in run]
+    missing_keys += [
         f"run.tally.{key}"
         for key in Tally.__annotations__
         if any(key not in tally for tally in run.get("tally", ()))
     ]
-    if missing:
+    if missing_keys:
         raise RunUsageError(
             f"another version of this program wrote this report ({run.get('version')}): it lacks "
-            f"{', '.join(missing)}; audit again"
+            f"{', '.join(missing_keys)}; audit again"
         )
 
 
@@ -294,7 +294,7 @@ def found_at_least(tallies: list[Tally], severity: Severity) -> bool:
     return any(tally["count"] and Severity(tally["severity"]).at_least(severity) for tally in tallies)
 
 
-def _complete(run: RunFacts, coverage: Coverage) -> bool:
+def _is_complete(run: RunFacts, coverage: Coverage) -> bool:
     return coverage.complete and not run.gaps and not run.not_run and bool(run.bookie_sources)
 
 
@@ -330,19 +330,19 @@ def exit_code(report: Report, fail_on: FailOn, fail_on_suspect: bool = False) ->
     undecodable = report.counts.get(UNDECODABLE, 0)
     if undecodable >= DAMAGE_FLOOR and undecodable > DAMAGE_SHARE * report.coverage.ledgers.total:
         return DAMAGED
-    least = Severity.ERROR if fail_on == NEW else Severity(fail_on)
-    fresh = fail_on == NEW and report.run.changes is not None
-    bad = [
+    min_severity = Severity.ERROR if fail_on == NEW else Severity(fail_on)
+    counts_only_new = fail_on == NEW and report.run.changes is not None
+    failing_tallies = [
         tally
         for tally in report.run.tally
         if is_unaccepted_loss(tally)
         or (
-            Severity(tally["severity"]).at_least(least)
-            and (tally["new"] + tally["worse"] if fresh else tally["count"] - tally["suppressed"])
+            Severity(tally["severity"]).at_least(min_severity)
+            and (tally["new"] + tally["worse"] if counts_only_new else tally["count"] - tally["suppressed"])
         )
     ]
-    if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in bad):
+    if any(fail_on_suspect or tally["confidence"] == Confidence.CONFIRMED for tally in failing_tallies):
         return FOUND
     if report.run.holds is not None and report.run.holds["urgent"]:
         return NOT_COVERED
-    return CLEAN if report.complete_but_accepted and not bad else NOT_COVERED
+    return CLEAN if report.complete_but_accepted and not failing_tallies else NOT_COVERED

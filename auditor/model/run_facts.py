@@ -138,8 +138,8 @@ class Tally(TypedDict):
 
 def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
     """Return a tally whose counts are 0."""
-    kind = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
-    return cast(Tally, kind | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
+    tally_key = {"id": id, "urgency": urgency, "severity": severity, "confidence": confidence}
+    return cast(Tally, tally_key | dict.fromkeys(("count", "new", "worse", "suppressed"), 0))
 
 
 class Step(TypedDict):

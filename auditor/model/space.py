@@ -207,12 +207,12 @@ class SpaceView:
     @property
     def classes(self) -> dict[str, int]:
         """Bytes of each class above 0, in the order of `SpaceClass`."""
-        sums = {
+        class_bytes = {
             str(space_class): self.others.get(space_class, 0)
             + sum(total.classes.get(space_class, 0) for total in self.totals)
             for space_class in SpaceClass
         }
-        return {name: number for name, number in sums.items() if number}
+        return {name: number for name, number in class_bytes.items() if number}
 
 
 @dataclass(frozen=True, slots=True)

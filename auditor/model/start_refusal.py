@@ -149,11 +149,11 @@ def certain(
     refusals = [
         decide(
             [
-                directory if directory.version is not None else replace(directory, version=guess)
+                directory if directory.version is not None else replace(directory, version=assumed_cookie)
                 for directory in directories
             ]
         )
-        for guess in (expected, NoVersion(empty=True))
+        for assumed_cookie in (expected, NoVersion(empty=True))
     ]
     return refusals[0] if all(refusals) else None
 
@@ -173,7 +173,7 @@ def unreadable(cookie: Unreadable, path: str | None, stored_id: str | None) -> R
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
     """
     fault = Fault.STORE_UNREADABLE if path is None else Fault.VERSION_UNREADABLE
-    reason = f"{_whose(path, stored_id)} cannot be read: {cookie.reason}"
+    reason = f"{_cookie_place(path, stored_id)} cannot be read: {cookie.reason}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
@@ -189,21 +189,21 @@ def differing(
 
     The cookie is that of the directory ``path``, or the store's under ``stored_id`` if ``path`` is None.
     """
-    actual, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
+    actual_values, expected_values = _cookie_fields(cookie), _cookie_fields(expected)
     unequal_fields = "; ".join(
-        f"{field} {actual[field]}, expected {expected_values[field]}" for field in fields
+        f"{field} {actual_values[field]}, expected {expected_values[field]}" for field in fields
     )
-    reason = f"{_whose(path, stored_id)} says {unequal_fields}"
+    reason = f"{_cookie_place(path, stored_id)} says {unequal_fields}"
     return Refusal(INVALID_COOKIE, fault, reason, _paths(path), stored_id)
 
 
-def lacking(fault: Fault, paths: Sequence[str], what: str, stored_id: str | None = None) -> Refusal:
-    """Return the refusal for directories that all have the same fault; ``what`` describes it."""
-    which = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
-    return Refusal(INVALID_COOKIE, fault, f"{which} has {what}", tuple(paths), stored_id)
+def lacking(fault: Fault, paths: Sequence[str], problem: str, stored_id: str | None = None) -> Refusal:
+    """Return the refusal for directories that all have the same fault; ``problem`` describes it."""
+    path_text = paths[0] if len(paths) == 1 else f"each of {', '.join(paths)}"
+    return Refusal(INVALID_COOKIE, fault, f"{path_text} has {problem}", tuple(paths), stored_id)
 
 
-def _whose(path: str | None, stored_id: str | None) -> str:
+def _cookie_place(path: str | None, stored_id: str | None) -> str:
     return f"the store's cookie of {stored_id}" if path is None else f"the VERSION of {path}"
 
 
@@ -224,7 +224,7 @@ def _cookie_fields(cookie: Cookie) -> dict[str, str]:
 
 def legacy_refusal(
     expected: Cookie,
-    stored: Sequence[tuple[str, Cookie | Unreadable]],
+    stored_cookies: Sequence[tuple[str, Cookie | Unreadable]],
     directories: Sequence[BookieDirectory],
     *,
     allow_expansion: bool = False,
@@ -241,14 +241,14 @@ def legacy_refusal(
     Args:
         expected: the cookie that the bookie makes from its configuration, with the cluster's instance id
             (`auditor.model.cookie` infers it).
-        stored: (id, cookie) for every id that could be the bookie's and has a cookie in the store. The order
-            is the server's: only the custom id, or ip, host name and advertised address.
+        stored_cookies: (id, cookie) for every id that could be the bookie's and has a cookie in the store.
+            The order is the server's: only the custom id, or ip, host name and advertised address.
         directories: the directories of `configured_paths`, in that order.
         allow_expansion: the server's ``allowStorageExpansion``.
     """
 
-    def decide(looked_at: Sequence[BookieDirectory]) -> Refusal | None:
-        return _legacy_decision(expected, stored, looked_at, allow_expansion)
+    def decide(read_directories: Sequence[BookieDirectory]) -> Refusal | None:
+        return _legacy_decision(expected, stored_cookies, read_directories, allow_expansion)
 
     return certain(expected, directories, decide)
 
@@ -269,45 +269,47 @@ def differences(expected: Cookie, cookie: Cookie, *, allow_expansion: bool = Fal
     def fits(expected_paths: tuple[str, ...], cookie_paths: tuple[str, ...]) -> bool:
         return set(cookie_paths) <= set(expected_paths) if allow_expansion else expected_paths == cookie_paths
 
-    fit = {
+    agreement = {
         "bookieHost": expected.bookie_id == cookie.bookie_id,
         "journalDir": expected.journal_dirs == cookie.journal_dirs,
         "ledgerDirs": fits(expected.ledger_dirs, cookie.ledger_dirs),
         "indexDirs": (expected.index_dirs is None and cookie.index_dirs is None)
         or fits(expected.index_dirs or expected.ledger_dirs, cookie.index_dirs or cookie.ledger_dirs),
     }
-    return tuple(field for field, is_so in fit.items() if not is_so)
+    return tuple(field for field, is_equal in agreement.items() if not is_equal)
 
 
 def _legacy_decision(
     expected: Cookie,
-    stored: Sequence[tuple[str, Cookie | Unreadable]],
+    stored_cookies: Sequence[tuple[str, Cookie | Unreadable]],
     directories: Sequence[BookieDirectory],
     allow_expansion: bool,
 ) -> Refusal | None:
-    if old := old_data(directories):
-        return old
-    existing: list[Cookie] = []
-    for stored_id, cookie in stored:
+    if old_reason := old_data(directories):
+        return old_reason
+    existing_cookies: list[Cookie] = []
+    for stored_id, cookie in stored_cookies:
         if refusal := _cookie_refusal(expected, cookie, allow_expansion, None, stored_id):
             return refusal
         if isinstance(cookie, Cookie):
-            existing = [cookie]  # the server also keeps only the last one
-    missing: list[BookieDirectory] = []
+            existing_cookies = [cookie]  # the server also keeps only the last one
+    missing_directories: list[BookieDirectory] = []
     for directory in directories:
         version = directory.version
         if isinstance(version, NoVersion):
-            missing.append(directory)
+            missing_directories.append(directory)
         elif version is not None:
             if refusal := _cookie_refusal(expected, version, allow_expansion, directory.path, None):
                 return refusal
             if isinstance(version, Cookie):
-                existing.append(version)
-    if not stored:
-        return _new_bookie_refusal(expected.bookie_id, missing)
-    if missing and not allow_expansion:
-        return lacking(Fault.VERSION_MISSING, [directory.path for directory in missing], "no VERSION")
-    return _expansion_refusal(missing, existing)
+                existing_cookies.append(version)
+    if not stored_cookies:
+        return _new_bookie_refusal(expected.bookie_id, missing_directories)
+    if missing_directories and not allow_expansion:
+        return lacking(
+            Fault.VERSION_MISSING, [directory.path for directory in missing_directories], "no VERSION"
+        )
+    return _expansion_refusal(missing_directories, existing_cookies)
 
 
 def _cookie_refusal(
@@ -328,30 +330,36 @@ def _cookie_refusal(
     return None
 
 
-def _new_bookie_refusal(bookie_id: str, missing: Sequence[BookieDirectory]) -> Refusal | None:
-    if not missing:
+def _new_bookie_refusal(bookie_id: str, missing_directories: Sequence[BookieDirectory]) -> Refusal | None:
+    if not missing_directories:
         reason = "its directories have a VERSION, and the store has no cookie of it"
         return Refusal(INVALID_COOKIE, Fault.NOT_IN_STORE, reason, stored_id=bookie_id)
     # Like the server, do not look into directories that already have a VERSION.
-    if filled := _non_empty(missing):
-        what = "no VERSION and is not empty, and the store has no cookie of the bookie"
-        return lacking(Fault.NOT_EMPTY, filled, what, bookie_id)
+    if filled_paths := _find_non_empty(missing_directories):
+        problem = "no VERSION and is not empty, and the store has no cookie of the bookie"
+        return lacking(Fault.NOT_EMPTY, filled_paths, problem, bookie_id)
     return None
 
 
-def _expansion_refusal(missing: Sequence[BookieDirectory], existing: Iterable[Cookie]) -> Refusal | None:
+def _expansion_refusal(
+    missing_directories: Sequence[BookieDirectory], existing_cookies: Iterable[Cookie]
+) -> Refusal | None:
     # Journals are not checked: the server takes a wiped one for a new one, and starts without its data.
     cookie_paths = {
-        as_file(path) for cookie in existing for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
+        as_file(path)
+        for cookie in existing_cookies
+        for path in (*cookie.ledger_dirs, *(cookie.index_dirs or ()))
     }
-    if wiped := [directory.path for directory in missing if as_file(directory.path) in cookie_paths]:
-        return lacking(Fault.WIPED, wiped, "no VERSION, and the bookie's cookies name it: it was wiped")
-    if filled := _non_empty(missing):
-        return lacking(Fault.NOT_EMPTY, filled, "no VERSION and is not empty")
+    if wiped_paths := [
+        directory.path for directory in missing_directories if as_file(directory.path) in cookie_paths
+    ]:
+        return lacking(Fault.WIPED, wiped_paths, "no VERSION, and the bookie's cookies name it: it was wiped")
+    if filled_paths := _find_non_empty(missing_directories):
+        return lacking(Fault.NOT_EMPTY, filled_paths, "no VERSION and is not empty")
     return None
 
 
-def _non_empty(directories: Iterable[BookieDirectory]) -> list[str]:
+def _find_non_empty(directories: Iterable[BookieDirectory]) -> list[str]:
     return [
         directory.path
         for directory in directories

@@ -347,11 +347,15 @@ def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
     """
     if not cursors:
         return Backlog.NOBODY
-    behind = [cursor for cursor in cursors if cursor.position is None or cursor.position[0] <= ledger_id]
-    if not behind:
+    lagging_cursors = [
+        cursor for cursor in cursors if cursor.position is None or cursor.position[0] <= ledger_id
+    ]
+    if not lagging_cursors:
         return Backlog.READ
-    sure = [cursor for cursor in behind if cursor.ledger_id is None and cursor.position is not None]
-    return Backlog.NEEDED if sure else Backlog.UNKNOWN
+    certain_cursors = [
+        cursor for cursor in lagging_cursors if cursor.ledger_id is None and cursor.position is not None
+    ]
+    return Backlog.NEEDED if certain_cursors else Backlog.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

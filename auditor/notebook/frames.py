@@ -62,7 +62,7 @@ class Frames:
         sums = ("count", *map(str, Confidence), "new", "worse", "suppressed")
         rows = []
         for check_count in count_by_check(self._run.report):
-            numbers = {
+            number_types = {
                 **check_count.sums,
                 **check_count.unsure,
                 "confirmed": check_count.sums["count"] - check_count.sums["unsure"],
@@ -72,7 +72,7 @@ class Frames:
                 "urgency": str(check_count.urgency),
                 "severity": str(check_count.severity),
             }
-            rows.append(row | {name: numbers.get(name, 0) for name in sums})
+            rows.append(row | {name: number_types.get(name, 0) for name in sums})
         frame = _frame(rows, ["id", "urgency", "severity", *sums])
         return frame.astype(dict.fromkeys(sums, "int64")).set_index("id")
 
@@ -115,11 +115,11 @@ class Frames:
         fingerprint.
         """
         filters = {"id": id, "severity": severity}
-        chosen = [ds.field(name) == value for name, value in filters.items() if value is not None]
-        filter = reduce(and_, chosen) if chosen else None
+        conditions = [ds.field(name) == value for name, value in filters.items() if value is not None]
+        filter = reduce(and_, conditions) if conditions else None
         rows: list[dict[str, Any]] = []
-        for batch in self._run.batches("findings", [*_NARROW, "missing", "unknown"], filter):
-            rows += map(_row, batch.slice(0, limit - len(rows)).to_pylist())
+        for batch in self._run.batches("findings", [*_NARROW_COLUMNS, "missing", "unknown"], filter):
+            rows += map(_flat_row, batch.slice(0, limit - len(rows)).to_pylist())
             if len(rows) >= limit:
                 break
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
@@ -174,8 +174,8 @@ class Frames:
         totals = space_view(self._run, by, top).totals
         names = [str(space_class) for space_class in SpaceClass]
         rows = [[total.bytes, *(total.classes.get(name, 0) for name in names)] for total in totals]
-        index = pd.Index([total.name for total in totals], name=by, dtype="object")
-        return pd.DataFrame(rows, index, ["bytes", *names], "int64")
+        row_index = pd.Index([total.name for total in totals], name=by, dtype="object")
+        return pd.DataFrame(rows, row_index, ["bytes", *names], "int64")
 
     def failures(self) -> pd.DataFrame:
         """Return the effect of losing each bookie, rack or region alone, as ``bkaudit simulate`` reports it.
@@ -193,14 +193,14 @@ class Frames:
         from auditor.simulate.simulation import simulate_all
 
         singles = [
-            single for level in simulate_all(RunReader(self._run.path)).levels for single in level.singles
+            failure for level in simulate_all(RunReader(self._run.path)).levels for failure in level.singles
         ]
         rows = [
             {
                 "bookies": single.bookies,
                 **asdict(single.today.sure.lost),
                 "ledgers_possible": single.today.possible.lost.ledgers,
-                **{f"promised_{name}": n for name, n in asdict(single.promise.sure.lost).items()},
+                **{f"promised_{name}": number for name, number in asdict(single.promise.sure.lost).items()},
                 "below_ack_quorum": single.today.sure.below_ack.ledgers,
                 "below_write_quorum": single.today.sure.below_write.ledgers,
                 "unrecoverable": single.today.sure.unrecoverable,
@@ -225,15 +225,17 @@ class Frames:
         rows = [
             {
                 **asdict(total),
-                "capacity": full.capacity if full else None,
-                "free": full.free if full else None,
+                "capacity": fullest_disk.capacity if fullest_disk else None,
+                "free": fullest_disk.free if fullest_disk else None,
             }
             for total in disk_totals(self._run)
-            for full in (total.fullest,)
+            for fullest_disk in (total.fullest,)
         ]
-        whole = dict.fromkeys(("capacity", "free"), "Int64")
-        columns = ["name", *kinds, *whole, "unread"]
-        frame = pd.DataFrame(rows, columns=columns).astype(whole | dict.fromkeys([*kinds, "unread"], "int64"))
+        integer_types = dict.fromkeys(("capacity", "free"), "Int64")
+        columns = ["name", *kinds, *integer_types, "unread"]
+        frame = pd.DataFrame(rows, columns=columns).astype(
+            integer_types | dict.fromkeys([*kinds, "unread"], "int64")
+        )
         return frame.set_index("name").rename_axis("bookie_id")
 
     def owners(self, level: Level = "namespace", limit: int = ROWS) -> pd.DataFrame:
@@ -276,8 +278,8 @@ class Frames:
         """
         from auditor.runs.siblings import sibling_runs
 
-        this = RunSummary.of(self._run.path, self._run.report)
-        runs = (sibling_runs(self._run.path, self._run.report.cluster) or (this,))[-limit:]
+        own_summary = RunSummary.of(self._run.path, self._run.report)
+        runs = (sibling_runs(self._run.path, self._run.report.cluster) or (own_summary,))[-limit:]
         changes = ("new", "fixed", "worse", "better", "same", "unseen")
         columns = ["finished", "run", "verdict", "complete", *map(str, Severity), *changes]
         rows = [
@@ -292,32 +294,32 @@ class Frames:
         finished = pd.to_datetime(frame["finished"], unit="ms", utc=True)
         return frame.assign(finished=finished).astype(dict.fromkeys(changes, "Int64")).set_index("finished")
 
-    def _display_frame(self, rows: list[dict[str, Any]], between: list[str]) -> pd.DataFrame:
+    def _display_frame(self, rows: list[dict[str, Any]], extra_columns: list[str]) -> pd.DataFrame:
         """Return rows of findings as a frame, with their change, first day and suppression.
 
-        ``between`` are further columns of whole numbers, which follow those of the object.
+        ``extra_columns`` are further columns of whole numbers, which follow those of the object.
         """
         fingerprints = [row["fingerprint"] for row in rows]
         standings = standings_of(self._run.directory, self._run.report, fingerprints)
         standing_rows = {fingerprint: asdict(standing) for fingerprint, standing in standings.items()}
-        columns = [*_SUBJECT, *between, *_STANDING, "message", "fingerprint"]
+        columns = [*_SUBJECT_COLUMNS, *extra_columns, *_STANDING_COLUMNS, "message", "fingerprint"]
         frame = _frame([row | standing_rows.get(row["fingerprint"], {}) for row in rows], columns)
-        frame = frame.astype({name: "int64" for name in between if name != "bookie_id"})
+        frame = frame.astype({name: "int64" for name in extra_columns if name != "bookie_id"})
         return frame.assign(first_seen=pd.to_datetime(frame["first_seen"], unit="ms", utc=True))
 
 
-_SUBJECT = ("id", "severity", "confidence", "scope_id", "ledger_id")
-_STANDING = ("change", "first_seen", "suppressed")
-_NULLABLE = ("scope_id", "ledger_id", "first_seen", "finished", "made")
-_NARROW = (*_SUBJECT, "bookie_id", "message", "fingerprint")
+_SUBJECT_COLUMNS = ("id", "severity", "confidence", "scope_id", "ledger_id")
+_STANDING_COLUMNS = ("change", "first_seen", "suppressed")
+_INTEGER_COLUMNS = ("scope_id", "ledger_id", "first_seen", "finished", "made")
+_NARROW_COLUMNS = (*_SUBJECT_COLUMNS, "bookie_id", "message", "fingerprint")
 
 
-def _row(row: dict[str, Any]) -> dict[str, Any]:
-    missing, unknown = row.pop("missing"), row.pop("unknown")
+def _flat_row(row: dict[str, Any]) -> dict[str, Any]:
+    missing_replicas, unknown_bookies = row.pop("missing"), row.pop("unknown")
     return {
         **row,
-        "missing": sum(part["count"] for part in missing),
-        "bookies": len({part["bookie_id"] for part in missing} | set(unknown)),
+        "missing": sum(part["count"] for part in missing_replicas),
+        "bookies": len({part["bookie_id"] for part in missing_replicas} | set(unknown_bookies)),
     }
 
 
@@ -328,7 +330,7 @@ def _frame(rows: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> pd.Data
     otherwise turn all ids into floats.
     """
     rows = list(rows)
-    kinds: dict[str, Any] = dict.fromkeys(_NULLABLE, "Int64")
+    kinds: dict[str, Any] = dict.fromkeys(_INTEGER_COLUMNS, "Int64")
     kinds["severity"] = pd.CategoricalDtype([str(severity) for severity in Severity], ordered=True)
     return pd.DataFrame(
         {

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 STEPS = 90
 """Largest number of bars in a picture over time; if there are more days, bars are weeks, months or longer."""
 
-_WIDTH, _MOST_HEIGHT = 9.0, 40.0  # inches
-_LABEL = 36  # characters
-_TICKS = 12
-_LENGTHS = {"day": 1, "week": 7, "30 days": 30, "365 days": 365, "3,650 days": 3650}
+_WIDTH, _MAX_HEIGHT = 9.0, 40.0  # inches
+_MAX_LABEL_LENGTH = 36  # characters
+_MAX_TICKS = 12
+_PERIOD_DAYS = {"day": 1, "week": 7, "30 days": 30, "365 days": 365, "3,650 days": 3650}
 
 BARS = 30
 """Largest number of bookies, checks or runs in a picture: the worst ones, or the newest runs."""
@@ -74,7 +74,7 @@ CELLS = {
     Cell.SURPLUS: ("#fdc776", "+"),
     Cell.NOT_EXPECTED: ("#f1f3f5", ""),
 }
-_DARK = (Cell.MISSING, Cell.PART)
+_DARK_CELLS = (Cell.MISSING, Cell.PART)
 
 
 class Plots:
@@ -105,8 +105,10 @@ class Plots:
         else:
             title_suffix += ": no entry is expected or held"
         name_rows(axes, frame.index, 0.5)
-        shown = range(0, frame.shape[1], max(frame.shape[1] // 10, 1))
-        axes.set_xticks([number + 0.5 for number in shown], [f"{frame.columns[number]}" for number in shown])
+        tick_columns = range(0, frame.shape[1], max(frame.shape[1] // 10, 1))
+        axes.set_xticks(
+            [number + 0.5 for number in tick_columns], [f"{frame.columns[number]}" for number in tick_columns]
+        )
         axes.set_xlabel("entry")
         name = LedgerId(ledger_id, scope_id).in_words.capitalize()
         axes.set_title(f"{name}{title_suffix}", loc="left")
@@ -119,11 +121,13 @@ class Plots:
         frame = self._frames.by_id()
         figure = new_figure(0.22 * min(len(frame), BARS) + 1.4)
         axes = figure.add_subplot()
-        axes.set_title(_title("Findings by check", len(frame)), loc="left")
+        axes.set_title(_make_title("Findings by check", len(frame)), loc="left")
         frame = frame.head(BARS)
         bars(axes, frame["count"].to_list(), [SEVERITIES[severity] for severity in frame["severity"]])
         name_rows(axes, frame.index)
-        _legend(figure, {name: SEVERITIES[name] for name in SEVERITIES if name in set(frame["severity"])})
+        _draw_legend(
+            figure, {name: SEVERITIES[name] for name in SEVERITIES if name in set(frame["severity"])}
+        )
         describe(figure, "Findings by check", frame["count"].items())
         return figure
 
@@ -131,19 +135,19 @@ class Plots:
         """Draw the replicas that each bookie should hold: whole, lacking entries, or unknown."""
         frame = self._frames.bookies()
         frame = frame[frame["replicas"] > 0]
-        whole = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
-        parts = frame.assign(whole=whole).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
+        whole_replicas = (frame["replicas"] - frame["missing"] - frame["unknown"]).clip(lower=0)
+        parts = frame.assign(whole=whole_replicas).rename(columns={"missing": "lack entries"})[list(REPLICAS)]
         title, unit = "Replicas by bookie, the worst first", "replicas that it should hold"
-        figure = _by_bookie(parts, REPLICAS, title, unit)
+        figure = _plot_by_bookie(parts, REPLICAS, title, unit)
         frame = frame.head(BARS)
-        lacking = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
-        describe(figure, "Replicas that lack entries, by bookie", lacking)
+        missing_texts = (frame["missing"].astype(str) + " of " + frame["replicas"].astype(str)).items()
+        describe(figure, "Replicas that lack entries, by bookie", missing_texts)
         return figure
 
     def space(self) -> Figure:
         """Draw the contents of each bookie's entry logs, in GB."""
         parts = self._frames.space()[list(SPACE)] / 1e9
-        figure = _by_bookie(parts, SPACE, "Bytes of entry logs by bookie, the fullest first", "GB")
+        figure = _plot_by_bookie(parts, SPACE, "Bytes of entry logs by bookie, the fullest first", "GB")
         sums = parts.head(BARS).sum(axis=1).round(3)
         describe(figure, "GB in entry logs, by bookie", sums.items())
         return figure
@@ -168,11 +172,11 @@ class Plots:
         """Draw the ledgers that are not healthy by the day of their creation."""
         frame = self._frames.ledgers_by_day()[list(CLASSES)]
         frame = frame[frame.sum(axis=1) > 0]
-        return _over_time(frame, CLASSES, "Ledgers that are not healthy, by creation")
+        return _plot_over_time(frame, CLASSES, "Ledgers that are not healthy, by creation")
 
     def since(self) -> Figure:
         """Draw the findings of this run by the day on which a run first saw them."""
-        return _over_time(self._frames.by_day(), SEVERITIES, "Findings, by the day first seen")
+        return _plot_over_time(self._frames.by_day(), SEVERITIES, "Findings, by the day first seen")
 
     def history(self) -> Figure:
         """Draw the findings of the newest runs in the directory that has this run, by severity."""
@@ -182,20 +186,20 @@ class Plots:
         stack_bars(axes, frame[list(SEVERITIES)], SEVERITIES)
         name_times(axes, frame.index, "%Y-%m-%d %H:%M")
         axes.set_title("Findings by run", loc="left")
-        _legend(figure, SEVERITIES)
-        describe(figure, "Findings by run", _by_time(frame[list(SEVERITIES)]))
+        _draw_legend(figure, SEVERITIES)
+        describe(figure, "Findings by run", _sums_by_time(frame[list(SEVERITIES)]))
         return figure
 
 
-def _by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit: str) -> Figure:
+def _plot_by_bookie(parts: pd.DataFrame, colours: Mapping[str, str], title: str, unit: str) -> Figure:
     """Draw a horizontal stacked bar for each of the first bookies of a frame."""
     figure = new_figure(0.24 * min(len(parts), BARS) + 1.6)
     axes = figure.add_subplot()
-    axes.set_title(_title(title, len(parts)), loc="left")
-    stack_bars(axes, parts.head(BARS), colours, across=True)
+    axes.set_title(_make_title(title, len(parts)), loc="left")
+    stack_bars(axes, parts.head(BARS), colours, is_horizontal=True)
     name_rows(axes, parts.head(BARS).index)
     axes.set_xlabel(unit)
-    _legend(figure, colours)
+    _draw_legend(figure, colours)
     return figure
 
 
@@ -205,50 +209,55 @@ def _draw_cells(figure: Figure, frame: pd.DataFrame) -> None:
 
     kinds = list(CELLS)
     numbers = [[kinds.index(Cell(cell)) for cell in row] for row in frame.to_numpy()]
-    signed = frame.shape[1] <= SIGNED_COLUMNS
+    has_signs = frame.shape[1] <= SIGNED_COLUMNS
     [axes] = figure.axes
     axes.pcolormesh(
         numbers,
         cmap=ListedColormap([colour for colour, _ in CELLS.values()]),
         vmin=-0.5,
         vmax=len(kinds) - 0.5,
-        edgecolors="white" if signed else "face",
-        linewidth=1 if signed else 0,
+        edgecolors="white" if has_signs else "face",
+        linewidth=1 if has_signs else 0,
     )
-    for down, row in enumerate(numbers if signed else []):
-        for across, number in enumerate(row):
-            colour = "white" if kinds[number] in _DARK else "black"
+    for row_number, row in enumerate(numbers if has_signs else []):
+        for column_number, number in enumerate(row):
+            colour = "white" if kinds[number] in _DARK_CELLS else "black"
             axes.text(
-                across + 0.5, down + 0.5, CELLS[kinds[number]][1], ha="center", va="center", color=colour
+                column_number + 0.5,
+                row_number + 0.5,
+                CELLS[kinds[number]][1],
+                ha="center",
+                va="center",
+                color=colour,
             )
     present_kinds = {kinds[number] for row in numbers for number in row}
-    _legend(
+    _draw_legend(
         figure,
         {f"{kind} {CELLS[kind][1]}".strip(): CELLS[kind][0] for kind in kinds if kind in present_kinds},
     )
 
 
-def _over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> Figure:
-    undated = int(frame[frame.index.isna()].to_numpy().sum())
-    drawn, step = coarser(frame[frame.index.notna()])
+def _plot_over_time(frame: pd.DataFrame, colours: Mapping[str, str], title: str) -> Figure:
+    undated_count = int(frame[frame.index.isna()].to_numpy().sum())
+    coarse_frame, step = coarser(frame[frame.index.notna()])
     figure = new_figure(3.4)
     axes = figure.add_subplot()
-    stack_bars(axes, drawn, colours)
-    name_times(axes, drawn.index)
-    title_suffix = f"; {undated:,} with an unknown day" if undated else ""
+    stack_bars(axes, coarse_frame, colours)
+    name_times(axes, coarse_frame.index)
+    title_suffix = f"; {undated_count:,} with an unknown day" if undated_count else ""
     axes.set_title(f"{title}{'' if step == 'day' else f', by {step}'}{title_suffix}", loc="left")
-    _legend(figure, colours)
-    describe(figure, axes.get_title(loc="left"), _by_time(drawn))
+    _draw_legend(figure, colours)
+    describe(figure, axes.get_title(loc="left"), _sums_by_time(coarse_frame))
     return figure
 
 
-def _by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
+def _sums_by_time(frame: pd.DataFrame) -> list[tuple[str, int]]:
     """Return the day of each row, with the sum of its columns; rows with sum 0 are left out."""
     sums = [(f"{time:%Y-%m-%d}", int(count)) for time, count in frame.sum(axis=1).items()]
     return [row for row in sums if row[1]]
 
 
-def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
+def _draw_legend(figure: Figure, colours: Mapping[str, str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(facecolor=colour, edgecolor="#888888", label=name) for name, colour in colours.items()]
@@ -257,7 +266,7 @@ def _legend(figure: Figure, colours: Mapping[str, str]) -> None:
     )
 
 
-def _title(title: str, rows: int) -> str:
+def _make_title(title: str, rows: int) -> str:
     return f"{title}: {BARS} of {rows:,}" if rows > BARS else title
 
 
@@ -284,11 +293,11 @@ def new_figure(height: float) -> Figure:
 
         def _repr_html_(self) -> str:
             # What shows a notebook takes no alternative text from the metadata of a picture.
-            picture, metadata = self._repr_png_()
-            source = f"data:image/png;base64,{b64encode(picture).decode()}"
+            png_bytes, metadata = self._repr_png_()
+            source = f"data:image/png;base64,{b64encode(png_bytes).decode()}"
             return f'<img alt="{escape(metadata["alt"])}" src="{source}">'
 
-    return InlineFigure(figsize=(_WIDTH, min(height, _MOST_HEIGHT)), layout="constrained")
+    return InlineFigure(figsize=(_WIDTH, min(height, _MAX_HEIGHT)), layout="constrained")
 
 
 def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) -> None:
@@ -296,7 +305,7 @@ def describe(figure: Figure, title: str, rows: Iterable[tuple[object, object]]) 
     labels = [
         f"{name} {number:,}" if isinstance(number, int) else f"{name} {number}" for name, number in rows
     ]
-    figure.set_label(printable(f"{title}: {first_names(labels, _TICKS) or 'none'}"))
+    figure.set_label(printable(f"{title}: {first_names(labels, _MAX_TICKS) or 'none'}"))
 
 
 def label(text: str) -> str:
@@ -308,8 +317,8 @@ def label(text: str) -> str:
     'storage-node-0001....example.com:3181'
     """
     text = printable(text)
-    if len(text) > _LABEL:
-        text = f"{text[: _LABEL // 2]}...{text[-_LABEL // 2 + 2 :]}"
+    if len(text) > _MAX_LABEL_LENGTH:
+        text = f"{text[: _MAX_LABEL_LENGTH // 2]}...{text[-_MAX_LABEL_LENGTH // 2 + 2 :]}"
     return text.replace("$", "\\$")
 
 
@@ -323,35 +332,37 @@ def name_rows(axes: Axes, names: Iterable[object], offset: float = 0.0) -> None:
 
 def bars(axes: Axes, counts: Sequence[int], colours: Sequence[str]) -> None:
     """Draw one horizontal bar for each count, and write the count at its end."""
-    drawn = axes.barh(range(len(counts)), counts, color=colours)
-    axes.bar_label(drawn, [f"{count:,}" for count in counts], padding=3, fontsize=8)
+    drawn_bars = axes.barh(range(len(counts)), counts, color=colours)
+    axes.bar_label(drawn_bars, [f"{count:,}" for count in counts], padding=3, fontsize=8)
     whole_numbers(axes.xaxis)
 
 
-def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], across: bool = False) -> None:
+def stack_bars(
+    axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], is_horizontal: bool = False
+) -> None:
     """Draw one bar for each row of a frame of counts, with the columns stacked.
 
-    Bars are vertical, or horizontal if ``across`` is True.
+    Bars are vertical, or horizontal if ``is_horizontal`` is True.
     """
     start = [0] * len(frame)
     for name in frame.columns:
         counts = [int(count) for count in frame[name]]
         if not any(counts):
             continue
-        if across:
+        if is_horizontal:
             axes.barh(range(len(counts)), counts, left=start, color=colours[name], label=name)
         else:
             axes.bar(range(len(counts)), counts, bottom=start, color=colours[name], label=name)
-        start = [base + height for base, height in zip(start, counts, strict=True)]
-    whole_numbers(axes.xaxis if across else axes.yaxis)
+        start = [offset + height for offset, height in zip(start, counts, strict=True)]
+    whole_numbers(axes.xaxis if is_horizontal else axes.yaxis)
 
 
-def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d") -> None:
+def name_times(axes: Axes, times: pd.Index[pd.Timestamp], time_format: str = "%Y-%m-%d") -> None:
     """Label bars with times, few enough to be readable, and keep a single bar narrow."""
-    shown = range(0, len(times), max(-(-len(times) // _TICKS), 1))
-    dates = [times[number].strftime(form) for number in shown]
-    axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)
-    axes.set_xticks(list(shown), dates, rotation=30, ha="right", fontsize=8)
+    tick_numbers = range(0, len(times), max(-(-len(times) // _MAX_TICKS), 1))
+    dates = [times[number].strftime(time_format) for number in tick_numbers]
+    axes.set_xlim(-0.6, max(len(times), _MAX_TICKS) - 0.4)
+    axes.set_xticks(list(tick_numbers), dates, rotation=30, ha="right", fontsize=8)
 
 
 def whole_numbers(axis: Axis) -> None:
@@ -370,8 +381,8 @@ def coarser(frame: pd.DataFrame) -> tuple[pd.DataFrame, str]:
     if not len(frame):
         return frame, "day"
     days = (frame.index - frame.index[0]).days
-    step = next(name for name, length in _LENGTHS.items() if days[-1] // length < STEPS)
-    places = days // _LENGTHS[step]
-    summed = frame.groupby(places).sum().reindex(range(places[-1] + 1), fill_value=0)
-    starts = frame.index[0] + pd.to_timedelta(summed.index * _LENGTHS[step], unit="D")
-    return summed.set_index(starts), step
+    step = next(name for name, length in _PERIOD_DAYS.items() if days[-1] // length < STEPS)
+    period_numbers = days // _PERIOD_DAYS[step]
+    period_sums = frame.groupby(period_numbers).sum().reindex(range(period_numbers[-1] + 1), fill_value=0)
+    starts = frame.index[0] + pd.to_timedelta(period_sums.index * _PERIOD_DAYS[step], unit="D")
+    return period_sums.set_index(starts), step

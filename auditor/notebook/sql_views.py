@@ -15,10 +15,10 @@ from auditor.errors import UsageError
 from auditor.runs.reader import RunReader
 from auditor.spark.types import SparkSession, StructType
 
-_TIME = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestamp_millis({0}) END"
+_TIME_SQL = "CASE WHEN {0} BETWEEN -62135596800000 AND 253402300799999 THEN timestamp_millis({0}) END"
 """SQL expression that converts milliseconds to a time; null outside the years 1 to 9999."""
 
-_CREATED = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
+_CREATED_SQL = "coalesce(if(l.metadata_ctime > 0, l.metadata_ctime, null), l.ctime)"
 
 _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] = {
     "ledger_classes": (
@@ -31,8 +31,8 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
             "potential_class": ("v.potential_class", "the class if all unknown copies were gone"),
             "confidence": ("v.confidence", "confirmed, suspect or unknown"),
             "state": ("l.state", "OPEN, IN_RECOVERY or CLOSED; null if unreadable"),
-            "created": (_TIME.format(_CREATED), "time of its creation; null: not known"),
-            "changed": (_TIME.format("l.mtime"), "when its metadata last changed; null on etcd"),
+            "created": (_TIME_SQL.format(_CREATED_SQL), "time of its creation; null: not known"),
+            "changed": (_TIME_SQL.format("l.mtime"), "when its metadata last changed; null on etcd"),
             "ensemble_size": ("l.ensemble_size", "bookies in each ensemble"),
             "write_quorum": ("l.write_quorum", "copies asked for"),
             "ack_quorum": ("l.ack_quorum", "copies acknowledged to the writer"),
@@ -72,7 +72,7 @@ _VIEWS: dict[str, tuple[str, tuple[str, ...], dict[str, tuple[str, str]], str]] 
                 "striped entries confirmed absent, over all bookies",
             ),
             "change": ("c.change", "new, same, worse or better than in the run before"),
-            "first_seen": (_TIME.format("c.first_seen"), "the end of the first run that knows it"),
+            "first_seen": (_TIME_SQL.format("c.first_seen"), "the end of the first run that knows it"),
             "suppressed": ("c.suppressed", "the reason of the suppression that names it; null: none"),
             "message": ("f.message", "one sentence for a person"),
             "fingerprint": ("f.fingerprint", "the same in every run while the trouble lasts"),
@@ -112,24 +112,26 @@ def register(run: RunReader, spark: SparkSession, prefix: str = "") -> Mapping[s
 
     tables = [*(name for name in run.table_names() if name in TABLES), "findings"]
     for name in tables:
-        below = name if name == "findings" else f"tables/{name}"
-        frame = spark.read.schema(_schema(name)).parquet(f"{run.path}/{below}")
+        part_path = name if name == "findings" else f"tables/{name}"
+        frame = spark.read.schema(_read_schema(name)).parquet(f"{run.path}/{part_path}")
         frame.createOrReplaceTempView(f"{prefix}{name}")
-    available_views = [name for name, (_, needed, _, _) in _VIEWS.items() if set(needed) <= set(tables)]
+    available_views = [
+        name for name, (_, needed_tables, _, _) in _VIEWS.items() if set(needed_tables) <= set(tables)
+    ]
     for name in available_views:
         _, _, columns, source = _VIEWS[name]
         column_list = ", ".join(
-            f"{column} COMMENT '{_quote(comment)}'" for column, (_, comment) in columns.items()
+            f"{column} COMMENT '{_escape_quotes(comment)}'" for column, (_, comment) in columns.items()
         )
-        chosen = ", ".join(f"{what} AS {column}" for column, (what, _) in columns.items())
+        select_list = ", ".join(f"{expression} AS {column}" for column, (expression, _) in columns.items())
         spark.sql(
             f"CREATE OR REPLACE TEMPORARY VIEW {prefix}{name} ({column_list}) "
-            f"AS SELECT {chosen} FROM {source.format(p=prefix)}"
+            f"AS SELECT {select_list} FROM {source.format(p=prefix)}"
         )
     return {f"{prefix}{name}": row for name, row in views().items() if name in (*tables, *available_views)}
 
 
-def _schema(name: str) -> StructType:
+def _read_schema(name: str) -> StructType:
     """Return a table's published schema with comments, as Spark stores them, without opening a file."""
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
@@ -151,5 +153,5 @@ def _schema(name: str) -> StructType:
     )
 
 
-def _quote(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")

@@ -33,8 +33,8 @@ from auditor.model.plan import (
 from auditor.model.source_scope import MAX_CLOCK_AHEAD_MS
 from auditor.model.states import BookieRead
 from auditor.plan.parts import LedgerRow, ledgers_of
-from auditor.plan.permissions import OF_FUTURE, StepPermission, ask_gate, forbid_last_stops, without_run
-from auditor.plan.situation import EXCHANGED, INDEX_FAULTS, MarkTimes, cookie_digest
+from auditor.plan.permissions import FUTURE_REASON, StepPermission, ask_gate, forbid_last_stops, without_run
+from auditor.plan.situation import EXCHANGE_CHECKS, INDEX_FAULTS, MarkTimes, cookie_digest
 from auditor.reports.plan import condition_text
 from auditor.runs.owners import has_every_owner, has_owners
 from auditor.runs.reader import RunReader
@@ -89,8 +89,8 @@ class Answers:
     joint_holders: JointHolders | None = None
 
 
-def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
-    """Read the state from a run that must be newer than ``since``, in ms.
+def ask_run(path: str, ledgers: Collection[int], plan_time: int) -> Answers:
+    """Read the state from a run that must be newer than ``plan_time``, in ms.
 
     Raises:
         RunUsageError: the run is older.
@@ -98,12 +98,12 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
     """
     run = RunReader(path)
     facts = run.report.run
-    if facts.scan_time < since:
+    if facts.scan_time < plan_time:
         raise RunUsageError(f"{path}: this run is older than the run of the plan")
     bookies = run.table("bookies", ["bookie_id", "named", "registered", "read"]).to_pylist()
-    listed = facts.bookies_listed
-    is_listed = listed is not None and listed["hidden"] is None
-    replication, auditor = _recovery(
+    listing = facts.bookies_listed
+    is_listed = listing is not None and listing["hidden"] is None
+    replication, auditor = _recovery_states(
         run.table("cluster", ["fact", "value", "damage"]).to_pylist(), facts.keeps_marks
     )
     return Answers(
@@ -113,12 +113,12 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
         registered={row["bookie_id"]: row["registered"] for row in bookies if row["registered"]},
         cookies={row["bookie_id"]: cookie_digest(row) for row in run.table("cookies").to_pylist()},
         bookies_listed=is_listed,
-        unclear=frozenset(listed["unclear"]) if listed else frozenset(),
+        unclear=frozenset(listing["unclear"]) if listing else frozenset(),
         replication=replication,
         auditor=auditor,
-        ledgers=_ledgers_of_run(run, ledgers),
+        ledgers=_read_run_ledgers(run, ledgers),
         named=frozenset(row["bookie_id"] for row in bookies if row["named"]) if not facts.gaps else None,
-        findings=_fingerprints(run),
+        findings=_condition_fingerprints(run),
         read=frozenset(row["bookie_id"] for row in bookies if row["read"] == BookieRead.READ),
         blind=frozenset(facts.blind or ()),
         run=run,
@@ -126,16 +126,16 @@ def ask_run(path: str, ledgers: Collection[int], since: int) -> Answers:
     )
 
 
-def _fingerprints(run: RunReader) -> frozenset[str]:
+def _condition_fingerprints(run: RunReader) -> frozenset[str]:
     """Return the fingerprints of the run's findings to which conditions of steps may refer."""
-    names = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGED])
-    batches = run.batches("findings", ["fingerprint"], names)
+    is_condition_finding = ds.field("id").isin([*DANGERS, *INDEX_FAULTS, *EXCHANGE_CHECKS])
+    batches = run.batches("findings", ["fingerprint"], is_condition_finding)
     return frozenset(fingerprint for batch in batches for fingerprint in batch["fingerprint"].to_pylist())
 
 
-def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
+def _read_run_ledgers(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
     facts, rows = run.report.run, ledgers_of(run, ids)
-    hidden = facts.gaps or facts.in_doubt is not None
+    has_hidden = facts.gaps or facts.in_doubt is not None
     marks = MarkTimes(run) if facts.keeps_marks and facts.marks_listed else None
     unowned = None
     if has_owners(run) and has_every_owner(run):
@@ -149,14 +149,14 @@ def _ledgers_of_run(run: RunReader, ids: Collection[int]) -> LedgerAnswers:
         unowned = frozenset(ledger_id for batch in batches for ledger_id in batch["ledger_id"].to_pylist())
     return LedgerAnswers(
         rows,
-        frozenset(ids) - rows.keys() if hidden else frozenset(),
-        None if marks is None else {ledger_id for ledger_id in ids if marks.since(ledger_id) is not None},
+        frozenset(ids) - rows.keys() if has_hidden else frozenset(),
+        None if marks is None else {ledger_id for ledger_id in ids if marks.mark_time(ledger_id) is not None},
         None if marks is None else {ledger_id for ledger_id in ids if marks.locked(ledger_id)},
         unowned,
     )
 
 
-def _recovery(
+def _recovery_states(
     facts: Collection[Mapping[str, str | None]], is_known: bool | None
 ) -> tuple[str | None, str | None]:
     """Return "on" or "off" for replication, and "elected" or "none" for the auditor; None if not known."""
@@ -178,59 +178,59 @@ def ask_store(uri: str, ledgers: Collection[int], options: StoreOptions | None =
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
         # Places that were not read, or the root where anything may be missing.
-        unread = [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
-        below = [path.removeprefix(f"{store.root}/") for path in unread]
-        shows_recovery = not any(path.startswith("underreplication") for path in below)
-        replication, auditor = _recovery(cluster_state(nodes), store.keeps_marks and shows_recovery)
-        of_one = ("cookies/", "available/")
+        unread_paths = [*(path for path, _ in nodes.gaps), *([store.root] if nodes.cut is not None else [])]
+        names = [path.removeprefix(f"{store.root}/") for path in unread_paths]
+        shows_recovery = not any(path.startswith("underreplication") for path in names)
+        replication, auditor = _recovery_states(cluster_state(nodes), store.keeps_marks and shows_recovery)
+        prefixes = ("cookies/", "available/")
         return Answers(
             asked=store.uri.text,
             time=nodes.scan_time,
             instance_id=instance_id(nodes),
             registered=registered_modes(registrations(nodes)),
             cookies={cookie.bookie_id: cookie_digest(cookie.row()) for cookie in store_cookies(nodes)},
-            bookies_listed=all(path.startswith((*of_one, "underreplication")) for path in below),
-            unclear=frozenset(path.rpartition("/")[2] for path in below if path.startswith(of_one)),
+            bookies_listed=all(path.startswith((*prefixes, "underreplication")) for path in names),
+            unclear=frozenset(path.rpartition("/")[2] for path in names if path.startswith(prefixes)),
             replication=replication,
             auditor=auditor,
-            ledgers=_ledgers_of_store(store, layout, ledgers, bool(nodes.cut)),
+            ledgers=_read_store_ledgers(store, layout, ledgers, bool(nodes.cut)),
         )
 
 
-def _ledgers_of_store(
-    store: MetadataStore, layout: LayoutKind, ids: Collection[int], cut: bool
+def _read_store_ledgers(
+    store: MetadataStore, layout: LayoutKind, ids: Collection[int], is_cut: bool
 ) -> LedgerAnswers:
     paths = {f"{store.root}/{path_of(layout, LedgerId(ledger_id))}": ledger_id for ledger_id in ids}
     records, gaps = read_paths(store, layout, Tree.LEDGERS, paths)
-    rows = {paths[path]: _row(paths[path], *value) for path, value in records.items()}
+    rows = {paths[path]: _parse_row(paths[path], *record) for path, record in records.items()}
     absent = {ledger_id: path for path, ledger_id in paths.items() if ledger_id not in rows}
-    unsure = frozenset(ledger_id for ledger_id, path in absent.items() if cut or _is_below(path, gaps))
-    marked = locked = None
+    unsure = frozenset(ledger_id for ledger_id, path in absent.items() if is_cut or _is_below(path, gaps))
+    marked_ids = locked_ids = None
     if store.keeps_marks:
-        places = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
-        locks = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
-        present, missed = read_paths(store, layout, Tree.MARKS, [*places, *locks])
-        if not (missed or cut):
-            marked = {ledger_id for path, ledger_id in places.items() if path in present}
-            locked = {ledger_id for path, ledger_id in locks.items() if path in present}
-    return LedgerAnswers(rows, unsure, marked, locked)
+        mark_paths = {f"{store.root}/{ledger_path.mark_to_path(ledger_id)}": ledger_id for ledger_id in ids}
+        lock_paths = {f"{store.root}/{ledger_path.lock_to_path(ledger_id)}": ledger_id for ledger_id in ids}
+        existing_paths, missed_paths = read_paths(store, layout, Tree.MARKS, [*mark_paths, *lock_paths])
+        if not (missed_paths or is_cut):
+            marked_ids = {ledger_id for path, ledger_id in mark_paths.items() if path in existing_paths}
+            locked_ids = {ledger_id for path, ledger_id in lock_paths.items() if path in existing_paths}
+    return LedgerAnswers(rows, unsure, marked_ids, locked_ids)
 
 
 def _is_below(path: str, gaps: Collection[tuple[str, str]]) -> bool:
     return any(path == gap or path.startswith(f"{gap.rstrip('/')}/") for gap, _ in gaps)
 
 
-def _row(id: int, data: bytes, version: int) -> LedgerRow:
+def _parse_row(id: int, record: bytes, version: int) -> LedgerRow:
     try:
-        metadata = ledger_metadata.parse(data, None)
+        metadata = ledger_metadata.parse(record, None)
     except DecodeError:
         return LedgerRow(id, version, None, 0, ())
     ensembles = tuple(segment.ensemble for segment in metadata.segments)
     return LedgerRow(id, version, metadata.state, metadata.length * metadata.write_quorum, ensembles)
 
 
-_SAMPLES = 5
-_SAY_IT = {
+_SAMPLE_COUNT = 5
+_AUDIT_BY_FACT = {
     Fact.NAMED: "an audit of the metadata",
     Fact.FINDING: "an audit with the bookie's directories",
     Fact.UNOWNED: "an audit whose stores of owners are proved complete",
@@ -243,51 +243,52 @@ def ledgers_in(plan: RepairPlan) -> frozenset[int]:
     return frozenset(int(ledger.ledger_id) for step in plan.steps for ledger in step.ledgers)
 
 
-def check_plan(plan: RepairPlan, now: Answers, clock: int | None = None) -> PlanCheck:
+def check_plan(plan: RepairPlan, cluster: Answers, clock: int | None = None) -> PlanCheck:
     """Check every condition of a plan against the present state of the cluster.
 
     Args:
         plan: The plan.
-        now: The state of the cluster.
-        clock: The current time, ms. None means the time of ``now``.
+        cluster: The state of the cluster.
+        clock: The current time, ms. None means the time of ``cluster``.
 
     Raises:
-        UsageError: ``now`` is the state of another cluster.
+        UsageError: ``cluster`` is the state of another cluster.
     """
-    if None not in (plan.instance_id, now.instance_id) and plan.instance_id != now.instance_id:
+    if None not in (plan.instance_id, cluster.instance_id) and plan.instance_id != cluster.instance_id:
         raise UsageError(
-            f"{now.asked}: cluster instance {now.instance_id}; the plan is for {plan.instance_id}"
+            f"{cluster.asked}: cluster instance {cluster.instance_id}; the plan is for {plan.instance_id}"
         )
-    time = now.time if clock is None else max(clock, now.time)
-    if now.run is not None:
-        now.run.holds.now = now.time if clock is None else clock
-    of_future = clock is not None and max(plan.scan_time, now.time) - clock > MAX_CLOCK_AHEAD_MS
-    steps = tuple(_check_step(step, now, time, of_future) for step in plan.steps)
-    if now.joint_holders is not None:
-        steps = forbid_last_stops(zip(plan.steps, steps, strict=True), now.registered, now.joint_holders)
-    return PlanCheck(now.asked, now.time, plan.expires, time > plan.expires, steps)
+    time = cluster.time if clock is None else max(clock, cluster.time)
+    if cluster.run is not None:
+        cluster.run.holds.now = cluster.time if clock is None else clock
+    is_of_future = clock is not None and max(plan.scan_time, cluster.time) - clock > MAX_CLOCK_AHEAD_MS
+    steps = tuple(_check_step(step, cluster, time, is_of_future) for step in plan.steps)
+    if cluster.joint_holders is not None:
+        pairs = zip(plan.steps, steps, strict=True)
+        steps = forbid_last_stops(pairs, cluster.registered, cluster.joint_holders)
+    return PlanCheck(cluster.asked, cluster.time, plan.expires, time > plan.expires, steps)
 
 
-def _check_step(step: PlanStep, cluster: Answers, time: int, of_future: bool) -> StepCheck:
+def _check_step(step: PlanStep, cluster: Answers, time: int, is_of_future: bool) -> StepCheck:
     permission = without_run(step) if cluster.run is None else ask_gate(step, cluster.run)
-    if of_future:
-        permission = replace(permission, unknown=(*permission.unknown, OF_FUTURE))
+    if is_of_future:
+        permission = replace(permission, unknown=(*permission.unknown, FUTURE_REASON))
     states = {ledger.ledger_id: _ledger_state(step, ledger, cluster, permission) for ledger in step.ledgers}
     counts = Counter(states.values())
-    whole = [condition for condition in step.requires if condition.fact not in OF_EACH_LEDGER]
-    ends = [condition for condition in step.done_when if condition.fact not in OF_EACH_LEDGER]
-    each_ends = len(ends) < len(step.done_when)
-    done = _all(holds(condition, cluster, step.bookie_id) for condition in ends)
-    if each_ends:
-        done = done and (counts[StepState.DONE] == len(states))
+    premises = [condition for condition in step.requires if condition.fact not in OF_EACH_LEDGER]
+    goals = [condition for condition in step.done_when if condition.fact not in OF_EACH_LEDGER]
+    has_ledger_goals = len(goals) < len(step.done_when)
+    is_done = _all_true(holds(condition, cluster, step.bookie_id) for condition in goals)
+    if has_ledger_goals:
+        is_done = is_done and (counts[StepState.DONE] == len(states))
     why: list[str] = []
-    if done and len(states) < step.ledger_count and each_ends:
+    if is_done and len(states) < step.ledger_count and has_ledger_goals:
         state = StepState.UNKNOWN
         why.append(f"the {len(states):,} listed ledgers of {step.ledger_count:,} are done: plan again")
-    elif done:
+    elif is_done:
         state = StepState.DONE
     else:
-        state, why = _open_state(step, whole, states, cluster, permission, time)
+        state, why = _open_state(step, premises, states, cluster, permission, time)
     return StepCheck(
         step.number, step.kind, step.about, state, tuple(why),
         *(counts[kind] for kind in (StepState.DONE, StepState.TRUE, StepState.CHANGED, StepState.UNKNOWN)),
@@ -296,47 +297,47 @@ def _check_step(step: PlanStep, cluster: Answers, time: int, of_future: bool) ->
 
 def _open_state(
     step: PlanStep,
-    whole: Iterable[Condition],
+    premises: Iterable[Condition],
     states: dict[str, StepState],
     cluster: Answers,
     permission: StepPermission,
     time: int,
 ) -> tuple[StepState, list[str]]:
     """Return the state of a step that is not done, and the reasons if it is not still true."""
-    answers = {condition: holds(condition, cluster, step.bookie_id) for condition in whole}
-    broken = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
-    unknown = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
-    broken += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden]
-    unknown += [f"not permitted: {sentence}" for sentence in permission.unknown]
+    answers = {condition: holds(condition, cluster, step.bookie_id) for condition in premises}
+    faults = [f"not true: {condition_text(key)}" for key, answer in answers.items() if answer is False]
+    doubts = [f"not known: {condition_text(key)}" for key, answer in answers.items() if answer is None]
+    faults += [f"not allowed because of a hold: {sentence}" for sentence in permission.forbidden]
+    doubts += [f"not permitted: {sentence}" for sentence in permission.unknown]
     for state, reasons, word in (
-        (StepState.CHANGED, broken, "changed"), (StepState.UNKNOWN, unknown, "not known"),
+        (StepState.CHANGED, faults, "changed"), (StepState.UNKNOWN, doubts, "not known"),
     ):  # fmt: skip
         if ids := [id for id, ledger_state in states.items() if ledger_state is state]:
-            reasons.append(f"{word}: ledgers {first_names(ids, _SAMPLES)}")
-    if unknown and cluster.findings is None:
+            reasons.append(f"{word}: ledgers {first_names(ids, _SAMPLE_COUNT)}")
+    if doubts and cluster.findings is None:
         facts = {condition.fact for condition in step.requires}
-        for fact, audit in _SAY_IT.items():
+        for fact, audit in _AUDIT_BY_FACT.items():
             if fact in facts:
-                unknown.append(f"a store does not show it, {audit} does: plan check --run")
+                doubts.append(f"a store does not show it, {audit} does: plan check --run")
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
-        broken.append("AutoRecovery should have done it by now")
+        faults.append("AutoRecovery should have done it by now")
     elif time > step.expires:
-        unknown.append("it has expired: plan again")
-    if broken:
-        return StepState.CHANGED, broken
-    return (StepState.UNKNOWN, unknown) if unknown else (StepState.TRUE, [])
+        doubts.append("it has expired: plan again")
+    if faults:
+        return StepState.CHANGED, faults
+    return (StepState.UNKNOWN, doubts) if doubts else (StepState.TRUE, [])
 
 
 def _ledger_state(
     step: PlanStep, ledger: PlannedLedger, cluster: Answers, permission: StepPermission
 ) -> StepState:
-    ends = [condition for condition in step.done_when if condition.fact in OF_EACH_LEDGER]
-    if ends and _all(holds_of(condition, ledger, cluster) for condition in ends):
+    goals = [condition for condition in step.done_when if condition.fact in OF_EACH_LEDGER]
+    if goals and _all_true(holds_of(condition, ledger, cluster) for condition in goals):
         return StepState.DONE
     if ledger.ledger_id in permission.held_ledgers:
         return StepState.CHANGED
-    of_each = [condition for condition in step.requires if condition.fact in OF_EACH_LEDGER]
-    answer = _all(holds_of(condition, ledger, cluster) for condition in of_each)
+    premises = [condition for condition in step.requires if condition.fact in OF_EACH_LEDGER]
+    answer = _all_true(holds_of(condition, ledger, cluster) for condition in premises)
     return {True: StepState.TRUE, False: StepState.CHANGED, None: StepState.UNKNOWN}[answer]
 
 
@@ -359,8 +360,8 @@ def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> 
 
 def _holds_finding(subject: str, value: str, cluster: Answers, bookie: str | None) -> bool | None:
     """Return whether a finding is there or gone, as ``value`` says; None if nothing looked for it."""
-    id, fingerprint, *about = subject.split(" ", 2)
-    bookie = about[0] if about else bookie
+    id, fingerprint, *named_bookies = subject.split(" ", 2)
+    bookie = named_bookies[0] if named_bookies else bookie
     if cluster.findings is None:
         return None
     if fingerprint in cluster.findings:
@@ -387,13 +388,13 @@ def holds_of(condition: Condition, ledger: PlannedLedger, cluster: Answers) -> b
             is_member = row is not None and condition.of in row.members
             marked = None if answers.marked is None else id in answers.marked
             return expected if not is_member else (None if marked is None else marked == expected)
-    of_fact = {Fact.MARKED: answers.marked, Fact.LOCKED: answers.locked, Fact.UNOWNED: answers.unowned}
-    ids = of_fact[condition.fact]
+    ids_by_fact = {Fact.MARKED: answers.marked, Fact.LOCKED: answers.locked, Fact.UNOWNED: answers.unowned}
+    ids = ids_by_fact[condition.fact]
     return None if ids is None else (id in ids) == expected
 
 
-def _all(answers: Iterable[bool | None]) -> bool | None:
-    distinct = set(answers)
-    if False in distinct:
+def _all_true(answers: Iterable[bool | None]) -> bool | None:
+    distinct_answers = set(answers)
+    if False in distinct_answers:
         return False
-    return None if None in distinct else True
+    return None if None in distinct_answers else True

@@ -29,10 +29,10 @@ from auditor.plan.situation import FindingGroups, Situation
 Steps = Iterator[PlanStep | RefusedStep]
 
 VERIFY, KEEP_FOREIGN = "verifyMetadataOnGC=true", "gcOverreplicatedLedgerWaitTime=0"
-_SETTINGS = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
-_DOES_NOT_START = {"cookie-missing", "start-refused"}
+_SETTING_BY_REASON = {GcReason.NAMED.value: VERIFY, GcReason.LAST_COPY.value: KEEP_FOREIGN}
+_START_FAULTS = {"cookie-missing", "start-refused"}
 """Reasons of holds on a bookie that would not start again once it is stopped."""
-_STOPPED = "none of its copies can be read while it is stopped"
+_STOP_RISK = "none of its copies can be read while it is stopped"
 
 
 def stop_bookies(situation: Situation) -> Steps:
@@ -41,36 +41,36 @@ def stop_bookies(situation: Situation) -> Steps:
     If a stop would put needed copies out of reach, it is refused. `auditor.plan.replication_steps` then first
     copies the ledgers that depend on the bookie.
     """
-    concerned = situation.by_bookie(*DANGERS)
-    for bookie, groups in concerned.items():
+    groups_by_bookie = situation.by_bookie(*DANGERS)
+    for bookie, groups in groups_by_bookie.items():
         runs = situation.bookies[bookie]["registered"] is not None
-        about = f"keep {bookie} {'from collecting garbage' if runs else 'stopped'}: its next pass deletes "
-        about += "needed data"
+        title = f"keep {bookie} {'from collecting garbage' if runs else 'stopped'}: its next pass deletes "
+        title += "needed data"
         if not groups.sure:
-            yield refuse_unsure(ActionKind.STOP, about, "audit again", groups)
+            yield refuse_unsure(ActionKind.STOP, title, "audit again", groups)
         elif bookie in situation.serves_more:
-            yield refuse_serving_more(ActionKind.STOP, about, groups)
+            yield refuse_serving_more(ActionKind.STOP, title, groups)
         else:
             plan_findings = groups.named()
             answer = permit_or_refuse(
-                situation.run, ActionKind.STOP, about, plan_findings, bookie_object(bookie)
+                situation.run, ActionKind.STOP, title, plan_findings, bookie_object(bookie)
             )
             if isinstance(answer, RefusedStep):
                 # Copies for one stop would be made again for the next one, without end.
-                has_target = bool(situation.writable - concerned.keys())
-                yield _copy_first(situation, bookie, answer, groups, has_target)
+                has_target = bool(situation.writable - groups_by_bookie.keys())
+                yield _copy_first_step(situation, bookie, answer, groups, has_target)
                 if bookie in situation.copy_before_stop:
-                    situation.stops.add(bookie)
-            elif runs and (holders := situation.stops.last_holders(bookie)):
-                yield refuse_last_of_set(situation, ActionKind.STOP, about, groups, [bookie], holders)
+                    situation.stop_set.add(bookie)
+            elif runs and (holders := situation.stop_set.last_holders(bookie)):
+                yield refuse_last_of_set(situation, ActionKind.STOP, title, groups, [bookie], holders)
             else:
                 if runs:
-                    situation.stops.add(bookie)
-                yield _stop(situation, answer, bookie, about, groups)
+                    situation.stop_set.add(bookie)
+                yield _stop_step(situation, answer, bookie, title, groups)
 
 
-def _copy_first(
-    situation: Situation, bookie: str, refused: RefusedStep, groups: FindingGroups, has_target: bool
+def _copy_first_step(
+    situation: Situation, bookie: str, refused_step: RefusedStep, groups: FindingGroups, has_target: bool
 ) -> RefusedStep:
     """Return the refused stop of a bookie; with the order of steps to follow if copies must come first.
 
@@ -78,52 +78,54 @@ def _copy_first(
     bookie remains that could take the copies.
     """
     if (
-        refused.holds
-        and {*refused.holds} <= _DOES_NOT_START
+        refused_step.holds
+        and {*refused_step.holds} <= _START_FAULTS
         and situation.bookies[bookie]["foreign_instance"]
     ):
-        way = (
+        way_out = (
             "find the disks of this cluster's bookie first, then stop it: with these disks it does not "
             "start again"
         )
-        return replace(refused, way_out=way)
-    if not refused.holds or not {*refused.holds} <= {*COPY_FIRST}:
-        return refused
+        return replace(refused_step, way_out=way_out)
+    if not refused_step.holds or not {*refused_step.holds} <= {*COPY_FIRST}:
+        return refused_step
     if not has_target:
-        return replace(refused, way_out=ALL_WOULD_STOP)
+        return replace(refused_step, way_out=ALL_WOULD_STOP)
     situation.copy_before_stop[bookie] = groups
-    way = (
+    way_out = (
         "copy first, then stop: this plan has the steps that copy the ledgers that depend on it, or "
         "says why not. Audit again after them, and plan then"
     )
-    return replace(refused, way_out=way)
+    return replace(refused_step, way_out=way_out)
 
 
-def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, groups: FindingGroups) -> PlanStep:
+def _stop_step(
+    situation: Situation, allowed: Allowed, bookie: str, title: str, groups: FindingGroups
+) -> PlanStep:
     reasons = (
         groups["gc-would-delete-live"].evidence.get("reasons", ()) if "gc-would-delete-live" in groups else ()
     )
-    lasting = "metadata-suspect" in groups or any(reason not in _SETTINGS for reason in reasons)
-    settings = {_SETTINGS[reason] for reason in reasons if reason in _SETTINGS}
+    is_lasting = "metadata-suspect" in groups or any(reason not in _SETTING_BY_REASON for reason in reasons)
+    settings = {_SETTING_BY_REASON[reason] for reason in reasons if reason in _SETTING_BY_REASON}
     if "alias-gc-danger" in groups:
         settings.add(KEEP_FOREIGN)
     runs = situation.bookies[bookie]["registered"] is not None
-    typed = [procedures.stop_bookie(allowed, bookie, "ends its collector")] if runs else []
+    manual_commands = [procedures.stop_bookie(allowed, bookie, "ends its collector")] if runs else []
     effect = f"no needed data is deleted on {bookie}"
     if settings:
-        typed.append(procedures.set_settings(allowed, bookie, sorted(settings)))
+        manual_commands.append(procedures.set_settings(allowed, bookie, sorted(settings)))
         effect += "; audit with --bookie-conf FILE then, or the audit finds this again"
-    start = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
-    if settings and not lasting and isinstance(start, Allowed):
-        typed.append(procedures.start_bookie(start, bookie))
-    elif settings and not lasting:
+    start_answer = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
+    if settings and not is_lasting and isinstance(start_answer, Allowed):
+        manual_commands.append(procedures.start_bookie(start_answer, bookie))
+    elif settings and not is_lasting:
         effect += "; it stays stopped until such an audit no longer finds this"
     else:
         effect += "; it stays stopped until the metadata, or its index, is repaired"
     undo = "remove the settings, and restart it" if settings else "start it"
     return make_step(
-        allowed, about, groups.named(), typed, urgency=groups.urgency,
-        bookie_id=bookie, effect=effect, risk=f"load; {_STOPPED}",
+        allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
+        bookie_id=bookie, effect=effect, risk=f"load; {_STOP_RISK}",
         undo=f"once an audit no longer finds this: {undo}",
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
@@ -133,48 +135,53 @@ def _stop(situation: Situation, allowed: Allowed, bookie: str, about: str, group
 def make_cookies(situation: Situation) -> Steps:
     """Yield new cookies for registered bookies without a cookie in the store."""
     for bookie, groups in situation.by_bookie("cookie-missing").items():
-        about = f"make the cookie of {bookie} again: the bookie cannot restart without it"
+        title = f"make the cookie of {bookie} again: the bookie cannot restart without it"
         row = situation.bookies[bookie]
-        versions = _directories(situation, bookie)
+        versions = _read_directories(situation, bookie)
         instance = situation.run.report.cluster.instance_id
-        foreign = sorted({str(version["instance_id"]) for version in versions} - {str(instance), "None"})
-        own = [version for version in versions if version["owner"] == bookie]
-        full = [version for version in own if version["ledger_dirs"] and version["journal_dirs"]]
-        lists = {json.dumps([version[name] for name in _LISTS]) for version in full}
-        why, way = "", "audit with its directories (--bookies), or take them from its configuration"
+        foreign_instances = sorted(
+            {str(version["instance_id"]) for version in versions} - {str(instance), "None"}
+        )
+        own_versions = [version for version in versions if version["owner"] == bookie]
+        full_versions = [
+            version for version in own_versions if version["ledger_dirs"] and version["journal_dirs"]
+        ]
+        path_lists = {json.dumps([version[name] for name in _DIRECTORY_COLUMNS]) for version in full_versions}
+        why, way_out = "", "audit with its directories (--bookies), or take them from its configuration"
         reason = RefusalReason.UNKNOWN_INPUT
         if instance is None:
-            why, way = "the cluster has no instance id", "see instance-id-missing"
-        elif foreign:
+            why, way_out = "the cluster has no instance id", "see instance-id-missing"
+        elif foreign_instances:
             reason = RefusalReason.OTHER_CLUSTER
-            why = f"VERSION on its disks has the instance id of another cluster, {foreign[0]}"
-            way = "find the disks of this cluster's bookie, and audit again"
+            why = f"VERSION on its disks has the instance id of another cluster, {foreign_instances[0]}"
+            way_out = "find the disks of this cluster's bookie, and audit again"
         elif not (row["named"] or row["found"]):
-            why, way = "no ledger names it and no directory of it was found", "find out who registers it"
-        elif len(lists) != 1:
-            why = f"its directories are not known: {plural(len(lists), 'different VERSION file')} of it" + (
-                " were read" if lists else ""
+            why, way_out = "no ledger names it and no directory of it was found", "find out who registers it"
+        elif len(path_lists) != 1:
+            why = (
+                f"its directories are not known: {plural(len(path_lists), 'different VERSION file')} of it"
+                + (" were read" if path_lists else "")
             )
         if why:
-            yield refuse(ActionKind.MAKE_COOKIE, reason, about, why, way, groups.named())
+            yield refuse(ActionKind.MAKE_COOKIE, reason, title, why, way_out, groups.named())
         elif not takes_bookie(bookie):
-            yield _not_by_shell(ActionKind.MAKE_COOKIE, about, groups)
+            yield _refuse_unsupported_id(ActionKind.MAKE_COOKIE, title, groups)
         else:
-            journals, ledgers, indexes = json.loads(lists.pop())
+            journals, ledgers, indexes = json.loads(path_lists.pop())
             names = {"JOURNALS": journals, "LEDGERS": ",".join(ledgers), "INSTANCE": str(instance)}
-            yield _cookie_step(situation, bookie, about, groups, names, indexes)
+            yield _cookie_step(situation, bookie, title, groups, names, indexes)
 
 
 def _cookie_step(
     situation: Situation,
     bookie: str,
-    about: str,
+    title: str,
     groups: FindingGroups,
     names: dict[str, str],
     indexes: list[str] | None,
 ) -> PlanStep | RefusedStep:
     findings = groups.named()
-    allowed = permit_or_refuse(situation.run, ActionKind.MAKE_COOKIE, about, findings, bookie_object(bookie))
+    allowed = permit_or_refuse(situation.run, ActionKind.MAKE_COOKIE, title, findings, bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed
     blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie"), **names}
@@ -182,7 +189,7 @@ def _cookie_step(
         blanks["INDEXES"] = ",".join(indexes)
     procedure = procedures.MAKE_COOKIE_WITH_INDEXES if indexes else procedures.MAKE_COOKIE
     return make_step(
-        allowed, about, findings, procedure.filled(allowed, blanks), urgency=groups.urgency,
+        allowed, title, findings, procedure.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the store has its cookie, and the bookie can restart",
         risk="writes; a wrong cookie keeps the bookie from starting", undo="replace it with a correct cookie",
         needs=[f"the file has the content of a VERSION file of {bookie}"],
@@ -192,14 +199,14 @@ def _cookie_step(
     )  # fmt: skip
 
 
-_LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
+_DIRECTORY_COLUMNS = ("journal_dirs", "ledger_dirs", "index_dirs")
 
 
-def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
+def _read_directories(situation: Situation, bookie: str) -> list[dict[str, list[str] | str | None]]:
     """Return the directories that belong to the bookie, and those found in its place."""
-    is_its = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
+    is_of_bookie = (ds.field("owner") == bookie) | (ds.field("place") == bookie)
     rows: list[dict[str, list[str] | str | None]] = situation.run.table(
-        "directories", ["owner", "instance_id", *_LISTS], is_its
+        "directories", ["owner", "instance_id", *_DIRECTORY_COLUMNS], is_of_bookie
     ).to_pylist()
     return rows
 
@@ -207,36 +214,40 @@ def _directories(situation: Situation, bookie: str) -> list[dict[str, list[str] 
 def retire_bookies(situation: Situation) -> Steps:
     """Yield deletions of cookies of bookies that are gone, refused if ledgers still name the bookie."""
     for bookie, groups in situation.by_bookie("cookie-unused").items():
-        about, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
-        copies = _last_copies(situation, bookie)
+        title, row = f"delete the cookie of {bookie}, which no ledger names", situation.bookies[bookie]
+        copies = _find_last_copies(situation, bookie)
         if not groups.sure or row["named"] or row["marked"]:
-            yield refuse_unsure(ActionKind.DELETE_COOKIE, about, "audit again", groups)
+            yield refuse_unsure(ActionKind.DELETE_COOKIE, title, "audit again", groups)
         elif copies:
-            way = "audit with its disks (--bookies), and have these ledgers repaired first"
+            way_out = "audit with its disks (--bookies), and have these ledgers repaired first"
             yield refuse(
-                ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, about, copies, way, groups.named()
+                ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, title, copies, way_out, groups.named()
             )
         elif not takes_bookie(bookie):
-            yield _not_by_shell(ActionKind.DELETE_COOKIE, about, groups)
+            yield _refuse_unsupported_id(ActionKind.DELETE_COOKIE, title, groups)
         else:
-            yield _retire(situation, bookie, about, groups)
+            yield _retire_step(situation, bookie, title, groups)
     for bookie, groups in situation.by_bookie("bookie-down").items():
-        about = f"delete the cookie of {bookie}, which is not registered"
+        title = f"delete the cookie of {bookie}, which is not registered"
         why = f"{plural(situation.bookies[bookie]['ledgers'], 'ledger names', 'ledgers name')} it"
-        way = f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} shows the work of its removal"
-        yield refuse(ActionKind.DELETE_COOKIE, RefusalReason.NAMED, about, why, way, groups.named())
+        way_out = (
+            f"bkaudit decommission {shlex.quote(situation.run.path)} {bookie} shows the work of its removal"
+        )
+        yield refuse(ActionKind.DELETE_COOKIE, RefusalReason.NAMED, title, why, way_out, groups.named())
 
 
-def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups) -> PlanStep | RefusedStep:
+def _retire_step(
+    situation: Situation, bookie: str, title: str, groups: FindingGroups
+) -> PlanStep | RefusedStep:
     findings = groups.named()
     allowed = permit_or_refuse(
-        situation.run, ActionKind.DELETE_COOKIE, about, findings, bookie_object(bookie)
+        situation.run, ActionKind.DELETE_COOKIE, title, findings, bookie_object(bookie)
     )
     if isinstance(allowed, RefusedStep):
         return allowed
     blanks = {"BOOKIE": bookie, "FILE": file_name(bookie, "cookie")}
     return make_step(
-        allowed, about, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
+        allowed, title, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the auditor no longer counts it as lost, and its id can be used again",
         risk="writes; the bookie cannot start again without a new cookie",
         undo=f"the output of cookie_get between its lines ---, as {blanks['FILE']}, makes it again",
@@ -251,13 +262,15 @@ def _retire(situation: Situation, bookie: str, about: str, groups: FindingGroups
     )  # fmt: skip
 
 
-def _last_copies(situation: Situation, bookie: str) -> str:
+def _find_last_copies(situation: Situation, bookie: str) -> str:
     """Return why the bookie's disks may have last copies; empty if they have none."""
     counts = situation.run.report.counts
     if situation.bookies[bookie]["read"] != BookieRead.READ:
-        lost = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
-        what = plural(lost, "ledger lacks entries or metadata", "ledgers lack entries or metadata")
-        return f"{what}; its disks may have them and were not read completely" if lost else ""
+        damaged_count = counts.get("entry-lost", 0) + counts.get("owner-dangling", 0)
+        damage_text = plural(
+            damaged_count, "ledger lacks entries or metadata", "ledgers lack entries or metadata"
+        )
+        return f"{damage_text}; its disks may have them and were not read completely" if damaged_count else ""
     rows = situation.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)
@@ -267,23 +280,23 @@ def _last_copies(situation: Situation, bookie: str) -> str:
     return f"its disks have the last copy of entries of {plural(len(rows), 'ledger')}" if len(rows) else ""
 
 
-def refuse_unsure(kind: ActionKind, about: str, way: str, groups: FindingGroups) -> RefusedStep:
+def refuse_unsure(kind: ActionKind, title: str, way_out: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal of a step whose findings are not all confirmed."""
     why = "its finding is only suspected, not confirmed"
-    return refuse(kind, RefusalReason.UNSURE, about, why, way, groups.named())
+    return refuse(kind, RefusalReason.UNSURE, title, why, way_out, groups.named())
 
 
-def refuse_serving_more(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:
+def refuse_serving_more(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     """Return the refusal to stop a bookie that serves entries which its disks lack."""
     why = "it serves entries that its disk lacks (index-incomplete): they are lost when it stops"
-    way = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"
-    return refuse(kind, RefusalReason.LAST_COPY, about, why, way, groups.named())
+    way_out = "copy these ledgers while it still runs: bkaudit explain check index-incomplete"
+    return refuse(kind, RefusalReason.LAST_COPY, title, why, way_out, groups.named())
 
 
 def refuse_last_of_set(
-    now: Situation,
+    situation: Situation,
     kind: ActionKind,
-    about: str,
+    title: str,
     groups: FindingGroups,
     bookies: Sequence[str],
     holders: Sequence[str],
@@ -293,16 +306,18 @@ def refuse_last_of_set(
     Other steps stop the rest of ``holders``, the bookies that alone serve the entry together. A restart is
     suggested only if a start is permitted.
     """
-    starts = permit(now.run, ActionKind.START, [bookie_object(name) for name in bookies])
-    way = (
+    start_answer = permit(situation.run, ActionKind.START, [bookie_object(name) for name in bookies])
+    way_out = (
         "stop once these entries have copies elsewhere, or one of the others runs again: audit then, and plan"
     )
-    if not isinstance(starts, Refused):
-        way = f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way}"
-    return refuse(kind, RefusalReason.LAST_COPY, about, why_last_of_set(holders), way, groups.named())
+    if not isinstance(start_answer, Refused):
+        way_out = (
+            f"restart one at a time with {NO_COLLECTION}, so that nothing is deleted meanwhile; {way_out}"
+        )
+    return refuse(kind, RefusalReason.LAST_COPY, title, why_last_of_set(holders), way_out, groups.named())
 
 
-def _not_by_shell(kind: ActionKind, about: str, groups: FindingGroups) -> RefusedStep:
+def _refuse_unsupported_id(kind: ActionKind, title: str, groups: FindingGroups) -> RefusedStep:
     why = "the shell's cookie commands refuse an id that is not a host:port"
-    way = "do it with the metadata store's own client"
-    return refuse(kind, RefusalReason.NOT_BY_SHELL, about, why, way, groups.named())
+    way_out = "do it with the metadata store's own client"
+    return refuse(kind, RefusalReason.NOT_BY_SHELL, title, why, way_out, groups.named())

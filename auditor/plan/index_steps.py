@@ -18,12 +18,12 @@ from auditor.model.plan import EXPIRY_MS, PlanCommand, PlanStep, RefusedStep
 from auditor.model.states import IndexState
 from auditor.plan.bookie_steps import Steps, refuse_last_of_set, refuse_serving_more, refuse_unsure
 from auditor.plan.parts import listed_of, make_step, permit_or_refuse
-from auditor.plan.situation import INDEX_FAULTS, MOST_LEDGERS, FindingGroups, Situation
+from auditor.plan.situation import INDEX_FAULTS, MAX_LEDGERS, FindingGroups, Situation
 from auditor.sources.bookies.parts import ROCKSDB
 
 _DATABASE = re.compile(r"/current/(ledgers|locations)(/|$)")
-_FENCED = "all its ledgers come back fenced and without a master key"
-_LONG = "it takes long, and entries in no entry log stay lost"
+_FENCE_RISK = "all its ledgers come back fenced and without a master key"
+_REBUILD_RISK = "it takes long, and entries in no entry log stay lost"
 _REBUILD_NEEDS: tuple[str, ...] = ("a copy of its index directories", "commands are typed on its own host")
 _BOTH_DATABASES = "ledgers and locations"
 
@@ -52,7 +52,7 @@ def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str
     for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):
             if situation.bookies[bookie]["storage"] == ROCKSDB:
-                if len(in_databases) < MOST_LEDGERS:
+                if len(in_databases) < MAX_LEDGERS:
                     in_databases[row["ledger_id"], bookie] = row
             else:
                 groups_by_bookie.setdefault((bookie, ".idx"), FindingGroups()).add(row)
@@ -60,16 +60,16 @@ def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str
         return
     # rebuild-db-ledger-locations-index finds only ledgers that the index of ledgers lists.
     ids = pa.array(sorted({ledger for ledger, _ in in_databases}), pa.int64())
-    chosen = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
-    rows = situation.run.table("availability", ["ledger_id", "bookie_id"], chosen)
-    listed = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
-    without_ledger = {bookie for ledger, bookie in in_databases if (ledger, bookie) not in listed}
+    row_filter = (ds.field("scope_id") == 0) & ds.field("ledger_id").isin(ids)
+    rows = situation.run.table("availability", ["ledger_id", "bookie_id"], row_filter)
+    listed_copies = {(row["ledger_id"], row["bookie_id"]) for row in rows.to_pylist()}
+    unlisting_bookies = {bookie for ledger, bookie in in_databases if (ledger, bookie) not in listed_copies}
     for (_, bookie), row in in_databases.items():
-        what = _BOTH_DATABASES if bookie in without_ledger else "locations"
-        groups_by_bookie.setdefault((bookie, what), FindingGroups()).add(row)
+        database = _BOTH_DATABASES if bookie in unlisting_bookies else "locations"
+        groups_by_bookie.setdefault((bookie, database), FindingGroups()).add(row)
 
 
-def _with_several_damaged(situation: Situation) -> set[str]:
+def _find_both_damaged(situation: Situation) -> set[str]:
     """Return the bookies whose ledger database and location database are both damaged.
 
     A finding about a damaged index names only the first database.
@@ -77,11 +77,11 @@ def _with_several_damaged(situation: Situation) -> set[str]:
     if next(iter(situation.asking("index-unreadable")), None) is None:
         return set()
     is_damaged = (ds.field("state") == IndexState.DAMAGED.value) & (ds.field("storage") == ROCKSDB)
-    kinds: dict[str, set[str]] = {}
+    databases_by_bookie: dict[str, set[str]] = {}
     for row in situation.run.table("availability", ["bookie_id", "path"], is_damaged).to_pylist():
         if database := _DATABASE.search(row["path"]):
-            kinds.setdefault(row["bookie_id"], set()).add(database[1])
-    return {bookie for bookie, names in kinds.items() if len(names) > 1}
+            databases_by_bookie.setdefault(row["bookie_id"], set()).add(database[1])
+    return {bookie for bookie, names in databases_by_bookie.items() if len(names) > 1}
 
 
 def rebuild_indexes(situation: Situation) -> Steps:
@@ -89,85 +89,88 @@ def rebuild_indexes(situation: Situation) -> Steps:
     groups_by_bookie: dict[tuple[str, str], FindingGroups] = {}
     damaged_files: dict[str, list[str]] = {}
     _add_recoverable(situation, groups_by_bookie)
-    several = _with_several_damaged(situation)
+    bookies_with_both = _find_both_damaged(situation)
     for row in situation.asking(*INDEX_FAULTS):
         evidence = json.loads(row["evidence"])
         database = _DATABASE.search(evidence["path"])
         if row["id"] == "ledger-not-indexed":
-            what = "ledgers"
+            kind = "ledgers"
         elif evidence["state"] == IndexState.MISPLACED:
             continue
         else:
-            what = database[1] if database else ".idx"
+            kind = database[1] if database else ".idx"
             if not database and evidence["state"] == IndexState.UNREADABLE:
                 damaged_files.setdefault(row["bookie_id"], []).append(evidence["path"])
-        if what != ".idx" and (
-            row["bookie_id"] in several or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
+        if kind != ".idx" and (
+            row["bookie_id"] in bookies_with_both or (row["bookie_id"], _BOTH_DATABASES) in groups_by_bookie
         ):
-            what = _BOTH_DATABASES
-        groups_by_bookie.setdefault((row["bookie_id"], what), FindingGroups()).add(row)
+            kind = _BOTH_DATABASES
+        groups_by_bookie.setdefault((row["bookie_id"], kind), FindingGroups()).add(row)
         situation.addressed[row["id"]] += 1
-    for (bookie, what), groups in sorted(groups_by_bookie.items()):
-        about = (
-            f"rebuild the index {'of ' if what != '.idx' else 'files ('}{what}{')' if what == '.idx' else ''}"
+    for (bookie, kind), groups in sorted(groups_by_bookie.items()):
+        title = (
+            f"rebuild the index {'of ' if kind != '.idx' else 'files ('}{kind}{')' if kind == '.idx' else ''}"
         )
-        about += f" of {bookie} from its entry logs"
+        title += f" of {bookie} from its entry logs"
         if not groups.sure:
-            yield refuse_unsure(ActionKind.REBUILD_INDEX, about, "audit again", groups)
+            yield refuse_unsure(ActionKind.REBUILD_INDEX, title, "audit again", groups)
         elif bookie in situation.serves_more:
-            yield refuse_serving_more(ActionKind.REBUILD_INDEX, about, groups)
+            yield refuse_serving_more(ActionKind.REBUILD_INDEX, title, groups)
         else:
-            yield _rebuild(situation, bookie, what, about, groups, damaged_files.get(bookie, []))
+            yield _rebuild_step(situation, bookie, kind, title, groups, damaged_files.get(bookie, []))
 
 
-def _rebuild(
+def _rebuild_step(
     situation: Situation,
     bookie: str,
-    what: str,
-    about: str,
+    kind: str,
+    title: str,
     groups: FindingGroups,
     damaged_files: Sequence[str],
 ) -> PlanStep | RefusedStep:
-    by_ledger = what == ".idx"
+    by_ledger = kind == ".idx"
     ledgers = groups.ledgers if by_ledger else []
     objects = (bookie_object(bookie), *map(ledger_object, ledgers))
-    allowed = permit_or_refuse(situation.run, ActionKind.REBUILD_INDEX, about, groups.named(), *objects)
+    allowed = permit_or_refuse(situation.run, ActionKind.REBUILD_INDEX, title, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
         return allowed
-    typed: list[PlanCommand] = []
+    manual_commands: list[PlanCommand] = []
     if situation.bookies[bookie]["registered"] is not None:
-        stop = permit_or_refuse(situation.run, ActionKind.STOP, about, groups.named(), objects[0])
-        if isinstance(stop, RefusedStep):
-            return replace(stop, kind=ActionKind.REBUILD_INDEX)
-        if holders := situation.stops.last_holders(bookie):
-            return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, about, groups, [bookie], holders)
-        typed.append(procedures.stop_bookie(stop, bookie, "frees its index"))
+        stop_answer = permit_or_refuse(situation.run, ActionKind.STOP, title, groups.named(), objects[0])
+        if isinstance(stop_answer, RefusedStep):
+            return replace(stop_answer, kind=ActionKind.REBUILD_INDEX)
+        if holders := situation.stop_set.last_holders(bookie):
+            return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], holders)
+        manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "frees its index"))
     blanks = {"BOOKIE": bookie}
     if by_ledger:
         blanks |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}
         if damaged_files:
-            typed.append(procedures.move_index_files_away(allowed, bookie, damaged_files))
-        typed += procedures.REGENERATE_INDEX_FILE.filled(allowed, blanks)
+            manual_commands.append(procedures.move_index_files_away(allowed, bookie, damaged_files))
+        manual_commands += procedures.REGENERATE_INDEX_FILE.filled(allowed, blanks)
         undo = "put the old index file back"
-    elif what in ("ledgers", _BOTH_DATABASES):
-        typed += procedures.REBUILD_LEDGERS_INDEX.filled(allowed, blanks)
+    elif kind in ("ledgers", _BOTH_DATABASES):
+        manual_commands += procedures.REBUILD_LEDGERS_INDEX.filled(allowed, blanks)
         undo = "move ledgers.PREV-TIME back in the place of current/ledgers, with the bookie stopped"
-        if what == _BOTH_DATABASES:
-            typed += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
+        if kind == _BOTH_DATABASES:
+            manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
             undo += ", and locations.BACKUP-TIME in the place of current/locations"
     else:
-        typed += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
+        manual_commands += procedures.REBUILD_LOCATIONS_INDEX.filled(allowed, blanks)
         undo = "move locations.BACKUP-TIME back in the place of current/locations, with the bookie stopped"
-    start, needs = permit(situation.run, ActionKind.START, objects[:1], after=allowed), _REBUILD_NEEDS
-    if isinstance(start, Allowed):
-        typed.append(procedures.start_bookie(start, bookie))
+    start_answer, needs = (
+        permit(situation.run, ActionKind.START, objects[:1], previous_action=allowed),
+        _REBUILD_NEEDS,
+    )
+    if isinstance(start_answer, Allowed):
+        manual_commands.append(procedures.start_bookie(start_answer, bookie))
     else:
-        needs = (*needs, f"{bookie} stays stopped: {start.sentence}")
-        situation.stops.add(bookie)
+        needs = (*needs, f"{bookie} stays stopped: {start_answer.sentence}")
+        situation.stop_set.add(bookie)
     return make_step(
-        allowed, about, groups.named(), typed, urgency=groups.urgency,
+        allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect="the bookie lists and serves the entries of its entry logs",
-        risk=f"danger; {_FENCED if what in ('ledgers', _BOTH_DATABASES) else _LONG}",
+        risk=f"danger; {_FENCE_RISK if kind in ('ledgers', _BOTH_DATABASES) else _REBUILD_RISK}",
         undo=undo, needs=needs,
         ledgers=listed_of(situation.run, ledgers), ledger_count=groups.count if by_ledger else 0,
         expires=situation.facts.scan_time + EXPIRY_MS,

@@ -21,7 +21,7 @@ from auditor.model.plan import (
 from auditor.plan.parts import ledgers_of, ledgers_of_permission, make_step, permit_each_ledger, refuse
 from auditor.plan.situation import FindingGroups, Situation
 
-_FILE = "{}.metadata"
+_FILE_NAME = "{}.metadata"
 
 
 def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
@@ -33,8 +33,8 @@ def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
     ({'ID': '42', 'FILE': '42.metadata'}, {'FILE': 'ID.metadata'})
     """
     if len(ledgers) == 1:
-        return {"ID": ledgers[0], "FILE": _FILE.format(ledgers[0])}
-    return {"FILE": _FILE.format("ID")}
+        return {"ID": ledgers[0], "FILE": _FILE_NAME.format(ledgers[0])}
+    return {"FILE": _FILE_NAME.format("ID")}
 
 
 def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
@@ -49,18 +49,18 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         if row["ledger_id"] in named_ledgers:
             holders[row["ledger_id"]].append(row["bookie_id"])
             situation.addressed[row["id"]] += not row["accepted"]
-    sure, unsure, lost_ledgers = FindingGroups(), FindingGroups(), FindingGroups()
+    certain, unsure, lost_ledgers = FindingGroups(), FindingGroups(), FindingGroups()
     for ledger, row in named_ledgers.items():
         if ledger not in holders:
             lost_ledgers.add(row)
         else:
-            (sure if row["confidence"] == Confidence.CONFIRMED else unsure).add(row)
-    about = "put back the metadata of {}, which an owner names"
-    if sure:
-        bookies = sorted({name for ledger in sure.ledgers for name in holders[ledger]})
-        yield from _restore(situation, about, sure, bookies)
-    yield from _refusals(
-        ActionKind.RESTORE_METADATA, about,
+            (certain if row["confidence"] == Confidence.CONFIRMED else unsure).add(row)
+    template = "put back the metadata of {}, which an owner names"
+    if certain:
+        bookies = sorted({name for ledger in certain.ledgers for name in holders[ledger]})
+        yield from _restore_steps(situation, template, certain, bookies)
+    yield from _refuse_cases(
+        ActionKind.RESTORE_METADATA, template,
         (unsure, RefusalReason.UNSURE, "it is only suspected that the store lacks them",
          "audit again, owners and bookies with it"),
         (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has entries of them",
@@ -68,44 +68,46 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     )  # fmt: skip
 
 
-def _refusals(
-    kind: ActionKind, about: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
+def _refuse_cases(
+    kind: ActionKind, template: str, *cases: tuple[FindingGroups, RefusalReason, str, str]
 ) -> Iterator[RefusedStep]:
     """Yield a refusal for each case that has findings.
 
-    A case has its findings, the reason, an explanation, and what to do. ``about`` has ``{}`` in the place of
-    the number of ledgers.
+    A case has its findings, the reason, an explanation, and what to do. ``template`` has ``{}`` for the
+    number of ledgers.
     """
-    for groups, reason, why, way in cases:
+    for groups, reason, why, way_out in cases:
         if groups:
-            subject = about.format(plural(groups.count, "ledger"))
-            yield refuse(kind, reason, subject, why, way, groups.named(), groups.ledgers, groups.count)
+            title = template.format(plural(groups.count, "ledger"))
+            yield refuse(kind, reason, title, why, way_out, groups.named(), groups.ledgers, groups.count)
 
 
-def _restore(
-    situation: Situation, about: str, groups: FindingGroups, bookies: Sequence[str]
+def _restore_steps(
+    situation: Situation, template: str, groups: FindingGroups, bookies: Sequence[str]
 ) -> Iterator[PlanStep | RefusedStep]:
     kind = ActionKind.RESTORE_METADATA
-    allowed, refused = permit_each_ledger(situation.run, kind, about, groups.named(), (), groups.ledgers)
-    yield from refused
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, kind, template, groups.named(), (), groups.ledgers
+    )
+    yield from refused_steps
     if allowed is None:
         return
     permitted = ledgers_of_permission(allowed)
     ids = [ledger for ledger in groups.ledgers if ledger in permitted]
-    count = groups.count - sum(step.ledger_count for step in refused)
+    count = groups.count - sum(step.ledger_count for step in refused_steps)
     ledgers = tuple(PlannedLedger(str(ledger), None, None) for ledger in ids)
     blanks = ledger_blanks([ledger.ledger_id for ledger in ledgers])
-    where = ", ".join(bookies)
+    names = ", ".join(bookies)
     yield make_step(
-        allowed, f"{about.format(plural(count, 'ledger'))}, before they are collected on {where}",
+        allowed, f"{template.format(plural(count, 'ledger'))}, before they are collected on {names}",
         groups.named(), procedures.RESTORE_METADATA.filled(allowed, blanks), urgency=groups.urgency,
-        effect=f"the store lists the ledger again, and its entries stay on {where}",
+        effect=f"the store lists the ledger again, and its entries stay on {names}",
         risk="writes; the record may be older than the ledger's last ensemble change, so audit afterwards",
         undo="replace it with a correct record",
         needs=[
             f"{blanks['FILE']}: the output of ledgermetadata -dumptofile from before the ledger was deleted, "
             "or from a ZooKeeper started from a backup",
-            f"no collection on {where} before that: each passes every gcWaitTime (10 minutes unless set)",
+            f"no collection on {names} before that: each passes every gcWaitTime (10 minutes unless set)",
         ],
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.LISTED, "", "no")], done_when=[Condition(Fact.LISTED, "", "yes")],
@@ -117,7 +119,12 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
 
     Runs of earlier releases do not say whether every owner was read. Deletions of their ledgers are refused.
     """
-    sure, unsure, unproved, written = FindingGroups(), FindingGroups(), FindingGroups(), FindingGroups()
+    certain, unsure, unproved, written = (
+        FindingGroups(),
+        FindingGroups(),
+        FindingGroups(),
+        FindingGroups(),
+    )
     for row in situation.asking("ledger-unowned"):
         evidence = json.loads(row["evidence"])
         situation.addressed[row["id"]] += 1
@@ -128,10 +135,10 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         elif evidence["state"] != LedgerState.CLOSED:
             written.add(row)
         else:
-            sure.add(row)
-    if sure:
-        yield from _delete(situation, sure)
-    yield from _refusals(
+            certain.add(row)
+    if certain:
+        yield from _delete_steps(situation, certain)
+    yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
         (unproved, RefusalReason.UNSURE, "not every owner was read: another application may use them",
          "read every store of owners (--owners), declare them (--owners-complete), and plan then"),
@@ -142,10 +149,12 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
     )  # fmt: skip
 
 
-def _delete(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
-    about, kind = "delete {} that no owner names, as two runs saw", ActionKind.DELETE_LEDGER
-    allowed, refused = permit_each_ledger(situation.run, kind, about, groups.named(), (), groups.ledgers)
-    yield from refused
+def _delete_steps(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | RefusedStep]:
+    template, kind = "delete {} that no owner names, as two runs saw", ActionKind.DELETE_LEDGER
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, kind, template, groups.named(), (), groups.ledgers
+    )
+    yield from refused_steps
     if allowed is None:
         return
     rows = ledgers_of(situation.run, groups.ledgers)
@@ -153,10 +162,10 @@ def _delete(situation: Situation, groups: FindingGroups) -> Iterator[PlanStep | 
     ids = [id for id in groups.ledgers if id in rows and id in permitted]
     if not ids:
         return
-    count = groups.count - sum(step.ledger_count for step in refused)
+    count = groups.count - sum(step.ledger_count for step in refused_steps)
     blanks = ledger_blanks([str(ledger) for ledger in ids])
     yield make_step(
-        allowed, about.format(plural(count, "ledger")), groups.named(),
+        allowed, template.format(plural(count, "ledger")), groups.named(),
         procedures.DELETE_LEDGER.filled(allowed, blanks), urgency=groups.urgency,
         effect="bookies free their entries at the next collection and compaction",
         bytes=sum(rows[id].bytes for id in ids),

@@ -17,8 +17,8 @@ from auditor.model.permission import Refused
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanFinding, PlanStep, RefusalReason, RefusedStep
 from auditor.plan.parts import LedgerRow, ledgers_naming, ledgers_of, make_step, permit_each_ledger, refuse
 from auditor.plan.replication_steps import (
-    WAYS,
-    WORKING,
+    AUTORECOVERY_RUNS,
+    REFUSAL_TEXTS,
     LackingCopies,
     copy_each,
     copy_steps,
@@ -26,7 +26,7 @@ from auditor.plan.replication_steps import (
     sort_findings,
     wait_step,
 )
-from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
+from auditor.plan.situation import MAX_LEDGERS, FindingGroups, Situation
 from auditor.reports.decommission import CAUSES
 from auditor.simulate.windows import Longs
 
@@ -40,10 +40,10 @@ _REASONS = {
     Cause.NO_ADMISSIBLE: RefusalReason.NO_SPARE,
     Cause.NO_COVERAGE: RefusalReason.LIVE_WRITER,
 }
-_START_IT = "start the bookie again, or find its disks; nothing else has these entries"
+_START_REMEDY = "start the bookie again, or find its disks; nothing else has these entries"
 _WAYS_OUT = {
-    Cause.ONLY_COPY: _START_IT,
-    Cause.UNREADABLE: _START_IT,
+    Cause.ONLY_COPY: _START_REMEDY,
+    Cause.UNREADABLE: _START_REMEDY,
     Cause.NO_SPARE: "add a bookie, or let a read-only one write again",
     Cause.NO_ADMISSIBLE: "add a bookie in another rack, or loosen the placement policy",
     Cause.NO_COVERAGE: "start the bookie again, and let the writer close them",
@@ -51,9 +51,9 @@ _WAYS_OUT = {
     Cause.IDLE_WORKERS: "start replication workers, or find out why they stopped",
 }
 """What to do about each cause that blocks the copying, while the bookies are down."""
-_HAS_ALL_COPIED = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
+_CLUSTER_WIDE_REMEDIES = (Cause.NO_AUDITOR, Cause.IDLE_WORKERS)
 """Causes with a remedy that makes AutoRecovery copy all marked ledgers of the cluster."""
-_NEEDS_A_START = {
+_REMEDY_WITHOUT_START = {
     Cause.ONLY_COPY: "keep the bookie's disks; nothing else has these entries",
     Cause.UNREADABLE: "keep the bookie's disks; nothing else has these entries",
     Cause.NO_COVERAGE: "repair the fault that prevents its start, and let the writer close them",
@@ -63,61 +63,67 @@ _NEEDS_A_START = {
 
 def replication_steps(situation: Situation) -> Steps:
     """Yield all steps that restore copies; all ledgers that lost bookies explain are in one step."""
-    lacking = sort_findings(situation)
-    yield from _lost_bookies(situation, lacking)
-    yield from copy_steps(situation, lacking)
+    lacking_copies = sort_findings(situation)
+    yield from _lost_bookie_steps(situation, lacking_copies)
+    yield from copy_steps(situation, lacking_copies)
 
 
-def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
+def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Yield steps for the ledgers of lost bookies, except bookies that another step starts."""
-    groups = _not_starting(situation, situation.by_bookie("on-unregistered-bookie"))
-    forgotten = _not_starting(situation, situation.by_bookie("mark-missing"))
+    groups = _exclude_starting(situation, situation.by_bookie("on-unregistered-bookie"))
+    unmarked_groups = _exclude_starting(situation, situation.by_bookie("mark-missing"))
     if not groups:
         return
     causes = {blocker.cause for blocker in situation.queue.blockers}
-    lost = sorted({*groups, *forgotten})
-    plan_findings = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
-    about = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
+    lost = sorted({*groups, *unmarked_groups})
+    plan_findings = tuple(
+        finding for bookie in lost for finding in _bookie_findings(bookie, groups, unmarked_groups)
+    )
+    title = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
-        what = CAUSES[Cause.REPLICATION_OFF][0]
-        way = "find out who switched it off and why"
-        if (refusal := _refused_everywhere(situation)) is None:
-            way += ", then switch it on again, and plan again"
+        problem = CAUSES[Cause.REPLICATION_OFF][0]
+        way_out = "find out who switched it off and why"
+        if (refusal := _find_cluster_refusal(situation)) is None:
+            way_out += ", then switch it on again, and plan again"
         else:
-            way += f"; leave it off, as it copies every marked ledger: {refusal.sentence}"
-        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, about, what, way, plan_findings)
+            way_out += f"; leave it off, as it copies every marked ledger: {refusal.sentence}"
+        yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem, way_out, plan_findings)
     elif causes:
-        yield from _recover_all(situation, lost, plan_findings, causes, _urgency(groups, forgotten))
+        yield from _recover_all(
+            situation, lost, plan_findings, causes, _highest_urgency(groups, unmarked_groups)
+        )
     elif situation.queue.doubts:
-        what = "marks of under-replication were not read: the state of AutoRecovery is unknown"
+        problem = "marks of under-replication were not read: the state of AutoRecovery is unknown"
         yield refuse(
-            ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, about, what, "audit again", plan_findings
+            ActionKind.RECOVER, RefusalReason.UNKNOWN_INPUT, title, problem, "audit again", plan_findings
         )
     else:
-        if sure := {bookie: group for bookie, group in forgotten.items() if group.sure}:
-            yield from _mark_again(situation, sure)
-        for bookie, group in forgotten.items():
+        if sure_groups := {bookie: group for bookie, group in unmarked_groups.items() if group.sure}:
+            yield from _mark_again(situation, sure_groups)
+        for bookie, group in unmarked_groups.items():
             if not group.sure:
-                why, way = WAYS[RefusalReason.UNSURE]
-                about = f"mark the ledgers of {bookie}"
-                yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, about, why, way, group.named())
-        marked = situation.marks_of([bookie for bookie in lost if bookie not in forgotten])
-        for bookie, (count, ledgers) in marked.items():
-            also = lacking.waiting.pop(bookie, FindingGroups())
-            ledgers = list(dict.fromkeys([*also.ledgers, *ledgers]))[:MOST_LEDGERS]
-            findings = (*_findings(bookie, groups, forgotten), *also.named())
-            yield from wait_step(situation, bookie, findings, also, ledgers, max(count, len(ledgers)))
+                why, way_out = REFUSAL_TEXTS[RefusalReason.UNSURE]
+                title = f"mark the ledgers of {bookie}"
+                yield refuse(ActionKind.RECOVER, RefusalReason.UNSURE, title, why, way_out, group.named())
+        marks_by_bookie = situation.marks_of([bookie for bookie in lost if bookie not in unmarked_groups])
+        for bookie, (count, ledgers) in marks_by_bookie.items():
+            waiting_groups = lacking_copies.waiting.pop(bookie, FindingGroups())
+            ledgers = list(dict.fromkeys([*waiting_groups.ledgers, *ledgers]))[:MAX_LEDGERS]
+            findings = (*_bookie_findings(bookie, groups, unmarked_groups), *waiting_groups.named())
+            yield from wait_step(
+                situation, bookie, findings, waiting_groups, ledgers, max(count, len(ledgers))
+            )
 
 
-def _not_starting(situation: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
+def _exclude_starting(situation: Situation, groups: Mapping[str, FindingGroups]) -> dict[str, FindingGroups]:
     return {bookie: group for bookie, group in groups.items() if bookie not in situation.starting}
 
 
-def _findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
+def _bookie_findings(bookie: str, *groups: Mapping[str, FindingGroups]) -> tuple[PlanFinding, ...]:
     return tuple(finding for group in groups if bookie in group for finding in group[bookie].named())
 
 
-def _urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
+def _highest_urgency(*groups: Mapping[str, FindingGroups]) -> Urgency:
     urgencies = [group.urgency for by_bookie in groups for group in by_bookie.values()]
     return min(urgencies, key=lambda urgency: urgency.rank, default=Urgency.REST)
 
@@ -126,68 +132,72 @@ def _held_ledgers(situation: Situation, lost: Sequence[str]) -> list[int]:
     """Return the first ledgers of these bookies on which a hold forbids copying."""
     keys = (hold.key for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER))
     held_ids: list[int] = []
-    while part := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MOST_LEDGERS)):
-        rows = ledgers_of(situation.run, set(part))
+    while part_ids := list(islice((int(key[2:]) for key in keys if key.startswith("0/")), MAX_LEDGERS)):
+        rows = ledgers_of(situation.run, set(part_ids))
         held_ids += [id for id, row in rows.items() if row.members & {*lost}]
-        if len(held_ids) >= MOST_LEDGERS:
+        if len(held_ids) >= MAX_LEDGERS:
             break
-    return sorted(set(held_ids))[:MOST_LEDGERS]
+    return sorted(set(held_ids))[:MAX_LEDGERS]
 
 
-def _copy_the_others(
+def _copy_one_by_one(
     situation: Situation,
     lost: Sequence[str],
     findings: tuple[PlanFinding, ...],
     urgency: Urgency,
     held_ids: Sequence[int],
-    without: Longs,
+    excluded_ids: Longs,
 ) -> Steps:
     """Yield refusals for ledgers on hold, and steps that copy the others one by one.
 
     One command for all ledgers of a bookie would copy the ledgers on hold too.
     """
-    about = f"copy {{}} off {first_names(lost, _NAMES_SHOWN)}"
-    _, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, held_ids)
-    yield from refused
-    left_out = np.concatenate([without, np.array(held_ids, np.int64)])
+    title = f"copy {{}} off {first_names(lost, _NAMES_SHOWN)}"
+    _, refused_steps = permit_each_ledger(situation.run, ActionKind.RECOVER, title, findings, lost, held_ids)
+    yield from refused_steps
+    skipped_ids = np.concatenate([excluded_ids, np.array(held_ids, np.int64)])
     for bookie in lost:
-        rows = list(ledgers_naming(situation.run, [bookie], MOST_LEDGERS, without=left_out))
-        good = [row for row in rows if fault_of(situation, bookie, row) is None]
-        yield from copy_each(situation, bookie, findings, good, urgency)
-        left_out = np.concatenate([left_out, np.array([row.ledger_id for row in rows], np.int64)])
+        rows = list(ledgers_naming(situation.run, [bookie], MAX_LEDGERS, excluded_ids=skipped_ids))
+        copyable_rows = [row for row in rows if fault_of(situation, bookie, row) is None]
+        yield from copy_each(situation, bookie, findings, copyable_rows, urgency)
+        skipped_ids = np.concatenate([skipped_ids, np.array([row.ledger_id for row in rows], np.int64)])
 
 
-def _mark_again(situation: Situation, forgotten: Mapping[str, FindingGroups]) -> Steps:
-    bookies = sorted(forgotten)
-    findings = [finding for bookie in bookies for finding in forgotten[bookie].named()]
-    urgency = _urgency(forgotten)
+def _mark_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroups]) -> Steps:
+    bookies = sorted(unmarked_groups)
+    findings = [finding for bookie in bookies for finding in unmarked_groups[bookie].named()]
+    urgency = _highest_urgency(unmarked_groups)
     held_ids = _held_ledgers(situation, bookies)
     # The auditor marks the ledgers of every bookie that is lost, of others than these too.
-    if held_ids or _refused_everywhere(situation) is not None:
-        yield from _copy_the_others(
+    if held_ids or _find_cluster_refusal(situation) is not None:
+        yield from _copy_one_by_one(
             situation, bookies, tuple(findings), urgency, held_ids, situation.marks.ids
         )
         return
     rows = list(
-        ledgers_naming(situation.run, bookies, MOST_LEDGERS, closed=False, without=situation.marks.ids)
+        ledgers_naming(
+            situation.run, bookies, MAX_LEDGERS, only_closed=False, excluded_ids=situation.marks.ids
+        )
     )
     ids = [row.ledger_id for row in rows]
-    count = sum(forgotten[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
+    count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     names = first_names(bookies, _NAMES_SHOWN)
-    about = f"mark {{}} of {names}, which the auditor forgot"
-    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, bookies, ids)
-    yield from refused
-    if allowed is None or refused:
+    title = f"mark {{}} of {names}, which the auditor forgot"
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.RECOVER, title, findings, bookies, ids
+    )
+    yield from refused_steps
+    if allowed is None or refused_steps:
         return
     yield make_step(
-        allowed, about.format(plural(count, "ledger")), findings, procedures.MARK_LEDGERS.filled(allowed, {}),
+        allowed, title.format(plural(count, "ledger")), findings, procedures.MARK_LEDGERS.filled(allowed, {}),
         urgency=urgency,
         effect="the auditor marks every ledger of every bookie that is not registered, and workers copy them",
         risk="writes; copying loads the bookies", undo=f"{procedures.REPLICATION_STOPS}; marks stay",
-        needs=[f"{names} will not be back soon{_else_start(situation, bookies)}"],
-        ledgers=[row.planned() for row in rows], ledger_count=_count(rows, count),
+        needs=[f"{names} will not be back soon{_start_alternative(situation, bookies)}"],
+        ledgers=[row.planned() for row in rows], ledger_count=_count_ledgers(rows, count),
         expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[*WORKING, *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies)],
+        requires=[*AUTORECOVERY_RUNS, *(Condition(Fact.REGISTERED, bookie, "no") for bookie in bookies)],
         done_when=[Condition(Fact.QUEUED, bookie, "yes") for bookie in bookies],
     )  # fmt: skip
 
@@ -204,12 +214,12 @@ def _recover_all(
     A rehearsal of their decommission finds the ledgers that cannot be copied.
     """
     rehearsal, sums = rehearse_by_ledger(situation.run, lost)
-    stuck = sums.stuck()
+    stuck_ids = sums.stuck()
     trial = rehearsal.together
     names = first_names(lost, _NAMES_SHOWN)
     for blocker in trial.blockers:
         if blocker.cause in OF_LEDGERS:
-            yield _blocked(situation, lost, blocker, findings)
+            yield _refuse_blocked(situation, lost, blocker, findings)
     if trial.work.open_ends:
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
@@ -220,87 +230,87 @@ def _recover_all(
     if not trial.work.ledgers - trial.work.open_ends:
         return
     # One command copies all ledgers of a bookie, those too that must not be copied.
-    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, stuck):
-        yield from _copy_the_others(situation, lost, findings, urgency, held_ids, stuck)
+    if (held_ids := _held_ledgers(situation, lost)) or _has_no_digest(situation, lost, stuck_ids):
+        yield from _copy_one_by_one(situation, lost, findings, urgency, held_ids, stuck_ids)
         return
-    rows = list(ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck))
-    about = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
+    rows = list(ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids))
+    title = f"copy the ledgers of {names} to other bookies, without AutoRecovery"
     ids = [row.ledger_id for row in rows]
-    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, lost, ids)
-    yield from refused
-    if allowed is None or refused:
+    allowed, refused_steps = permit_each_ledger(situation.run, ActionKind.RECOVER, title, findings, lost, ids)
+    yield from refused_steps
+    if allowed is None or refused_steps:
         return
     why = "; ".join(CAUSES[cause][0] for cause in sorted(causes))
     yield make_step(
-        allowed, about, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
+        allowed, title, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
         urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
         effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
         bytes=trial.work.copied_bytes,
         risk="danger; without -rate it copies unthrottled; it takes no lock, and closes ledgers in recovery",
         undo="none is needed: only entries with another copy are deleted",
         needs=[
-            f"{names} will not be back with its disks{_else_start(situation, lost)}",
+            f"{names} will not be back with its disks{_start_alternative(situation, lost)}",
             *(
-                f"preferably: {_way_out(situation, lost, cause)}"
+                f"preferably: {_find_way_out(situation, lost, cause)}"
                 for cause in sorted(causes)
                 if cause in _WAYS_OUT
             ),
         ],
-        ledgers=[row.planned() for row in rows], ledger_count=_count(rows, trial.work.ledgers),
+        ledgers=[row.planned() for row in rows], ledger_count=_count_ledgers(rows, trial.work.ledgers),
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.REGISTERED, bookie, "no") for bookie in lost],
         done_when=[Condition(Fact.NAMES, bookie, "no") for bookie in lost],
     )  # fmt: skip
 
 
-def _refused_start(situation: Situation, lost: Sequence[str]) -> Refused | None:
+def _find_start_refusal(situation: Situation, lost: Sequence[str]) -> Refused | None:
     """Return why one of these bookies must not be started; None if all may be started."""
     answers = (permit(situation.run, ActionKind.START, [bookie_object(bookie)]) for bookie in lost)
     return next((answer for answer in answers if isinstance(answer, Refused)), None)
 
 
-def _refused_everywhere(situation: Situation) -> Refused | None:
+def _find_cluster_refusal(situation: Situation) -> Refused | None:
     """Return why AutoRecovery must not copy all marked ledgers; None if it may."""
     answer = permit_everywhere(situation.run, ActionKind.RECOVER)
     return answer if isinstance(answer, Refused) else None
 
 
-def _else_start(situation: Situation, lost: Sequence[str]) -> str:
+def _start_alternative(situation: Situation, lost: Sequence[str]) -> str:
     """Return the end of the condition that bookies will not be back: what to do otherwise."""
-    if (refused := _refused_start(situation, lost)) is None:
+    if (refusal := _find_start_refusal(situation, lost)) is None:
         return ": otherwise start it, and copy nothing"
-    return f"; do not start it as it is: {refused.sentence}"
+    return f"; do not start it as it is: {refusal.sentence}"
 
 
-def _way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
+def _find_way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
     """Return what to do about a cause; it suggests only what is permitted."""
-    if cause in _NEEDS_A_START and (refused := _refused_start(situation, lost)) is not None:
-        return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
-    if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(situation)) is not None:
-        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refused.sentence}"
+    if cause in _REMEDY_WITHOUT_START and (refusal := _find_start_refusal(situation, lost)) is not None:
+        return f"{_REMEDY_WITHOUT_START[cause]}; do not start it as it is: {refusal.sentence}"
+    if cause in _CLUSTER_WIDE_REMEDIES and (refusal := _find_cluster_refusal(situation)) is not None:
+        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refusal.sentence}"
     return _WAYS_OUT[cause]
 
 
-def _has_no_digest(situation: Situation, lost: Sequence[str], stuck: Longs) -> bool:
+def _has_no_digest(situation: Situation, lost: Sequence[str], stuck_ids: Longs) -> bool:
     """Return whether one of the first ledgers on ``lost`` bookies has neither digest type nor password.
 
-    Ledgers in ``stuck`` do not count.
+    Ledgers in ``stuck_ids`` do not count.
     """
-    rows = ledgers_naming(situation.run, lost, MOST_LEDGERS, without=stuck)
+    rows = ledgers_naming(situation.run, lost, MAX_LEDGERS, excluded_ids=stuck_ids)
     return any(row.digest_type is None for row in rows)
 
 
-def _count(listed: Sequence[LedgerRow], count: int) -> int:
+def _count_ledgers(listed_rows: Sequence[LedgerRow], count: int) -> int:
     """Return the length of the list of ledgers if it is complete; else ``count``, if that is larger."""
-    return len(listed) if len(listed) < MOST_LEDGERS else max(len(listed), count)
+    return len(listed_rows) if len(listed_rows) < MAX_LEDGERS else max(len(listed_rows), count)
 
 
-def _blocked(
+def _refuse_blocked(
     situation: Situation, lost: Sequence[str], blocker: Blocker, findings: tuple[PlanFinding, ...]
 ) -> RefusedStep:
     names = first_names(lost, _NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSES[blocker.cause][0], _way_out(situation, lost, blocker.cause), findings,
+        CAUSES[blocker.cause][0], _find_way_out(situation, lost, blocker.cause), findings,
         [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
     )  # fmt: skip

@@ -33,7 +33,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
 HOUR_MS = 3_600_000
-REFUSED_NAMED = 5
+MAX_REFUSED_SHOWN = 5
 """Largest number of ledgers that a refusal names."""
 
 
@@ -46,18 +46,18 @@ def takes_bookie(bookie: str) -> bool:
     return bookie.isprintable() and HOST_PORT.fullmatch(bookie) is not None
 
 
-def file_name(bookie: str, ending: str) -> str:
+def file_name(bookie: str, suffix: str) -> str:
     """Return a file name for a bookie, quoted for a shell.
 
     >>> file_name("bk-1:3181", "cookie")
     'bk-1_3181.cookie'
     """
-    return shlex.quote(bookie.replace(":", "_").replace("/", "_") + f".{ending}")
+    return shlex.quote(bookie.replace(":", "_").replace("/", "_") + f".{suffix}")
 
 
 def make_step(
     allowed: Allowed,
-    about: str,
+    title: str,
     findings: Sequence[PlanFinding],
     commands: Sequence[PlanCommand],
     *,
@@ -79,7 +79,7 @@ def make_step(
 
     Args:
         allowed: The gate's permission for the step's kind, its bookie and each of its ledgers.
-        about: The action of the step, in a few words.
+        title: The action of the step, in a few words.
         findings: The findings that require the step.
         commands: The commands to type, in order.
         urgency: The urgency of the most urgent finding.
@@ -102,24 +102,24 @@ def make_step(
     objects = [ledger(int(planned.ledger_id)) for planned in ledgers]
     require_permission(allowed, allowed.kind, *objects, *([] if bookie_id is None else [bookie(bookie_id)]))
     return PlanStep(
-        0, allowed.kind, urgency, fewest_copies, about, tuple(findings), bookie_id,
+        0, allowed.kind, urgency, fewest_copies, title, tuple(findings), bookie_id,
         len(ledgers) if ledger_count is None else ledger_count, tuple(ledgers), tuple(commands), tuple(needs),
         effect, bytes, risk, undo, expires, tuple(requires), tuple(done_when),
     )  # fmt: skip
 
 
 def permit_or_refuse(
-    run: HeldRun, kind: ActionKind, about: str, findings: Sequence[PlanFinding], *objects: ActionObject
+    run: HeldRun, kind: ActionKind, title: str, findings: Sequence[PlanFinding], *objects: ActionObject
 ) -> Allowed | RefusedStep:
     """Ask the gate for a step on some objects; return the permission, or the plan's refusal."""
     answer = permit(run, kind, objects)
-    return answer if isinstance(answer, Allowed) else refuse_held([answer], about, findings)
+    return answer if isinstance(answer, Allowed) else refuse_held([answer], title, findings)
 
 
 def permit_each_ledger(
     run: HeldRun,
     kind: ActionKind,
-    about: str,
+    title: str,
     findings: Sequence[PlanFinding],
     bookies: Sequence[str],
     ledgers: Sequence[int],
@@ -129,7 +129,7 @@ def permit_each_ledger(
     Args:
         run: The run that the plan rests on.
         kind: The kind of action.
-        about: The action in words, with ``{}`` in the place of the number of ledgers.
+        title: The action in words, with ``{}`` in the place of the number of ledgers.
         findings: The findings that require it.
         bookies: The bookies that the action is about.
         ledgers: The ledgers.
@@ -137,14 +137,17 @@ def permit_each_ledger(
     Returns:
         The permission for the bookies and the permitted ledgers, or None, and the refusals.
     """
-    allowed, refused = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
-    by_reason: dict[tuple[str, ...], list[Refused]] = {}
-    for answer in refused:
-        by_reason.setdefault(_reasons(answer), []).append(answer)
-    count = {key: sum(len(_ledgers_in(answer)) for answer in answers) for key, answers in by_reason.items()}
+    allowed, refusals = permit_ledgers(run, kind, [*map(bookie, bookies)], [*map(ledger, ledgers)])
+    refusals_by_reason: dict[tuple[str, ...], list[Refused]] = {}
+    for answer in refusals:
+        refusals_by_reason.setdefault(_refusal_reasons(answer), []).append(answer)
+    count = {
+        key: sum(len(_refused_ledgers(answer)) for answer in answers)
+        for key, answers in refusals_by_reason.items()
+    }
     steps = [
-        refuse_held(answers, about.format(plural(count[key], "ledger")), findings)
-        for key, answers in by_reason.items()
+        refuse_held(answers, title.format(plural(count[key], "ledger")), findings)
+        for key, answers in refusals_by_reason.items()
     ]
     return allowed, steps
 
@@ -155,25 +158,25 @@ def ledgers_of_permission(allowed: Allowed) -> frozenset[int]:
     return frozenset(int(object.key[2:]) for object in objects if object.key.startswith("0/"))
 
 
-def refuse_held(answers: Sequence[Refused], about: str, findings: Sequence[PlanFinding]) -> RefusedStep:
+def refuse_held(answers: Sequence[Refused], title: str, findings: Sequence[PlanFinding]) -> RefusedStep:
     """Return the plan's refusal for objects that the gate refused for the same reasons."""
-    first = answers[0]
-    reason = RefusalReason.HELD if first.holds else RefusalReason.AUDIT_AGAIN
+    refusal = answers[0]
+    reason = RefusalReason.HELD if refusal.holds else RefusalReason.AUDIT_AGAIN
     remainder = (
         f"; and {plural(len(answers) - 1, 'ledger')} more for the same reasons" if len(answers) > 1 else ""
     )
-    ledgers = [key for answer in answers for key in _ledgers_in(answer)]
+    ledgers = [key for answer in answers for key in _refused_ledgers(answer)]
     return RefusedStep(
-        first.kind, reason, about, first.sentence + remainder, first.way_out, tuple(findings), len(ledgers),
-        tuple(ledgers[:REFUSED_NAMED]), _reasons(first),
+        refusal.kind, reason, title, refusal.sentence + remainder, refusal.way_out, tuple(findings),
+        len(ledgers), tuple(ledgers[:MAX_REFUSED_SHOWN]), _refusal_reasons(refusal),
     )  # fmt: skip
 
 
-def _reasons(answer: Refused) -> tuple[str, ...]:
+def _refusal_reasons(answer: Refused) -> tuple[str, ...]:
     return tuple(sorted({hold.reason for hold in answer.holds}))
 
 
-def _ledgers_in(answer: Refused) -> list[str]:
+def _refused_ledgers(answer: Refused) -> list[str]:
     """Return the ids of the ledgers of scope 0 in an answer of the gate, decimal."""
     keys = (object.key for object in answer.objects if object.kind is HoldObject.LEDGER)
     return [key.removeprefix("0/") for key in keys]
@@ -182,7 +185,7 @@ def _ledgers_in(answer: Refused) -> list[str]:
 def refuse(
     kind: ActionKind,
     reason: RefusalReason,
-    about: str,
+    title: str,
     why: str,
     way_out: str,
     findings: Sequence[PlanFinding],
@@ -194,8 +197,8 @@ def refuse(
     ``ledger_count`` is the number of all its ledgers; None if ``ledgers`` are all.
     """
     count = len(ledgers) if ledger_count is None else ledger_count
-    shown = tuple(str(ledger_id) for ledger_id in ledgers[:REFUSED_NAMED])
-    return RefusedStep(kind, reason, about, why, way_out, tuple(findings), count, shown)
+    shown = tuple(str(ledger_id) for ledger_id in ledgers[:MAX_REFUSED_SHOWN])
+    return RefusedStep(kind, reason, title, why, way_out, tuple(findings), count, shown)
 
 
 _COLUMNS = (
@@ -234,53 +237,53 @@ def ledgers_of(run: RunReader, ids: Collection[int]) -> dict[int, LedgerRow]:
         return {}
     id_array = pa.array(sorted(ids), pa.int64())
     rows_by_id: dict[int, LedgerRow] = {}
-    for batch in _listed(run):
+    for batch in _read_listed(run):
         for row in batch.filter(pc.is_in(batch["ledger_id"], id_array)).to_pylist():
-            rows_by_id[row["ledger_id"]] = _row(row)
+            rows_by_id[row["ledger_id"]] = _parse_row(row)
     return rows_by_id
 
 
 def ledgers_naming(
     run: RunReader,
     bookies: Collection[str],
-    most: int,
-    closed: bool = True,
-    without: Sequence[int] | Longs = (),
+    max_count: int,
+    only_closed: bool = True,
+    excluded_ids: Sequence[int] | Longs = (),
 ) -> Iterator[LedgerRow]:
-    """Yield at most ``most`` ledgers of scope 0 with a segment that names one of these bookies.
+    """Yield at most ``max_count`` ledgers of scope 0 with a segment that names one of these bookies.
 
-    Only closed ledgers, unless ``closed`` is False, and none of the ids ``without``.
+    Only closed ledgers, unless ``only_closed`` is False, and none of the ids ``excluded_ids``.
     """
     import numpy as np
 
-    bookie_array, left_out, row_limit = (
+    bookie_array, excluded_array, row_limit = (
         pa.array(sorted(bookies), pa.string()),
-        pa.array(without, pa.int64()),
-        most,
+        pa.array(excluded_ids, pa.int64()),
+        max_count,
     )
-    for batch in _listed(run):
-        selection = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], left_out)))
+    for batch in _read_listed(run):
+        selection = batch.filter(pc.invert(pc.is_in(batch["ledger_id"], excluded_array)))
         selection = (
             selection.filter(pc.fill_null(pc.equal(selection["state"], "CLOSED"), False))
-            if closed
+            if only_closed
             else selection
         )
         ensembles = selection["segments"].flatten().field("ensemble")
         parents = pc.list_parent_indices(selection["segments"]).take(pc.list_parent_indices(ensembles))
         rows = np.unique(parents.filter(pc.is_in(ensembles.flatten(), bookie_array)).to_numpy())
         for row in selection.take(pa.array(rows[:row_limit], pa.int64())).to_pylist():
-            yield _row(row)
+            yield _parse_row(row)
         row_limit -= min(row_limit, len(rows))
         if not row_limit:
             return
 
 
-def _listed(run: RunReader) -> Iterator[pa.RecordBatch]:
-    chosen = ds.field("status").isin([str(status) for status in LISTED]) & (ds.field("scope_id") == 0)
-    return run.batches("tables/ledgers", _COLUMNS, chosen)
+def _read_listed(run: RunReader) -> Iterator[pa.RecordBatch]:
+    row_filter = ds.field("status").isin([str(status) for status in LISTED]) & (ds.field("scope_id") == 0)
+    return run.batches("tables/ledgers", _COLUMNS, row_filter)
 
 
-def _row(row: dict[str, Any]) -> LedgerRow:
+def _parse_row(row: dict[str, Any]) -> LedgerRow:
     ensembles = tuple(tuple(segment["ensemble"]) for segment in row["segments"] or ())
     size = max(row["length"] or 0, 0) * (row["write_quorum"] or 0)
     return LedgerRow(row["ledger_id"], row["version"], row["state"], size, ensembles, row["digest_type"])

@@ -13,7 +13,7 @@ from auditor.model.holds import ActionKind, HoldObject
 from auditor.model.permission import Refused
 from auditor.model.plan import CommandRole, Fact, PlanStep, StepCheck, StepState
 
-_OF_BOOKIES = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
+_BOOKIE_FACTS = (Fact.REGISTERED, Fact.COOKIE, Fact.NAMED, Fact.NAMES, Fact.QUEUED)
 """Facts of conditions that are about a bookie of the step."""
 
 
@@ -30,11 +30,11 @@ class StepPermission:
     held_ledgers: frozenset[str] = frozenset()
 
 
-_NEVER_ASKED = (
+_NO_RUN_REASON = (
     "an earlier version made this plan without checking holds, and a store does not show them: plan "
     "check --run, or plan again"
 )
-OF_FUTURE = (
+FUTURE_REASON = (
     "the plan, or its new run or store, is newer than the current time: set the clocks, audit and plan again"
 )
 """Message if a clock was wrong. No step is permitted then, because the plan would expire too late."""
@@ -46,7 +46,7 @@ def without_run(step: PlanStep) -> StepPermission:
     The step is permitted if the gate permitted it when the plan was made.
     """
     was_asked = step.was_permitted or step.kind is ActionKind.WAIT
-    return StepPermission() if was_asked else StepPermission(unknown=(_NEVER_ASKED,))
+    return StepPermission() if was_asked else StepPermission(unknown=(_NO_RUN_REASON,))
 
 
 def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
@@ -55,19 +55,19 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     Raises:
         RunError: a table of the run is broken.
     """
-    bookies = [bookie(name) for name in _bookies_of(step)]
-    whole = permit(run, step.kind, bookies)
-    everywhere = permit_everywhere(run, step.kind) if _is_cluster_wide(step) else None
-    answers = [answer for answer in (whole, everywhere) if isinstance(answer, Refused)]
-    answers += _by_hand(step, run)
+    bookies = [bookie(name) for name in _step_bookies(step)]
+    step_answer = permit(run, step.kind, bookies)
+    cluster_answer = permit_everywhere(run, step.kind) if _is_cluster_wide(step) else None
+    answers = [answer for answer in (step_answer, cluster_answer) if isinstance(answer, Refused)]
+    answers += _refuse_hand_actions(step, run)
     by_ledger: tuple[Refused, ...] = ()
-    if not isinstance(whole, Refused):
+    if not isinstance(step_answer, Refused):
         ledgers = [ledger(int(planned.ledger_id)) for planned in step.ledgers]
-        _, refused = permit_ledgers(run, step.kind, (), ledgers)
+        _, refusals = permit_ledgers(run, step.kind, (), ledgers)
         # That nobody owns a ledger was proved for the plan, and is a condition of the step (`Fact.UNOWNED`).
         # The proof of earlier versions was less: it did not need every owner, and two runs a rollover apart.
-        by_ledger = tuple(answer for answer in refused if answer.holds)
-        answers += [answer for answer in refused if not answer.holds and not step.was_permitted]
+        by_ledger = tuple(answer for answer in refusals if answer.holds)
+        answers += [answer for answer in refusals if not answer.holds and not step.was_permitted]
         if _copies_all(step):
             answers += by_ledger  # one command copies the held ledgers too
             is_listed = len(step.ledgers) == step.ledger_count
@@ -76,34 +76,36 @@ def ask_gate(step: PlanStep, run: HeldRun) -> StepPermission:
     return StepPermission(
         tuple(dict.fromkeys(answer.sentence for answer in answers if answer.holds)),
         tuple(dict.fromkeys(answer.sentence for answer in answers if not answer.holds)),
-        _ids(by_ledger),
+        _refused_keys(by_ledger),
     )
 
 
-def _ids(refused: Iterable[Refused]) -> frozenset[str]:
-    objects = (object for answer in refused for object in answer.objects)
+def _refused_keys(refusals: Iterable[Refused]) -> frozenset[str]:
+    objects = (object for answer in refusals for object in answer.objects)
     return frozenset(object.key.removeprefix("0/") for object in objects if object.kind is HoldObject.LEDGER)
 
 
-def _bookies_of(step: PlanStep) -> list[str]:
+def _step_bookies(step: PlanStep) -> list[str]:
     """Return the bookies of a step; if there are several, from its conditions."""
-    names = {condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _OF_BOOKIES}
+    names = {
+        condition.of for condition in (*step.requires, *step.done_when) if condition.fact in _BOOKIE_FACTS
+    }
     return sorted(names | ({step.bookie_id} if step.bookie_id is not None else set()))
 
 
-def _by_hand(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
+def _refuse_hand_actions(step: PlanStep, run: HeldRun) -> Iterator[Refused]:
     """Yield the gate's refusals of the stops and starts of bookies among the step's commands."""
-    for kind, name in _typed_by_hand(step):
+    for kind, name in _hand_actions(step):
         answer = permit(run, kind, [bookie(name)])
         if isinstance(answer, Refused):
             yield answer
 
 
-def _typed_by_hand(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
+def _hand_actions(step: PlanStep) -> Iterator[tuple[ActionKind, str]]:
     """Yield (kind, bookie) for each command of the step that stops or starts a bookie by hand, in order."""
     for command in step.commands:
-        if command.role is CommandRole.HAND and (of := kind_by_hand(command.text)) is not None:
-            yield of
+        if command.role is CommandRole.HAND and (hand_action := kind_by_hand(command.text)) is not None:
+            yield hand_action
 
 
 def _is_cluster_wide(step: PlanStep) -> bool:
@@ -113,12 +115,14 @@ def _is_cluster_wide(step: PlanStep) -> bool:
 
 def _copies_all(step: PlanStep) -> bool:
     """Return whether a command of the step copies all ledgers of a bookie, ledgers on hold included."""
-    typed = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
-    return step.kind is ActionKind.RECOVER and any("-l" not in words for words in typed)
+    command_words = [command.text.split() for command in step.commands if command.role is CommandRole.DO]
+    return step.kind is ActionKind.RECOVER and any("-l" not in words for words in command_words)
 
 
 def forbid_last_stops(
-    steps: Iterable[tuple[PlanStep, StepCheck]], registered: Iterable[str], joint_holders: JointHolders
+    steps: Iterable[tuple[PlanStep, StepCheck]],
+    registered_bookies: Iterable[str],
+    joint_holders: JointHolders,
 ) -> tuple[StepCheck, ...]:
     """Forbid each stop after which the steps that are still true would leave an entry unserved.
 
@@ -128,22 +132,24 @@ def forbid_last_stops(
 
     Args:
         steps: The steps of one plan, each with its check result.
-        registered: The bookies that run now.
+        registered_bookies: The bookies that run now.
         joint_holders: Returns the sets of stopping bookies that alone serve an entry together.
     """
-    pairs, running = list(steps), frozenset(registered)
-    stops = {step.number: _stops_of(step, running) for step, _ in pairs}
-    asked = sorted({name for step, check in pairs if _is_open(check) for name in stops[step.number]})
-    stop_set = StopSet(joint_holders(asked) if len(asked) > 1 else ())
+    pairs, running_bookies = list(steps), frozenset(registered_bookies)
+    stops_by_step = {step.number: _stopped_bookies(step, running_bookies) for step, _ in pairs}
+    stopping_bookies = sorted(
+        {name for step, check in pairs if _is_open(check) for name in stops_by_step[step.number]}
+    )
+    stop_set = StopSet(joint_holders(stopping_bookies) if len(stopping_bookies) > 1 else ())
     answers = {step.number: check for step, check in pairs}
-    for step, check in sorted(pairs, key=lambda pair: (_starts_again(pair[0]), pair[0].number)):
-        names = stops[step.number]
+    for step, check in sorted(pairs, key=lambda pair: (_restarts_bookie(pair[0]), pair[0].number)):
+        names = stops_by_step[step.number]
         if not names or not _is_open(check):
             continue
         if holders := stop_set.last_holders(*names):
             why = (*check.why, f"not permitted: {why_last_of_set(holders)}")
             answers[step.number] = replace(check, state=StepState.CHANGED, why=why)
-        elif check.state is StepState.TRUE and not _starts_again(step):
+        elif check.state is StepState.TRUE and not _restarts_bookie(step):
             stop_set.add(*names)
     return tuple(answers[step.number] for step, _ in pairs)
 
@@ -152,15 +158,15 @@ def _is_open(check: StepCheck) -> bool:
     return check.state in (StepState.TRUE, StepState.UNKNOWN)
 
 
-def _stops_of(step: PlanStep, running: frozenset[str]) -> Sequence[str]:
-    return [name for kind, name in _typed_by_hand(step) if kind is ActionKind.STOP and name in running]
+def _stopped_bookies(step: PlanStep, running_bookies: frozenset[str]) -> Sequence[str]:
+    return [name for kind, name in _hand_actions(step) if kind is ActionKind.STOP and name in running_bookies]
 
 
-def _starts_again(step: PlanStep) -> bool:
+def _restarts_bookie(step: PlanStep) -> bool:
     """Return whether the step restarts each bookie that it stops, as soon as its index is rebuilt.
 
     A step that changes settings starts its bookie too, but only after a person has set them.
     """
     return step.kind is ActionKind.REBUILD_INDEX and any(
-        kind is ActionKind.START for kind, _ in _typed_by_hand(step)
+        kind is ActionKind.START for kind, _ in _hand_actions(step)
     )

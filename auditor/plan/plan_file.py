@@ -5,7 +5,7 @@ Every finding belongs to a step or a refusal, or is counted as a finding without
     # comment lines: what the plan is, and a line above each step
     schema = "bookkeeper-auditor/plan/2" ...
     [[steps]]            in order; times are TOML's own, unknown values have no key
-    ledger_file = "plan.recover-3.csv"      beside the plan, if a step has more than `INLINE` ledgers
+    ledger_file = "plan.recover-3.csv"      beside the plan; of a step with over `MAX_INLINE_LEDGERS`
     [[refused]]
 
 Long sentences are folded: they have line ends, each of which becomes one blank when the file is read.
@@ -49,15 +49,15 @@ from auditor.runs.reader import RunReader
 from auditor.runs.whole_file import write_whole
 from auditor.sources.regular_file import read_regular, read_toml
 
-INLINE = 20
+MAX_INLINE_LEDGERS = 20
 """Largest number of a step's ledgers that PLAN.toml lists itself. A longer list is in a file of its own."""
 
-_MANY = 1 << 30
+_MANY_COPIES = 1 << 30
 """Number of copies, for sorting, of a step whose number is not known: more than any entry has."""
-_WIDTH = 96
-_TIMES = ("scan_time", "expires")
+_LINE_WIDTH = 96
+_TIME_KEYS = ("scan_time", "expires")
 _COLUMNS = ("ledger_id", "version", "state")
-_LEDGERS = "ledger_file"
+_LEDGER_FILE_KEY = "ledger_file"
 
 
 def write_plan(plan: RepairPlan, path: str) -> list[str]:
@@ -66,17 +66,17 @@ def write_plan(plan: RepairPlan, path: str) -> list[str]:
     Raises:
         OSError: a file could not be written.
     """
-    target, written = Path(path), []
+    target, written_paths = Path(path), []
     files: dict[int, str] = {}
     for step in plan.steps:
-        if len(step.ledgers) > INLINE:
+        if len(step.ledgers) > MAX_INLINE_LEDGERS:
             name = f"{target.stem}.{step.kind}-{step.number}.csv"
             files[step.number] = name
-            text = _list_of(step.ledgers)
-            write_whole(str(target.with_name(name)), lambda out, text=text: out.write(text))  # type: ignore[misc]
-            written.append(str(target.with_name(name)))
-    write_whole(path, lambda out: out.write(plan_toml(plan, files).encode()))
-    return [*written, path]
+            text = _format_ledger_list(step.ledgers)
+            write_whole(str(target.with_name(name)), lambda stream, text=text: stream.write(text))  # type: ignore[misc]
+            written_paths.append(str(target.with_name(name)))
+    write_whole(path, lambda stream: stream.write(plan_toml(plan, files).encode()))
+    return [*written_paths, path]
 
 
 def plan_toml(plan: RepairPlan, files: Mapping[int, str] | None = None) -> str:
@@ -90,25 +90,25 @@ def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
     }
     yield "# A repair plan: review it, and run bkaudit plan check before each step."
     yield "# No step was done. Only you do them: bkaudit changes nothing."
-    yield _comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
-    yield _toml(value)
+    yield _format_comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
+    yield _format_toml(value)
     for step in plan.steps:
-        yield _comment(f"{step.number}. {step.kind}: {step.about}")
+        yield _format_comment(f"{step.number}. {step.kind}: {step.about}")
         row = asdict(step)
         if step.number in files:
             del row["ledgers"]
-            row[_LEDGERS] = files[step.number]
-        yield _toml({"steps": [row]})
+            row[_LEDGER_FILE_KEY] = files[step.number]
+        yield _format_toml({"steps": [row]})
     for refused in plan.refused:
-        yield _comment(f"refused: {refused.kind}: {refused.about}")
-        yield _toml({"refused": [asdict(refused)]})
+        yield _format_comment(f"refused: {refused.kind}: {refused.about}")
+        yield _format_toml({"refused": [asdict(refused)]})
 
 
-def _comment(text: str) -> str:
-    return textwrap.fill(printable(text), _WIDTH, initial_indent="# ", subsequent_indent="#    ")
+def _format_comment(text: str) -> str:
+    return textwrap.fill(printable(text), _LINE_WIDTH, initial_indent="# ", subsequent_indent="#    ")
 
 
-def _toml(value: dict[str, Any]) -> str:
+def _format_toml(value: dict[str, Any]) -> str:
     return tomli_w.dumps(_toml_value(value), multiline_strings=True)
 
 
@@ -118,22 +118,27 @@ def _toml_value(value: Any, key: str = "") -> Any:
         return {name: _toml_value(entry, name) for name, entry in value.items() if entry is not None}
     if isinstance(value, list | tuple):
         return [_toml_value(entry) for entry in value]
-    if key in _TIMES:
+    if key in _TIME_KEYS:
         return EPOCH + timedelta(milliseconds=value)
-    if isinstance(value, str) and key != "text" and len(value) > _WIDTH and " ".join(value.split()) == value:
-        return "\n".join(textwrap.wrap(value, _WIDTH, break_long_words=False, break_on_hyphens=False))
+    if (
+        isinstance(value, str)
+        and key != "text"
+        and len(value) > _LINE_WIDTH
+        and " ".join(value.split()) == value
+    ):
+        return "\n".join(textwrap.wrap(value, _LINE_WIDTH, break_long_words=False, break_on_hyphens=False))
     return str(value) if isinstance(value, StrEnum) else value
 
 
-def _list_of(ledgers: tuple[PlannedLedger, ...]) -> bytes:
+def _format_ledger_list(ledgers: tuple[PlannedLedger, ...]) -> bytes:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(_COLUMNS)
-    rows.writerows(("" if cell is None else cell for cell in _row(ledger)) for ledger in ledgers)
+    rows.writerows(("" if cell is None else cell for cell in _ledger_row(ledger)) for ledger in ledgers)
     return text.getvalue().encode()
 
 
-def _row(ledger: PlannedLedger) -> tuple[str | int | None, ...]:
+def _ledger_row(ledger: PlannedLedger) -> tuple[str | int | None, ...]:
     return ledger.ledger_id, ledger.version, ledger.state
 
 
@@ -151,21 +156,23 @@ def read_plan(path: str) -> RepairPlan:
         )
     _rename_kinds(value)
     files = {
-        number: step.pop(_LEDGERS)
+        number: step.pop(_LEDGER_FILE_KEY)
         for number, step in enumerate(value.get("steps", ()) if isinstance(value.get("steps"), list) else ())
-        if isinstance(step, dict) and _LEDGERS in step
+        if isinstance(step, dict) and _LEDGER_FILE_KEY in step
     }
     try:
-        plan: RepairPlan = read_value(_unfolded(value), RepairPlan, "", sparse=True)
+        plan: RepairPlan = read_value(_unfold_value(value), RepairPlan, "", sparse=True)
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
     steps = list(plan.steps)
-    for place, name in files.items():
-        steps[place] = replace(steps[place], ledgers=_read_list(path, name, f"steps.{place}.{_LEDGERS}"))
-    for place, step in enumerate(steps):
+    for index, name in files.items():
+        steps[index] = replace(
+            steps[index], ledgers=_read_ledger_list(path, name, f"steps.{index}.{_LEDGER_FILE_KEY}")
+        )
+    for index, step in enumerate(steps):
         if len(step.ledgers) > step.ledger_count or (step.ledger_count and not step.ledgers):
             raise UsageError(
-                f"{path}: steps.{place}.ledger_count: {step.ledger_count}, and {len(step.ledgers)} are listed"
+                f"{path}: steps.{index}.ledger_count: {step.ledger_count}, and {len(step.ledgers)} are listed"
             )
     return replace(plan, steps=tuple(steps))
 
@@ -180,7 +187,7 @@ def _rename_kinds(value: dict[str, Any]) -> None:
     value["schema"] = PLAN_SCHEMA
 
 
-def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
+def _read_ledger_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
     if not isinstance(name, str) or Path(name).name != name:
         raise UsageError(f"{path}: {key}: {name!r:.60} is not the name of a file beside the plan")
     file = Path(path).with_name(name)
@@ -202,27 +209,27 @@ def _read_list(path: str, name: Any, key: str) -> tuple[PlannedLedger, ...]:
     return tuple(ledgers)
 
 
-def _unfolded(value: Any, key: str = "") -> Any:
+def _unfold_value(value: Any, key: str = "") -> Any:
     """Return a value whose folded sentences are one line each; texts with the key ``text`` stay unchanged."""
     if isinstance(value, dict):
-        return {name: _unfolded(entry, name) for name, entry in value.items()}
+        return {name: _unfold_value(entry, name) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_unfolded(entry, key) for entry in value]
+        return [_unfold_value(entry, key) for entry in value]
     return " ".join(value.split()) if isinstance(value, str) and "\n" in value and key != "text" else value
 
 
 # Bookies that must not stop yet, and those that start, are known before anything is copied.
-_MAKERS = (
+_STEP_MAKERS = (
     stop_bookies, put_disks_back, start_bookies, restore_metadata, make_cookies, rebuild_indexes,
     replication_steps, retire_bookies, delete_ledgers,
 )  # fmt: skip
 _KINDS = list(ActionKind)
 
 
-def _place(step: PlanStep) -> tuple[int, int, int, int, str, str]:
+def _sort_key(step: PlanStep) -> tuple[int, int, int, int, str, str]:
     """Return the sort key of a step: urgency, kind, copies (fewest first), then ledgers (most first)."""
     urgency = Urgency(step.urgency or Urgency.REST).rank
-    copies = _MANY if step.fewest_copies is None else step.fewest_copies
+    copies = _MANY_COPIES if step.fewest_copies is None else step.fewest_copies
     kind = _KINDS.index(step.kind)
     return urgency, kind, copies, -step.ledger_count, step.bookie_id or "", step.about
 
@@ -236,8 +243,8 @@ def make_plan(run: RunReader) -> RepairPlan:
         RunError: a table of the run is missing or broken.
     """
     situation = Situation(run)
-    all_steps = [step for maker in _MAKERS for step in maker(situation)]
-    steps = sorted((step for step in all_steps if isinstance(step, PlanStep)), key=_place)
+    all_steps = [step for maker in _STEP_MAKERS for step in maker(situation)]
+    steps = sorted((step for step in all_steps if isinstance(step, PlanStep)), key=_sort_key)
     report = run.report
     return RepairPlan(
         schema=PLAN_SCHEMA,

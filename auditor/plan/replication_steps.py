@@ -36,13 +36,13 @@ from auditor.plan.situation import FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
-_AT_ONCE = 100_000
+_BATCH_LEDGERS = 100_000
 _NAMES_SHOWN = 5
-_WORKERS = (
+_WORKER_EFFECT = (
     "workers copy them one by one and delete the marks. On a registered bookie they check only the "
     "first and last entry of a segment: audit again"
 )
-WORKING = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
+AUTORECOVERY_RUNS = (Condition(Fact.REPLICATION, "", "on"), Condition(Fact.AUDITOR, "", "elected"))
 
 
 @dataclass
@@ -60,59 +60,73 @@ class LackingCopies:
 
 def copy_steps(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Yield the steps that restore copies: for findings, and for ledgers of a bookie that should stop."""
-    for part in _together(sorted(lacking_copies.copied.items())):
-        rows = ledgers_of(situation.run, {ledger for _, groups in part for ledger in groups.ledgers})
-        for bookie, groups in part:
-            yield from _copy(situation, bookie, groups, rows)
+    for group_batch in _batch_groups(sorted(lacking_copies.copied.items())):
+        rows = ledgers_of(situation.run, {ledger for _, groups in group_batch for ledger in groups.ledgers})
+        for bookie, groups in group_batch:
+            yield from _copy_bookie_ledgers(situation, bookie, groups, rows)
     yield from _copy_before_stop(situation, lacking_copies)
     for bookie, groups in sorted(lacking_copies.waiting.items()):
         yield from wait_step(situation, bookie, groups.named(), groups, groups.ledgers, groups.count)
     for reason, groups in lacking_copies.refused.items():
-        outside = situation.copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
-        if outside:
-            yield _refuse_outside(groups, outside)
-        ledgers = [ledger for ledger in groups.ledgers if ledger not in outside]
-        if count := groups.count - len(outside):
-            why, way = WAYS[reason]
-            about = f"copy {plural(count, 'ledger')} with too few copies"
-            yield refuse(ActionKind.RECOVER, reason, about, why, way, groups.named(), ledgers, count)
+        outside_copies = situation.copies_outside(groups.ledgers) if reason is RefusalReason.NO_COPY else {}
+        if outside_copies:
+            yield _refuse_outside(groups, outside_copies)
+        ledgers = [ledger for ledger in groups.ledgers if ledger not in outside_copies]
+        if count := groups.count - len(outside_copies):
+            why, way_out = REFUSAL_TEXTS[reason]
+            title = f"copy {plural(count, 'ledger')} with too few copies"
+            yield refuse(ActionKind.RECOVER, reason, title, why, way_out, groups.named(), ledgers, count)
 
 
-def _refuse_outside(groups: FindingGroups, outside: Mapping[int, Sequence[str]]) -> RefusedStep:
+def _refuse_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence[str]]) -> RefusedStep:
     """Return the refusal for ledgers whose last copies are on bookies that no segment names.
 
-    ``outside`` has these bookies by ledger.
+    ``outside_copies`` has these bookies by ledger.
     """
-    names = first_names(sorted({name for bookies in outside.values() for name in bookies}), _NAMES_SHOWN)
-    first = min(outside)
-    why = f"every bookie of their segments lacks entries, and the last copy is on {names}, outside of them"
-    way = (
-        f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
-        f"(bkaudit explain ledger {first}), audit, and plan then"
+    names = first_names(
+        sorted({name for bookies in outside_copies.values() for name in bookies}), _NAMES_SHOWN
     )
-    about = f"copy {plural(len(outside), 'ledger')} with too few copies"
+    first_ledger = min(outside_copies)
+    why = f"every bookie of their segments lacks entries, and the last copy is on {names}, outside of them"
+    way_out = (
+        f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
+        f"(bkaudit explain ledger {first_ledger}), audit, and plan then"
+    )
+    title = f"copy {plural(len(outside_copies), 'ledger')} with too few copies"
     return refuse(
-        ActionKind.RECOVER, RefusalReason.LAST_COPY, about, why, way, groups.named(), sorted(outside)
+        ActionKind.RECOVER,
+        RefusalReason.LAST_COPY,
+        title,
+        why,
+        way_out,
+        groups.named(),
+        sorted(outside_copies),
     )
 
 
 def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> Steps:
     """Yield copies of ledgers that depend on a bookie that should stop, unless another step copies them."""
-    covered = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
-    covered |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
-    by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for dependent in situation.dependent_ledgers.values():
-        left_to_workers = situation.works and dependent.copy_off in situation.lost
-        if dependent.ledger_id not in covered and not left_to_workers:
-            by_pair[dependent.bookie_id, dependent.copy_off].append(dependent.ledger_id)
-    rows = ledgers_of(situation.run, {ledger for ledgers in by_pair.values() for ledger in ledgers})
-    for (bookie, copy_off), ledgers in sorted(by_pair.items()):
+    covered_ids = {ledger for groups in lacking_copies.copied.values() for ledger in groups.ledgers}
+    covered_ids |= {ledger for groups in lacking_copies.waiting.values() for ledger in groups.ledgers}
+    ledgers_by_pair: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for dependent_ledger in situation.dependent_ledgers.values():
+        left_to_workers = situation.works and dependent_ledger.copy_off in situation.lost
+        if dependent_ledger.ledger_id not in covered_ids and not left_to_workers:
+            ledgers_by_pair[dependent_ledger.bookie_id, dependent_ledger.copy_off].append(
+                dependent_ledger.ledger_id
+            )
+    rows = ledgers_of(situation.run, {ledger for ledgers in ledgers_by_pair.values() for ledger in ledgers})
+    for (bookie, copy_off), ledgers in sorted(ledgers_by_pair.items()):
         findings = situation.copy_before_stop[bookie].named()
-        good = [rows[id] for id in ledgers if id in rows and fault_of(situation, copy_off, rows[id]) is None]
-        yield from copy_each(situation, copy_off, findings, good, Urgency.DESTROYS_DATA, before_stop=bookie)
+        copyable_rows = [
+            rows[id] for id in ledgers if id in rows and fault_of(situation, copy_off, rows[id]) is None
+        ]
+        yield from copy_each(
+            situation, copy_off, findings, copyable_rows, Urgency.DESTROYS_DATA, before_stop=bookie
+        )
 
 
-WAYS = {
+REFUSAL_TEXTS = {
     RefusalReason.NO_COPY: (
         "an entry has no copy that could be read",
         "read or start the bookies that should have it, or find other holders (bkaudit explain ledger ID)",
@@ -140,46 +154,50 @@ def sort_findings(situation: Situation) -> LackingCopies:
         situation.addressed[row["id"]] += 1
         if recoverable_copies(row):
             continue  # its entries are in entry logs: `rebuild_indexes` has the step
-        lacking = _lacking(situation, row)
+        lacking_bookie = _find_lacking_bookie(situation, row)
         if row["scope_id"] or row["ledger_id"] < 0:
             lacking_copies.refused[RefusalReason.NOT_BY_SHELL].add(row)
         elif _lacks_for_exchange(situation, row):
             lacking_copies.refused[RefusalReason.DISKS_EXCHANGED].add(row)
-        elif row["id"] == "entry-lost" or lacking is None:
+        elif row["id"] == "entry-lost" or lacking_bookie is None:
             lacking_copies.refused[RefusalReason.NO_COPY].add(row)
         elif row["confidence"] != Confidence.CONFIRMED:
             lacking_copies.refused[RefusalReason.UNSURE].add(row)
         elif row["id"] != "mark-stuck" and _is_young(situation, row["ledger_id"]):
-            lacking_copies.waiting[lacking].add(row)
+            lacking_copies.waiting[lacking_bookie].add(row)
         elif situation.marks.locked(row["ledger_id"]):
             lacking_copies.refused[RefusalReason.LOCKED].add(row)
-        elif lacking not in situation.lost or (row["id"] == "mark-stuck" and situation.works):
-            lacking_copies.copied[lacking].add(row)
+        elif lacking_bookie not in situation.lost or (row["id"] == "mark-stuck" and situation.works):
+            lacking_copies.copied[lacking_bookie].add(row)
     return lacking_copies
 
 
 def _lacks_for_exchange(situation: Situation, row: Mapping[str, Any]) -> bool:
     """Return whether a bookie that lacks entries of the finding has exchanged disks or directories."""
-    lacking = {part["bookie_id"] for part in row["missing"] or ()} | {*(row["unknown"] or ())}
-    return bool(lacking & situation.exchanged.keys())
+    lacking_bookies = {replica["bookie_id"] for replica in row["missing"] or ()} | {*(row["unknown"] or ())}
+    return bool(lacking_bookies & situation.exchanged.keys())
 
 
-def _lacking(situation: Situation, row: Mapping[str, Any]) -> str | None:
+def _find_lacking_bookie(situation: Situation, row: Mapping[str, Any]) -> str | None:
     """Return a bookie that lacks entries, preferably a registered one; None if no copy is readable."""
     if row["id"] == "mark-stuck":
         evidence = json.loads(row["evidence"])
         names = [] if evidence["unrecoverable"] else evidence["replicas"]
     else:
-        names = [part["bookie_id"] for part in row["missing"]]
+        names = [replica["bookie_id"] for replica in row["missing"]]
     registered_names = [name for name in names if situation.bookies.get(name, {}).get("registered")]
     return next(iter([*registered_names, *names]), None)
 
 
 def _is_young(situation: Situation, ledger: int) -> bool:
     """Return whether AutoRecovery is about to copy the ledger: its mark is young, or a worker holds it."""
-    since = situation.marks.since(ledger)
-    late = situation.facts.scan_time - EXPIRY_MS
-    return situation.works and since is not None and (situation.marks.locked(ledger) or since >= late)
+    marked_time = situation.marks.mark_time(ledger)
+    latest_time = situation.facts.scan_time - EXPIRY_MS
+    return (
+        situation.works
+        and marked_time is not None
+        and (situation.marks.locked(ledger) or marked_time >= latest_time)
+    )
 
 
 def wait_step(
@@ -200,60 +218,66 @@ def wait_step(
         ledgers: The first of the ledgers.
         count: Total number of ledgers.
     """
-    about = f"leave {{}} marked for {bookie} to AutoRecovery"
-    allowed, refused = permit_each_ledger(situation.run, ActionKind.WAIT, about, findings, [bookie], ledgers)
-    yield from refused
+    title = f"leave {{}} marked for {bookie} to AutoRecovery"
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.WAIT, title, findings, [bookie], ledgers
+    )
+    yield from refused_steps
     if allowed is None:
         return
     permitted = ledgers_of_permission(allowed)
-    waiting = [ledger for ledger in ledgers if ledger in permitted]
-    count -= sum(step.ledger_count for step in refused)
+    queued = [ledger for ledger in ledgers if ledger in permitted]
+    count -= sum(step.ledger_count for step in refused_steps)
     yield make_step(
-        allowed, about.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
-        urgency=_urgency(situation, groups.urgency, waiting), fewest_copies=groups.fewest_copies(waiting),
-        bookie_id=bookie, effect=_WORKERS,
+        allowed, title.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
+        urgency=_copy_urgency(situation, groups.urgency, queued), fewest_copies=groups.fewest_copies(queued),
+        bookie_id=bookie, effect=_WORKER_EFFECT,
         risk="none; recover takes no lock: beside a worker it copies twice", undo="nothing is done",
-        ledgers=[PlannedLedger(str(ledger), None, None) for ledger in waiting], ledger_count=count,
+        ledgers=[PlannedLedger(str(ledger), None, None) for ledger in queued], ledger_count=count,
         expires=situation.facts.scan_time + HOUR_MS,
-        requires=[*WORKING, Condition(Fact.MARKED, "", "yes")],
+        requires=[*AUTORECOVERY_RUNS, Condition(Fact.MARKED, "", "yes")],
         done_when=[Condition(Fact.MARKED, "", "no")],
     )  # fmt: skip
 
 
-def _urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
+def _copy_urgency(situation: Situation, urgency: Urgency, ledgers: Collection[int]) -> Urgency:
     """Return the urgency of copying ledgers: the highest if a bookie must stop once they are copied."""
     if any(ledger in situation.dependent_ledgers for ledger in ledgers):
         return Urgency.DESTROYS_DATA
     return urgency
 
 
-def _together(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
+def _batch_groups(groups: Sequence[tuple[str, FindingGroups]]) -> Iterator[list[tuple[str, FindingGroups]]]:
     """Yield batches of groups by bookie; one pass over the run's ledgers looks up a batch."""
     batch: list[tuple[str, FindingGroups]] = []
     for bookie_groups in groups:
         batch.append(bookie_groups)
-        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in batch) >= _AT_ONCE:
+        if sum(len(groups_of_bookie.ledgers) for _, groups_of_bookie in batch) >= _BATCH_LEDGERS:
             yield batch
             batch = []
     if batch:
         yield batch
 
 
-def _copy(situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]) -> Steps:
+def _copy_bookie_ledgers(
+    situation: Situation, bookie: str, groups: FindingGroups, rows: Mapping[int, LedgerRow]
+) -> Steps:
     """Yield steps that copy single ledgers off a bookie that lacks entries of them, and refusals."""
-    good: list[LedgerRow] = []
-    bad: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
+    copyable_rows: list[LedgerRow] = []
+    ledgers_by_fault: dict[tuple[RefusalReason, str, str], list[int]] = defaultdict(list)
     for ledger in groups.ledgers:
         row = rows.get(ledger)
         if (fault := fault_of(situation, bookie, row)) is None and row is not None:
-            good.append(row)
+            copyable_rows.append(row)
         elif fault is not None:
-            bad[fault].append(ledger)
-    unlisted = groups.count - len(groups.ledgers)
-    yield from copy_each(situation, bookie, groups.named(), good, groups.urgency, groups, unlisted)
-    for (reason, why, way), ledgers in bad.items():
-        about = f"copy {plural(len(ledgers), 'ledger')} off {bookie}"
-        yield refuse(ActionKind.RECOVER, reason, about, why, way, groups.named(), ledgers)
+            ledgers_by_fault[fault].append(ledger)
+    unlisted_count = groups.count - len(groups.ledgers)
+    yield from copy_each(
+        situation, bookie, groups.named(), copyable_rows, groups.urgency, groups, unlisted_count
+    )
+    for (reason, why, way_out), ledgers in ledgers_by_fault.items():
+        title = f"copy {plural(len(ledgers), 'ledger')} off {bookie}"
+        yield refuse(ActionKind.RECOVER, reason, title, why, way_out, groups.named(), ledgers)
 
 
 def fault_of(
@@ -278,8 +302,8 @@ def fault_of(
         )
     ensembles = [ensemble for ensemble in row.ensembles if bookie in ensemble]
     if not all(situation.writable - {*ensemble} for ensemble in ensembles):
-        way = "add a bookie, or let a read-only one write again"
-        return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way
+        way_out = "add a bookie, or let a read-only one write again"
+        return RefusalReason.NO_SPARE, "no writable bookie is outside its ensemble", way_out
     return None
 
 
@@ -290,7 +314,7 @@ def copy_each(
     rows: Sequence[LedgerRow],
     urgency: Urgency,
     groups: FindingGroups | None = None,
-    unlisted: int = 0,
+    unlisted_count: int = 0,
     before_stop: str | None = None,
 ) -> Steps:
     """Yield copies of single ledgers off a bookie if the gate permits them, and refusals of the others.
@@ -302,15 +326,17 @@ def copy_each(
         rows: The ledgers, in the order in which they are copied.
         urgency: The urgency of the most urgent finding.
         groups: The findings, with the number of copies left. None if there are none about ledgers.
-        unlisted: Number of further ledgers.
+        unlisted_count: Number of further ledgers.
         before_stop: The bookie that stops once these ledgers are copied. None if there is none.
     """
-    about = f"copy {{}} off {bookie}"
+    title = f"copy {{}} off {bookie}"
     if not rows:
         return
     ids = [row.ledger_id for row in rows]
-    allowed, refused = permit_each_ledger(situation.run, ActionKind.RECOVER, about, findings, [bookie], ids)
-    yield from refused
+    allowed, refused_steps = permit_each_ledger(
+        situation.run, ActionKind.RECOVER, title, findings, [bookie], ids
+    )
+    yield from refused_steps
     if allowed is None:
         return
     may_copy = ledgers_of_permission(allowed)
@@ -318,20 +344,20 @@ def copy_each(
     # Stable: of equally needed ledgers those with the fewest copies stay first.
     permitted.sort(key=lambda row: row.ledger_id not in situation.dependent_ledgers)
     ledgers = [row.planned() for row in permitted]
-    count = len(ledgers) + unlisted
+    count = len(ledgers) + unlisted_count
     blanks = {"BOOKIE": bookie, **ledger_blanks([planned.ledger_id for planned in ledgers])}
-    unlocked = [Condition(Fact.LOCKED, "", "no")] if situation.facts.keeps_marks else []
+    unlocked_conditions = [Condition(Fact.LOCKED, "", "no")] if situation.facts.keeps_marks else []
     reason = f"before {before_stop} stops" if before_stop else "which lacks entries"
     yield make_step(
-        allowed, f"{about.format(plural(count, 'ledger'))}, {reason}", findings,
+        allowed, f"{title.format(plural(count, 'ledger'))}, {reason}", findings,
         procedures.COPY_LEDGER.filled(allowed, blanks),
-        urgency=_urgency(situation, urgency, may_copy),
+        urgency=_copy_urgency(situation, urgency, may_copy),
         fewest_copies=groups.fewest_copies(may_copy) if groups else None,
         bookie_id=bookie, effect=f"another bookie has the copies of {bookie}, and the metadata names it",
         bytes=sum(row.bytes for row in permitted),
         risk=f"load; copies are made, the metadata is rewritten, and {bookie} deletes its own copies",
         undo="none is needed: only entries with another copy are deleted",
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
-        requires=[Condition(Fact.VERSION, "", "as listed"), *unlocked],
+        requires=[Condition(Fact.VERSION, "", "as listed"), *unlocked_conditions],
         done_when=[Condition(Fact.NAMES, bookie, "no")],
     )  # fmt: skip

@@ -26,21 +26,21 @@ from auditor.runs.standings import standings_in_order
 from auditor.simulate.exposure import DependentLedger, find_dependent_ledgers, find_joint_holders
 from auditor.simulate.windows import Longs
 
-MOST_LEDGERS = 10_000
+MAX_LEDGERS = 10_000
 """Largest number of ledgers that one step lists. Plan the others once these are done."""
 
-_COOKIE = (
+_COOKIE_COLUMNS = (
     "layout", "bookie_host", "journal_dirs", "ledger_dirs", "index_dirs", "instance_id", "damage", "version",
 )  # fmt: skip
-FINGERPRINTS = 5
+MAX_FINGERPRINTS = 5
 """Largest number of fingerprints that a plan names for the findings of one check."""
 
-EXCHANGED = ("disk-id-mismatch", "ledgers-in-wrong-directory")
+EXCHANGE_CHECKS = ("disk-id-mismatch", "ledgers-in-wrong-directory")
 """Checks that find exchanged directories; a step stops the bookies and puts the directories back."""
 INDEX_FAULTS = ("index-unreadable", "ledger-not-indexed")
 """Checks that find a damaged index; a step stops the bookie and rebuilds its index."""
 
-NEEDED = (
+FINDING_COLUMNS = (
     "id", "urgency", "confidence", "severity", "scope_id", "ledger_id", "bookie_id", "missing", "unknown",
     "evidence", "fingerprint",
 )  # fmt: skip
@@ -48,7 +48,7 @@ NEEDED = (
 
 @dataclass(slots=True)
 class FindingGroup:
-    """Findings of one check that one step is about; ``ledgers`` are their first `MOST_LEDGERS` ledgers."""
+    """Findings of one check that one step is about; ``ledgers`` are their first `MAX_LEDGERS` ledgers."""
 
     id: str
     count: int = 0
@@ -61,9 +61,9 @@ class FindingGroup:
         if not self.count:
             self.evidence = json.loads(row["evidence"] or "{}")
         self.count += 1
-        if len(self.fingerprints) < FINGERPRINTS:
+        if len(self.fingerprints) < MAX_FINGERPRINTS:
             self.fingerprints.append(row["fingerprint"])
-        if row["ledger_id"] is not None and len(self.ledgers) < MOST_LEDGERS:
+        if row["ledger_id"] is not None and len(self.ledgers) < MAX_LEDGERS:
             self.ledgers.append(row["ledger_id"])
 
 
@@ -85,15 +85,15 @@ class FindingGroups(dict[str, FindingGroup]):
         self.setdefault(row["id"], FindingGroup(row["id"])).add(row)
         self.sure &= row["confidence"] == Confidence.CONFIRMED
         self.urgency = min(self.urgency, Urgency(row["urgency"]), key=lambda urgency: urgency.rank)
-        if (copies := copies_left(row)) is not None and len(self.copies) < MOST_LEDGERS:
+        if (copies := copies_left(row)) is not None and len(self.copies) < MAX_LEDGERS:
             self.copies[row["ledger_id"]] = min(copies, self.copies.get(row["ledger_id"], copies))
 
     @property
     def ledgers(self) -> list[int]:
         """Return the ledgers of all groups, each once, those with the fewest copies first."""
         ids = dict.fromkeys(ledger for group in self.values() for ledger in group.ledgers)
-        unknown = max(self.copies.values(), default=0) + 1
-        return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown))
+        unknown_rank = max(self.copies.values(), default=0) + 1
+        return sorted(ids, key=lambda ledger: self.copies.get(ledger, unknown_rank))
 
     def fewest_copies(self, ledgers: Iterable[int]) -> int | None:
         """Return the smallest number of known copies of an entry of these ledgers; None if unknown."""
@@ -164,7 +164,7 @@ class Situation:
         return MarkTimes(self.run)
 
     def marks_of(self, bookies: Collection[str]) -> dict[str, tuple[int, list[int]]]:
-        """Return, by bookie, the number of ledgers marked for it, and the first `MOST_LEDGERS` ids."""
+        """Return, by bookie, the number of ledgers marked for it, and the first `MAX_LEDGERS` ids."""
         marks_by_bookie: dict[str, tuple[int, list[int]]] = {}
         for batch in self.run.batches("tables/marks", ["kind", "ledger_id", "replicas"]) if bookies else ():
             marks = batch.filter(pc.equal(batch["kind"], MarkRow.MARK.value))
@@ -174,7 +174,7 @@ class Situation:
                 if len(rows):
                     ids = marks["ledger_id"].take(rows).drop_null()
                     count, ids_of_bookie = marks_by_bookie.get(bookie, (0, []))
-                    ids_of_bookie += ids[: MOST_LEDGERS - len(ids_of_bookie)].to_pylist()
+                    ids_of_bookie += ids[: MAX_LEDGERS - len(ids_of_bookie)].to_pylist()
                     marks_by_bookie[bookie] = count + len(ids), ids_of_bookie
         return marks_by_bookie
 
@@ -184,20 +184,24 @@ class Situation:
         return {row["bookie_id"]: cookie_digest(row) for row in self.run.table("cookies").to_pylist()}
 
     @cached_property
-    def stops(self) -> StopSet:
+    def stop_set(self) -> StopSet:
         """Return the bookies that this plan stops; each step checks this set before it adds its bookie."""
-        asking = {row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGED, *INDEX_FAULTS)}
+        stop_candidates = {
+            row["bookie_id"] for row in self.rows_of(*DANGERS, *EXCHANGE_CHECKS, *INDEX_FAULTS)
+        }
         for row in self.rows_of("entry-lost"):  # an index is rebuilt where logs have these entries
             logs = json.loads(row["evidence"] or "{}").get("in_entry_logs") or ()
-            asking |= {log["bookie_id"] for log in logs}
-        running = [name for name in asking if self.bookies.get(name, {}).get("registered") is not None]
-        return StopSet(find_joint_holders(self.run.directory, self._is_listed, running))
+            stop_candidates |= {log["bookie_id"] for log in logs}
+        running_bookies = [
+            name for name in stop_candidates if self.bookies.get(name, {}).get("registered") is not None
+        ]
+        return StopSet(find_joint_holders(self.run.directory, self._is_listed, running_bookies))
 
     @property
     def _is_listed(self) -> bool:
         """Return whether all cookies and registrations could be listed."""
-        listed = self.facts.bookies_listed
-        return listed is not None and listed["hidden"] is None
+        listing = self.facts.bookies_listed
+        return listing is not None and listing["hidden"] is None
 
     @cached_property
     def dependent_ledgers(self) -> dict[int, DependentLedger]:
@@ -208,16 +212,18 @@ class Situation:
         if not self.copy_before_stop:
             return {}
         dependent_rows = find_dependent_ledgers(
-            self.run.directory, self._is_listed, self.copy_before_stop, MOST_LEDGERS
+            self.run.directory, self._is_listed, self.copy_before_stop, MAX_LEDGERS
         )
-        return {dependent.ledger_id: dependent for dependent in dependent_rows}
+        return {dependent_ledger.ledger_id: dependent_ledger for dependent_ledger in dependent_rows}
 
     def copies_outside(self, ledgers: Sequence[int]) -> dict[int, list[str]]:
         """Return the ledgers whose last copy is on bookies that no segment names, with these bookies."""
-        chosen = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
-        chosen &= ds.field("ledger_id").isin(list(ledgers))
+        row_filter = (ds.field("scope_id") == 0) & (ds.field("reason") == GcReason.LAST_COPY.value)
+        row_filter &= ds.field("ledger_id").isin(list(ledgers))
         rows = (
-            self.run.table("gc_foresight", ["ledger_id", "bookie_id"], chosen).to_pylist() if ledgers else []
+            self.run.table("gc_foresight", ["ledger_id", "bookie_id"], row_filter).to_pylist()
+            if ledgers
+            else []
         )
         bookies_by_ledger: dict[int, list[str]] = {}
         for row in rows:
@@ -230,8 +236,8 @@ class Situation:
         groups_by_bookie: dict[str, FindingGroups] = {}
         for row in self.rows_of("disk-id-mismatch", "ledgers-in-wrong-directory"):
             evidence = json.loads(row["evidence"] or "{}")
-            whole = row["id"] == "disk-id-mismatch" or evidence.get("exchanged")
-            if whole and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
+            is_exchanged = row["id"] == "disk-id-mismatch" or evidence.get("exchanged")
+            if is_exchanged and row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] is not None:
                 groups_by_bookie.setdefault(row["bookie_id"], FindingGroups()).add(row)
         return groups_by_bookie
 
@@ -244,12 +250,14 @@ class Situation:
 
     def rows_of(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids, in order; ``accepted``: whether a suppression names it."""
-        standing = standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
+        find_standing = (
+            standings_in_order(self.run.path) if any(self.accepted[id] for id in ids) else no_standing
+        )
         if any(self.run.report.counts.get(id) for id in ids):
-            for batch in self.run.batches("findings", NEEDED, ds.field("id").isin(ids)):
+            for batch in self.run.batches("findings", FINDING_COLUMNS, ds.field("id").isin(ids)):
                 for row in batch.to_pylist():
-                    stands = standing(row["fingerprint"])
-                    yield row | {"accepted": stands is not None and stands.suppressed is not None}
+                    standing = find_standing(row["fingerprint"])
+                    yield row | {"accepted": standing is not None and standing.suppressed is not None}
 
     def asking(self, *ids: str) -> Iterable[dict[str, Any]]:
         """Yield the findings with these ids that nobody accepted, and that therefore require a step."""
@@ -274,27 +282,27 @@ class MarkTimes:
     """Marks and locks of a run as arrays; ``ids`` has the marked ledgers, ascending."""
 
     def __init__(self, run: RunReader) -> None:
-        ids, since, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        ids, mark_times, locks = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         for batch in run.batches("tables/marks", ["kind", "ledger_id", "ctime", "mtime", "misplaced"]):
             has_id = batch["ledger_id"].is_valid()
             is_mark = pc.and_(pc.equal(batch["kind"], MarkRow.MARK.value), has_id)
             marks = batch.filter(pc.and_(is_mark, pc.invert(pc.fill_null(batch["misplaced"], False))))
             ids.append(marks["ledger_id"].to_numpy())
             times = pc.coalesce(marks["ctime"], marks["mtime"]).fill_null(-1)
-            since.append(times.to_numpy(zero_copy_only=False))
+            mark_times.append(times.to_numpy(zero_copy_only=False))
             locks_batch = batch.filter(pc.and_(pc.equal(batch["kind"], MarkRow.LOCK.value), has_id))
             locks.append(locks_batch["ledger_id"].to_numpy())
         order = np.argsort(np.concatenate(ids), kind="stable")
         self.ids: Longs = np.concatenate(ids)[order]
-        self._since: Longs = np.concatenate(since)[order]
+        self._since: Longs = np.concatenate(mark_times)[order]
         self._locks = frozenset(np.concatenate(locks).tolist())
 
-    def since(self, ledger: int) -> int | None:
+    def mark_time(self, ledger: int) -> int | None:
         """Return when a ledger was last marked, in ms; -1 if that is unknown, None if it is not marked."""
-        place = int(np.searchsorted(self.ids, ledger))
-        if place == len(self.ids) or self.ids[place] != ledger:
+        position = int(np.searchsorted(self.ids, ledger))
+        if position == len(self.ids) or self.ids[position] != ledger:
             return None
-        return int(self._since[place])
+        return int(self._since[position])
 
     def locked(self, ledger: int) -> bool:
         """Return whether a worker holds the ledger."""
@@ -304,8 +312,8 @@ class MarkTimes:
 def cookie_digest(row: Mapping[str, Any]) -> str:
     """Return a digest of a cookie and its version, in 16 hex digits, from its row of the table ``cookies``.
 
-    >>> cookie_digest(dict.fromkeys(_COOKIE))
+    >>> cookie_digest(dict.fromkeys(_COOKIE_COLUMNS))
     '1ca5a0335ad41b65'
     """
-    text = json.dumps([row[name] for name in _COOKIE])
+    text = json.dumps([row[name] for name in _COOKIE_COLUMNS])
     return hashlib.sha256(text.encode()).hexdigest()[:16]

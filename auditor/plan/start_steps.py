@@ -18,7 +18,7 @@ from auditor.model.holds import ActionKind, FactReason
 from auditor.model.plan import EXPIRY_MS, Condition, Fact, PlanStep, RefusedStep
 from auditor.plan.bookie_steps import refuse_last_of_set
 from auditor.plan.parts import ledgers_of, make_step, permit_or_refuse
-from auditor.plan.situation import EXCHANGED, MOST_LEDGERS, FindingGroups, Situation
+from auditor.plan.situation import EXCHANGE_CHECKS, MAX_LEDGERS, FindingGroups, Situation
 
 Steps = Iterator[PlanStep | RefusedStep]
 
@@ -28,35 +28,37 @@ _NAMES_SHOWN = 5
 def put_disks_back(situation: Situation) -> Steps:
     """Yield a step for each set of bookies that exchanged disks or directories."""
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for row in situation.asking(*EXCHANGED):
+    for row in situation.asking(*EXCHANGE_CHECKS):
         if row["confidence"] == Confidence.CONFIRMED and row["bookie_id"] in situation.exchanged:
             rows[row["bookie_id"]].append(row)
             situation.addressed[row["id"]] += 1
-    partners = {name: _partners(name, its_rows) for name, its_rows in rows.items()}
+    exchange_partners = {name: _find_partners(name, its_rows) for name, its_rows in rows.items()}
     remaining = sorted(rows)
     while remaining:
-        connected = _connected(remaining[0], partners)
-        remaining = [name for name in remaining if name not in connected]
-        yield _put_back(situation, sorted(connected & rows.keys()), rows)
+        linked_bookies = _find_linked(remaining[0], exchange_partners)
+        remaining = [name for name in remaining if name not in linked_bookies]
+        yield _put_back_steps(situation, sorted(linked_bookies & rows.keys()), rows)
 
 
-def _partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
+def _find_partners(bookie: str, rows: list[dict[str, Any]]) -> set[str]:
     """Return this bookie and those whose cookies are on its disks."""
     directories = [place for row in rows for place in json.loads(row["evidence"])["directories"]]
     return {bookie, *(place["names"] for place in directories if place.get("names"))}
 
 
-def _connected(bookie: str, partners: Mapping[str, set[str]]) -> set[str]:
-    connected, waiting = set[str](), {bookie}
-    while waiting:
-        name = waiting.pop()
-        connected.add(name)
-        waiting |= partners.get(name, set()) - connected
-        waiting |= {neighbour for neighbour, names in partners.items() if name in names} - connected
-    return connected
+def _find_linked(bookie: str, exchange_partners: Mapping[str, set[str]]) -> set[str]:
+    linked_bookies, pending_bookies = set[str](), {bookie}
+    while pending_bookies:
+        name = pending_bookies.pop()
+        linked_bookies.add(name)
+        pending_bookies |= exchange_partners.get(name, set()) - linked_bookies
+        pending_bookies |= {
+            partner for partner, names in exchange_partners.items() if name in names
+        } - linked_bookies
+    return linked_bookies
 
 
-def _put_back(
+def _put_back_steps(
     situation: Situation, bookies: list[str], rows: Mapping[str, list[dict[str, Any]]]
 ) -> PlanStep | RefusedStep:
     groups, places = FindingGroups(), dict[str, None]()
@@ -70,18 +72,18 @@ def _put_back(
                     None
                 )
     names = first_names(bookies, _NAMES_SHOWN)
-    about = f"put the disks of {names} back in their places"
+    title = f"put the disks of {names} back in their places"
     running = [name for name in bookies if situation.bookies.get(name, {}).get("registered")]
     objects = [bookie_object(name) for name in running]
-    allowed = permit_or_refuse(situation.run, ActionKind.STOP, about, groups.named(), *objects)
+    allowed = permit_or_refuse(situation.run, ActionKind.STOP, title, groups.named(), *objects)
     if isinstance(allowed, RefusedStep):
         return allowed
-    if holders := situation.stops.last_holders(*running):
-        return refuse_last_of_set(situation, ActionKind.STOP, about, groups, running, holders)
-    situation.stops.add(*running)
-    typed = [procedures.stop_bookie(allowed, name, "releases its disks") for name in running]
+    if holders := situation.stop_set.last_holders(*running):
+        return refuse_last_of_set(situation, ActionKind.STOP, title, groups, running, holders)
+    situation.stop_set.add(*running)
+    commands = [procedures.stop_bookie(allowed, name, "releases its disks") for name in running]
     return make_step(
-        allowed, about, groups.named(), [*typed, procedures.exchange_disks(allowed, running, [*places])],
+        allowed, title, groups.named(), [*commands, procedures.exchange_disks(allowed, running, [*places])],
         urgency=groups.urgency,
         effect=f"each of {names} has its own data again; nothing is copied. Audit before it starts",
         risk="load; none of their copies can be read while they are stopped",
@@ -93,46 +95,46 @@ def _put_back(
     )  # fmt: skip
 
 
-_NEED_A_START = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOKIES}
+_START_REASONS = {FactReason.NO_MEMBER_REGISTERED, FactReason.COPIES_ON_DOWN_BOOKIES}
 
 
 def start_bookies(situation: Situation) -> Steps:
     """Yield starts of bookies that are down and that alone have, or may have, entries of a ledger."""
     holds = (
-        hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _NEED_A_START
+        hold for hold in situation.run.holds.on_ledgers(ActionKind.RECOVER) if hold.reason in _START_REASONS
     )
     keys = (hold.key.removeprefix("0/") for hold in holds if hold.key.startswith("0/"))
-    ids = [int(key) for key in islice(keys, MOST_LEDGERS)]
+    ids = [int(key) for key in islice(keys, MAX_LEDGERS)]
     ledgers_of_bookie: dict[str, list[int]] = defaultdict(list)
-    lacking = _lacking(situation, ids)
+    lacking_by_ledger = _read_lacking(situation, ids)
     for ledger, row in sorted(ledgers_of(situation.run, ids).items()):
-        for name in sorted(row.members & {*situation.lost} - lacking.get(ledger, set())):
+        for name in sorted(row.members & {*situation.lost} - lacking_by_ledger.get(ledger, set())):
             ledgers_of_bookie[name].append(ledger)
     groups: dict[str, FindingGroups] = defaultdict(FindingGroups)
     for finding in situation.asking("on-unregistered-bookie", "bookie-down") if ledgers_of_bookie else ():
         groups[finding["bookie_id"]].add(finding)
     for name, ledgers in ledgers_of_bookie.items():
-        yield _start(situation, name, ledgers, groups[name])
+        yield _start_step(situation, name, ledgers, groups[name])
 
 
-def _lacking(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
+def _read_lacking(situation: Situation, ids: list[int]) -> dict[int, set[str]]:
     """Return, for each of these ledgers, the bookies that lack entries of it."""
-    chosen = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = situation.run.table("judged", ["ledger_id", "missing"], chosen).to_pylist() if ids else []
-    return {row["ledger_id"]: {part["bookie_id"] for part in row["missing"] or ()} for row in rows}
+    row_filter = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
+    rows = situation.run.table("judged", ["ledger_id", "missing"], row_filter).to_pylist() if ids else []
+    return {row["ledger_id"]: {replica["bookie_id"] for replica in row["missing"] or ()} for row in rows}
 
 
-def _start(
+def _start_step(
     situation: Situation, bookie: str, ledgers: list[int], groups: FindingGroups
 ) -> PlanStep | RefusedStep:
     count = plural(len(ledgers), "ledger")
-    about = f"start {bookie}: registered bookies lack entries of {count} on it"
-    allowed = permit_or_refuse(situation.run, ActionKind.START, about, groups.named(), bookie_object(bookie))
+    title = f"start {bookie}: registered bookies lack entries of {count} on it"
+    allowed = permit_or_refuse(situation.run, ActionKind.START, title, groups.named(), bookie_object(bookie))
     if isinstance(allowed, RefusedStep):
         return allowed
     situation.starting.add(bookie)
     return make_step(
-        allowed, about, groups.named(), [procedures.start_bookie(allowed, bookie)], urgency=Urgency.LOST,
+        allowed, title, groups.named(), [procedures.start_bookie(allowed, bookie)], urgency=Urgency.LOST,
         bookie_id=bookie, effect=f"clients and workers can read {count} again; audit then",
         risk="none; its garbage collector runs again", undo="none is needed",
         needs=[f"such as ledger {first_names([str(ledger) for ledger in ledgers], _NAMES_SHOWN)}"],

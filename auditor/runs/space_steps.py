@@ -231,13 +231,13 @@ def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
         (
             "minor",
             f"minor {rewrites} less than {minor} % is needed",
-            lambda allowed: compact_command(allowed, url, major=False),
+            lambda allowed: compact_command(allowed, url, is_major=False),
             _REWRITES,
         ),
         (
             "major",
             f"major {rewrites} {minor} to {major} % is needed",
-            lambda allowed: compact_command(allowed, url, major=True),
+            lambda allowed: compact_command(allowed, url, is_major=True),
             _REWRITES,
         ),
         ("stranded", stranded, None, _HIGHER),

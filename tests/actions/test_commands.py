@@ -131,11 +131,11 @@ def test_requests_to_a_bookie_need_their_kind(tmp_path: Path) -> None:
     collect = allowed(run, ActionKind.COLLECT, bookie("bk1:3181"))
     compact = allowed(run, ActionKind.COMPACT, bookie("bk1:3181"))
     assert collect_command(collect, "http://h/gc") == "curl -X PUT http://h/gc"
-    assert "forceMajor" in compact_command(compact, "http://h/gc", major=True)
+    assert "forceMajor" in compact_command(compact, "http://h/gc", is_major=True)
     with pytest.raises(TypeError):
         collect_command(compact, "http://h/gc")
     with pytest.raises(TypeError):
-        compact_command(collect, "http://h/gc", major=False)
+        compact_command(collect, "http://h/gc", is_major=False)
     with pytest.raises(TypeError):
         decommission_command(allowed(run, ActionKind.DECOMMISSION, bookie("bk2:3181")), "bk1:3181")
 

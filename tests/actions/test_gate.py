@@ -265,17 +265,17 @@ def test_a_procedure_may_end_a_hold_before_its_last_command(reason: str, tmp_pat
     stopped = permit(run, ActionKind.STOP, bookies)
     elsewhere = permit(run, ActionKind.REBUILD_INDEX, [bookie("bk2:3181")])
     assert isinstance(rebuilt, Allowed)
-    assert isinstance(permit(run, ActionKind.START, bookies, after=rebuilt), Allowed)
+    assert isinstance(permit(run, ActionKind.START, bookies, previous_action=rebuilt), Allowed)
     for before in (stopped, elsewhere):
         assert isinstance(before, Allowed)
-        assert isinstance(permit(run, ActionKind.START, bookies, after=before), Refused)
+        assert isinstance(permit(run, ActionKind.START, bookies, previous_action=before), Refused)
 
 
 def test_a_procedure_ends_no_hold_of_another_reason(tmp_path: Path) -> None:
     run = Held(tmp_path, HOLD | {"reason": "start-refused", "forbids": ["start"]})
     rebuilt = permit(run, ActionKind.REBUILD_INDEX, [bookie("bk1:3181")])
     assert isinstance(rebuilt, Allowed)
-    assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")], after=rebuilt), Refused)
+    assert isinstance(permit(run, ActionKind.START, [bookie("bk1:3181")], previous_action=rebuilt), Refused)
 
 
 COLLECTED_BY_OTHERS = {

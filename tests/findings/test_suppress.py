@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import UsageError
-from auditor.findings.suppress import MOST, Suppress, read_suppressions
+from auditor.findings.suppress import MAX_ENTRIES, Suppress, read_suppressions
 
 CONF = Path(__file__).parents[2] / "conf" / "suppressions.toml"
 REST = 'reason = "r"\nuntil = 2026-12-31'
@@ -76,7 +76,7 @@ fingerprint = "a2b8aa759ab37bdf"
         ("[[baseline]]\n" + REST, "baseline entry 1: run: missing"),
         ("[[baseline]]\nrun = 'x'\nid = 'entry-lost'\n" + REST, "baseline entry 1: id: no such key"),
         ("[[suppress]", "not TOML"),
-        (f"[[suppress]]\nledger_id = 1\n{REST}\n" * (MOST + 1), "1,001 entries; the most is 1,000"),
+        (f"[[suppress]]\nledger_id = 1\n{REST}\n" * (MAX_ENTRIES + 1), "1,001 entries; the most is 1,000"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_file_entry_and_key(tmp_path: Path, text: str, said: str) -> None:

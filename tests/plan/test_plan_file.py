@@ -26,7 +26,7 @@ from auditor.model.plan import (
     RepairPlan,
     UnplannedCount,
 )
-from auditor.plan.plan_file import INLINE, plan_toml, read_plan, write_plan
+from auditor.plan.plan_file import MAX_INLINE_LEDGERS, plan_toml, read_plan, write_plan
 
 WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zs", "Zl", "Zp")), min_size=1, max_size=30)
 SENTENCES = st.lists(WORDS, max_size=40).map(" ".join)
@@ -121,7 +121,9 @@ def test_what_is_written_is_read_back(made: RepairPlan, tmp_path_factory: pytest
 
 
 def test_many_ledgers_are_in_a_file_beside(tmp_path: Path) -> None:
-    ledgers = tuple(PlannedLedger(str(id), None if id % 3 else id, "CLOSED") for id in range(INLINE + 1))
+    ledgers = tuple(
+        PlannedLedger(str(id), None if id % 3 else id, "CLOSED") for id in range(MAX_INLINE_LEDGERS + 1)
+    )
     made = plan(step(), step(number=2, ledger_count=5000, ledgers=ledgers))
     written = write_plan(made, str(tmp_path / "plan.toml"))
     assert written == [str(tmp_path / "plan.recover-2.csv"), str(tmp_path / "plan.toml")]
@@ -192,7 +194,7 @@ def test_damage_names_the_line_or_the_key(old: str, new: str, said: str, tmp_pat
     ],
 )
 def test_damage_of_a_list_names_its_line(list_: str | None, said: str, tmp_path: Path) -> None:
-    ledgers = tuple(PlannedLedger(str(id), 1, "CLOSED") for id in range(INLINE + 1))
+    ledgers = tuple(PlannedLedger(str(id), 1, "CLOSED") for id in range(MAX_INLINE_LEDGERS + 1))
     list_file, path = write_plan(plan(step(ledger_count=50, ledgers=ledgers)), str(tmp_path / "plan.toml"))
     Path(list_file).unlink()
     if list_ is not None:
