@@ -106,7 +106,7 @@ class UnpackedFile(io.RawIOBase):
         self.damage: str | None = None
         self._path = path
         self.kind = kind
-        self._open_stream = _open_stream(path, kind)
+        self._stream = _open_stream(path, kind)
         self._pieces = 0
         self._most = most_unpacked(path.stat().st_size)
         self._pending_bytes = b""
@@ -120,7 +120,7 @@ class UnpackedFile(io.RawIOBase):
         view = memoryview(buffer).cast("B")
         if not self._pending_bytes and self.damage is None:
             try:
-                self._pending_bytes = self._open_stream.read(PIECE)
+                self._pending_bytes = self._stream.read(PIECE)
                 self._pieces += 1
                 if self._pieces * PIECE > self._most:
                     self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
@@ -147,7 +147,7 @@ class UnpackedFile(io.RawIOBase):
 
     def close(self) -> None:
         """Close the file."""
-        self._open_stream.close()
+        self._stream.close()
         super().close()
 
 
