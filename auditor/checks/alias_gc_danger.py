@@ -60,11 +60,11 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without a
         finished segment do not count.
     """
-    closed = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
+    closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
-        _copies_of_the_gone(tables),
+        _copies_of_unregistered(tables),
         ("bookie_id", "alias"),
-        closed,
+        closed_count,
         F.first("has_cookie").alias("has_cookie"),
         F.coalesce(F.first("same_bookie"), F.lit(False)).alias("same_bookie"),
     ).withColumnRenamed("total", "ledgers")
@@ -87,18 +87,20 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     )
 
 
-def _copies_of_the_gone(tables: Tables) -> DataFrame:
+def _copies_of_unregistered(tables: Tables) -> DataFrame:
     """Return surplus copies on live bookies with the vanished id (``alias``) that should hold the same."""
 
     from auditor.tables.gc_foresight import other_ids
 
-    live = tables.bookies.where("registered is not null and not foreign_instance").select("bookie_id")
+    registered_bookies = tables.bookies.where("registered is not null and not foreign_instance").select(
+        "bookie_id"
+    )
     lost_ids = tables.unregistered.where("not found").select(F.col("bookie_id").alias("alias"), "has_cookie")
     pairs = tables.over_replicated.where("not locked").select(*LEDGER, "bookie_id", "state")
     held_copies = tables.unequal.where("index_state = 'ok' and length(held) > 0").select(
         *LEDGER, "bookie_id", "held"
     )
-    due = (
+    expected_copies = (
         tables.ledgers.where("undecidable = false")
         .join(held_copies.select(*LEDGER), [*LEDGER], "left_semi")
         .select(*LEDGER, F.explode("replicas").alias("r"))
@@ -106,13 +108,13 @@ def _copies_of_the_gone(tables: Tables) -> DataFrame:
         # This join comes first: without a vanished id Spark then reads no ledger.
         .join(F.broadcast(lost_ids), "alias")
     )
-    same = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
+    alias_ids = other_ids(tables.bookies.sparkSession, tables.roster.aliases).select(
         "bookie_id", F.col("other").alias("alias"), F.lit(True).alias("same_bookie")
     )
     return (
-        pairs.join(F.broadcast(live), "bookie_id")
+        pairs.join(F.broadcast(registered_bookies), "bookie_id")
         .join(held_copies, [*LEDGER, "bookie_id"])
-        .join(due, [*LEDGER])
-        .join(F.broadcast(same), ["bookie_id", "alias"], "left")
+        .join(expected_copies, [*LEDGER])
+        .join(F.broadcast(alias_ids), ["bookie_id", "alias"], "left")
         .where("groups = held or (same_bookie and length(groups) > 0)")
     )

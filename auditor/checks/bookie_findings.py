@@ -149,11 +149,11 @@ def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     # Estimate: every entry has the average length of the ledger's entries.
     entry = F.try_divide("length", F.col("last_entry_id") + 1)
     bytes = F.when((F.col("state") == LedgerState.CLOSED) & (F.col("length") > 0), F.col("count") * entry)
-    unsure = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
+    is_doubtful = (F.col("state") != LedgerState.CLOSED) | F.col("moved") | F.col("attribution_suspect")
     rows = rows.select(
         *LEDGER,
         "bookie_id",
-        unsure.alias("doubtful"),
+        is_doubtful.alias("doubtful"),
         F.col("count").alias("entries"),
         F.coalesce(bytes.cast("bigint"), F.lit(0)).alias("bytes"),
     )
@@ -188,7 +188,7 @@ LEDGERS_SHOWN = 3
 """Number of ledgers that a finding names for each log."""
 
 
-_LEFT_ALONE = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
+_UNCLEAR_CLASSES = (SpaceClass.OWNER_UNKNOWN, SpaceClass.NOT_YET_MAPPED, *NOT_RECLAIMABLE)
 """Classes of bytes whose log neither collection nor compaction is expected to remove."""
 
 
@@ -203,8 +203,8 @@ def logs(tables: Tables) -> DataFrame:
         and ``keeps``: the ledgers that keep the log, the largest first.
     """
     name = F.expr(LEDGER_NAME)
-    of_ledger = F.col("ledger_id").isNotNull()
-    kept_ledger = of_ledger & F.col("remains")
+    has_ledger = F.col("ledger_id").isNotNull()
+    kept_ledger = has_ledger & F.col("remains")
     # A ledger with surplus entries has two rows in a log; add them up.
     ledger_parts = (
         tables.space.where("kind = 'log' and not current and bookie_id is not null")
@@ -213,7 +213,7 @@ def logs(tables: Tables) -> DataFrame:
             F.sum("bytes").alias("bytes"),
             F.max("remains").alias("remains"),
             F.max("unflushed").alias("unflushed"),
-            F.max(F.col("class").isin(*_LEFT_ALONE)).alias("unclear"),
+            F.max(F.col("class").isin(*_UNCLEAR_CLASSES)).alias("unclear"),
         )
     )
     largest = F.when(kept_ledger, F.struct((-F.col("bytes")).alias("order"), name.alias("ledger"), "bytes"))
@@ -221,7 +221,7 @@ def logs(tables: Tables) -> DataFrame:
         ledger_parts.groupBy("bookie_id", "directory", "path")
         .agg(
             F.sum("bytes").alias("bytes"),
-            F.coalesce(F.sum(F.when(of_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
+            F.coalesce(F.sum(F.when(has_ledger, F.col("bytes"))), F.lit(0)).alias("entries"),
             F.coalesce(F.sum(F.when(kept_ledger, F.col("bytes"))), F.lit(0)).alias("remain"),
             F.max("unclear").alias("unclear"),
             F.max("unflushed").alias("unflushed"),
@@ -235,14 +235,14 @@ def logs(tables: Tables) -> DataFrame:
 def logs_per_bookie(rows: DataFrame, *aggregates: Column) -> DataFrame:
     """Return one row per bookie: ``logs``, their ``bytes``, the largest as ``sample``, and ``aggregates``."""
     place = F.row_number().over(F.Window.partitionBy("bookie_id").orderBy(F.desc("bytes"), "path"))
-    shown = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
+    log_struct = F.struct("place", "path", "bytes", "entries", "remain", "keeps")
     bookie_rows = (
         rows.withColumn("place", place)
         .groupBy("bookie_id")
         .agg(
             F.count("*").alias("logs"),
             F.sum("bytes").alias("bytes"),
-            F.array_sort(F.collect_list(F.when(F.col("place") <= SHOWN, shown))).alias("sample"),
+            F.array_sort(F.collect_list(F.when(F.col("place") <= SHOWN, log_struct))).alias("sample"),
             *aggregates,
         )
     )

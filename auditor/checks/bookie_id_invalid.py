@@ -35,10 +35,10 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
         BP-41 allows letters, digits, ':', '-' and '.'. The check also accepts an underscore.
     """
     id = F.col("bookie_id")
-    accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
+    is_accepted = id.rlike(rf"\A{ACCEPTED}\z") & ~id.rlike(rf"\A{RESERVED}\z")
     stored = tables.bookies.where(F.col("has_cookie") | F.col("registered").isNotNull())
     refused = finding_rows(
-        stored.where(~accepted),
+        stored.where(~is_accepted),
         bookie_id="bookie_id",
         message="a cookie or registration has the name '{bookie_id}', which is not a bookie id",
         evidence="has_cookie, registered",
@@ -46,11 +46,11 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     known_bookies = tables.bookies.where(
         F.col("named") | F.col("has_cookie") | F.col("registered").isNotNull()
     )
-    odd = finding_rows(
-        known_bookies.where(accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
+    unportable_ids = finding_rows(
+        known_bookies.where(is_accepted & ~F.col("bookie_id").rlike(rf"\A{PORTABLE}\z")),
         bookie_id="bookie_id",
         severity=F.lit(Severity.NOTE.value),
         message="'{bookie_id}' is a bookie id that BookKeeper takes and BP-41 does not allow",
         evidence="named, has_cookie, registered",
     )
-    return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(odd)
+    return ledgers_breaking(tables, "bookie-id-invalid").unionByName(refused).unionByName(unportable_ids)

@@ -37,14 +37,14 @@ def bookie_without_location(roster: Roster) -> Findings:
     settings = roster.cluster.placement
     if settings is None or settings.policy is Policy.NONE:
         return
-    concerned = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
-    lacking = sorted(concerned - {name for name in concerned if roster.locations.path(name) is not None})
-    if lacking:
-        default = DEFAULTS[settings.policy]
-        names = first_names(lacking, SHOWN)
+    named_ids = {row["bookie_id"] for row in roster.bookies if row["named"] or row["registered"]}
+    unlocated = sorted(named_ids - {name for name in named_ids if roster.locations.path(name) is not None})
+    if unlocated:
+        place = DEFAULTS[settings.policy]
+        names = first_names(unlocated, SHOWN)
         yield bookie_finding(
             None,
-            f"{number_of(len(lacking), 'bookie has', 'bookies have')} no location, of {len(concerned)}, and "
-            f"servers take them to be in {default}: {names}",
-            {"bookies": lacking, "of": len(concerned), "default": default},
+            f"{number_of(len(unlocated), 'bookie has', 'bookies have')} no location, of {len(named_ids)}, "
+            f"and servers take them to be in {place}: {names}",
+            {"bookies": unlocated, "of": len(named_ids), "default": place},
         )

@@ -53,8 +53,10 @@ class CheckConfiguration:
     @property
     def unheld(self) -> tuple[str, ...]:
         """Return the checks whose holds may be missing: they did not run, or have a less careful constant."""
-        loosened = {*self.settings.loosened()}
-        return tuple(check.id for check in ALL if check.id in self.not_run or loosened & {*check.settings})
+        loosened_checks = {*self.settings.loosened()}
+        return tuple(
+            check.id for check in ALL if check.id in self.not_run or loosened_checks & {*check.settings}
+        )
 
     def facts(self) -> ChecksChosen:
         """Return the configuration for the report."""
@@ -115,8 +117,8 @@ def unknown_check(name: str) -> UsageError:
     >>> print(unknown_check("entry-los"))
     'entry-los' is not a check; did you mean entry-lost?
     """
-    near = difflib.get_close_matches(name, BY_ID, n=1)
-    hint = f"did you mean {near[0]}?" if near else "bkaudit explain check lists them"
+    similar_ids = difflib.get_close_matches(name, BY_ID, n=1)
+    hint = f"did you mean {similar_ids[0]}?" if similar_ids else "bkaudit explain check lists them"
     return UsageError(f"{name!r} is not a check; {hint}")
 
 
@@ -129,10 +131,10 @@ def _of_file(values: Mapping[str, Any], key: str, path: str | None) -> set[str]:
     return {*_ids(texts, f"{path}: {key}")}
 
 
-def _ids(texts: str | Sequence[str], where: str) -> Iterator[str]:
+def _ids(texts: str | Sequence[str], option_name: str) -> Iterator[str]:
     """Yield the present ids of the checks in texts with commas; former ids count too."""
     for text in [texts] if isinstance(texts, str) else texts:
         for name in (part.strip() for part in text.split(",")):
             if name not in BY_ID:
-                raise UsageError(f"{where}: {unknown_check(name)}")
+                raise UsageError(f"{option_name}: {unknown_check(name)}")
             yield BY_ID[name].id

@@ -46,14 +46,18 @@ def cookie_unreadable(roster: Roster) -> Findings:
     Limits:
         Copies in a directory with an unreadable VERSION are unknown.
     """
-    bad = [{**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None]
-    for bookie_id, rows in group_rows(bad, lambda row: row["bookie_id"]).items():
+    unreadable_cookies = [
+        {**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None
+    ]
+    for bookie_id, rows in group_rows(unreadable_cookies, lambda row: row["bookie_id"]).items():
         cookies = sorted_facts(rows, "place", "damage")
         number = number_of(len(cookies), "cookie", "cookies")
-        first = f"{cookies[0]['place']}: {cookies[0]['damage']}"
+        first_reason = f"{cookies[0]['place']}: {cookies[0]['damage']}"
         # A directory outside of all bookies' places has no bookie id, only its path.
         prefix = "" if bookie_id is None else f"{bookie_id}: "
-        yield bookie_finding(bookie_id, f"{prefix}{number} cannot be read: {first}", {"cookies": cookies})
+        yield bookie_finding(
+            bookie_id, f"{prefix}{number} cannot be read: {first_reason}", {"cookies": cookies}
+        )
 
 
 def _damage(row: Row) -> str | None:

@@ -23,8 +23,8 @@ def points_elsewhere(row: Row, margin: int) -> bool:
 
     At least ``margin`` ledgers must match the candidate for each ledger that matches the owner.
     """
-    least = max(LEAST_LEDGERS, margin * row["worse"])
-    return bool(row["candidate"] != row["owner"] and row["better"] >= least)
+    minimum_ledgers = max(LEAST_LEDGERS, margin * row["worse"])
+    return bool(row["candidate"] != row["owner"] and row["better"] >= minimum_ledgers)
 
 
 @roster_check(
@@ -68,25 +68,25 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     Limits:
         Two ids that should hold the same entries are indistinguishable.
     """
-    who = {row["bookie_id"]: row for row in roster.bookies}
-    odd = [
+    bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
+    mismatched_rows = [
         row
         for row in roster.contents
         if points_elsewhere(row, roster.cluster.settings.content_margin)
-        and row["owner"] in who
-        and row["candidate"] in who
-        and not _took_new_id(who[row["owner"]], who[row["candidate"]])
+        and row["owner"] in bookies_by_id
+        and row["candidate"] in bookies_by_id
+        and not _took_new_id(bookies_by_id[row["owner"]], bookies_by_id[row["candidate"]])
         and (row["owner"], row["candidate"]) not in roster.aliases
     ]
-    for owner, rows in group_rows(odd, lambda row: row["owner"]).items():
+    for owner, rows in group_rows(mismatched_rows, lambda row: row["owner"]).items():
         ids = sorted({row["candidate"] for row in rows})
         number = len({row["directory"] for row in rows})
-        better = sum(row["better"] for row in rows)
+        better_ledgers = sum(row["better"] for row in rows)
         yield bookie_finding(
             owner,
             f"{owner}: {number_of(number, 'directory', 'directories')} counted for it "
             f"{'holds' if number == 1 else 'hold'} what {', '.join(ids)} should hold and lacks: "
-            f"{number_of(better, 'ledger', 'ledgers')}, entry for entry",
+            f"{number_of(better_ledgers, 'ledger', 'ledgers')}, entry for entry",
             {"directories": sorted_facts(rows, *_CONTENT)},
             confidence=Confidence.SUSPECT,
         )

@@ -60,7 +60,7 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         if row["rule"] == Rule.DISKS_NAME.value
         for pair in ((row["one"], row["other"]), (row["other"], row["one"]))
     } & roster.aliases
-    odd = [
+    mismatched_rows = [
         {**row, "names": row["cookie_bookie_id"]}
         for row in roster.directories
         if row["place"] is not None
@@ -68,12 +68,12 @@ def disk_id_mismatch(roster: Roster) -> Findings:
         and row["cookie_bookie_id"] != row["place"]
         and (row["place"], row["cookie_bookie_id"]) not in alias_pairs
     ]
-    for place, rows in group_rows(odd, lambda row: row["place"]).items():
+    for place, rows in group_rows(mismatched_rows, lambda row: row["place"]).items():
         cookie_ids = sorted({row["names"] for row in rows})
         number = number_of(len(rows), "directory", "directories")
-        carry = "carries" if len(rows) == 1 else "carry"
+        verb = "carries" if len(rows) == 1 else "carry"
         yield bookie_finding(
             place,
-            f"{place}: {number} in its place {carry} the cookie of {', '.join(cookie_ids)}",
+            f"{place}: {number} in its place {verb} the cookie of {', '.join(cookie_ids)}",
             {"directories": sorted_facts(rows, "path", "role", "names", "owner")},
         )

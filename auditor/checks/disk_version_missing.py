@@ -62,23 +62,25 @@ def disk_version_missing(roster: Roster) -> Findings:
     Limits:
         An absent directory is not reported.
     """
-    lacking = [
+    directories_without_version = [
         row
         for row in roster.directories
         if row["version_absent"] and row["role"] != "unknown" and row["place"] is not None
     ]
     unread_members = any(row["named"] for row in roster.unread)
     bookies = {row["bookie_id"]: row for row in roster.bookies}
-    for place, rows in group_rows(lacking, lambda row: row["place"]).items():
+    for place, rows in group_rows(directories_without_version, lambda row: row["place"]).items():
         directories = sorted_facts(rows, "path", "role", "empty")
         number = number_of(len(rows), "directory", "directories")
-        have = "has" if len(rows) == 1 else "have"
+        verb = "has" if len(rows) == 1 else "have"
         paths = ", ".join(row["path"] for row in directories)
-        message = f"{place}: {number} {have} no VERSION: {paths}"
-        unneeded = roster.cluster.copies_complete and not unread_members and _is_released(bookies.get(place))
-        if unneeded:
+        message = f"{place}: {number} {verb} no VERSION: {paths}"
+        is_unneeded = (
+            roster.cluster.copies_complete and not unread_members and _is_released(bookies.get(place))
+        )
+        if is_unneeded:
             message += "; no ledger names this bookie, and every entry has all its copies elsewhere"
-        severity = Severity.WARNING if unneeded else None
+        severity = Severity.WARNING if is_unneeded else None
         yield bookie_finding(place, message, {"directories": directories}, severity=severity)
 
 

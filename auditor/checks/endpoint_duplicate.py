@@ -28,10 +28,12 @@ def endpoint_duplicate(roster: Roster) -> Findings:
     Limits:
         Names are not resolved. A proxy in front of several bookies looks the same.
     """
-    used = [row for row in roster.registrations if row["used"]]
-    sought = [row | {"at": address} for row in used if (address := roster.sought_address(row)) is not None]
+    used_rows = [row for row in roster.registrations if row["used"]]
+    addressed_rows = [
+        row | {"at": address} for row in used_rows if (address := roster.sought_address(row)) is not None
+    ]
     rows_by_address = group_rows(
-        sought, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}"
+        addressed_rows, lambda row: f"{row['at'][0].lower().removesuffix('.')}:{row['at'][1]}"
     )
     for address, rows in rows_by_address.items():
         bookies = sorted({row["bookie_id"] for row in rows})

@@ -63,22 +63,22 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         Not reported: wrong ledgers with the right sum unless entries were read, maps that the server does
         not use, and a cache at gcEntryLogMetadataCachePath.
     """
-    wrong = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
+    wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
         read_whole = tables.deletion_candidates.where(F.col("state") == EntryLogState.MAP_WRONG.value)
-        wrong = wrong.unionByName(
+        wrong_logs = wrong_logs.unionByName(
             read_whole.selectExpr("bookie_id", "path", "0 AS rank", "reason", "bytes", "true AS sure")
         )
     # If a log has several faults, report that of its map.
-    first = F.min(F.struct("rank", "reason"))
-    wrong = wrong.groupBy("bookie_id", "path").agg(
-        first["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
+    first_reason = F.min(F.struct("rank", "reason"))
+    wrong_logs = wrong_logs.groupBy("bookie_id", "path").agg(
+        first_reason["reason"].alias("reason"), F.max("bytes").alias("bytes"), F.max("sure").alias("sure")
     )
-    shown = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
-    rows = wrong.groupBy("bookie_id").agg(
+    log_struct = F.array_sort(F.collect_list(F.struct("path", "reason", "bytes")))
+    rows = wrong_logs.groupBy("bookie_id").agg(
         F.count("*").alias("logs"),
         F.sum("bytes").alias("bytes"),
-        F.slice(shown, 1, SHOWN).alias("sample"),
+        F.slice(log_struct, 1, SHOWN).alias("sample"),
         F.max("sure").alias("sure"),
     )
     return finding_rows(
@@ -93,25 +93,33 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
 
 def _wrong_maps(entry_logs: DataFrame, settings: CollectorSettings) -> DataFrame:
     """Return logs whose ledgers map is wrong, or whose header misleads a collector with these settings."""
-    astray = F.col("state") == EntryLogState.ASTRAY.value
-    misled = settings.source is None or settings.reads_past_header
-    wrong = entry_logs.where((F.col("state") == EntryLogState.MAP_WRONG.value) | (astray & F.lit(misled)))
-    wrong = wrong.where("ledger_id is null and kind = 'log' and bookie_id is not null")
-    sure = ~astray | F.lit(settings.source is not None)
-    return wrong.select("bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", sure.alias("sure"))
+    is_astray = F.col("state") == EntryLogState.ASTRAY.value
+    is_collector_misled = settings.source is None or settings.reads_past_header
+    wrong_logs = entry_logs.where(
+        (F.col("state") == EntryLogState.MAP_WRONG.value) | (is_astray & F.lit(is_collector_misled))
+    )
+    wrong_logs = wrong_logs.where("ledger_id is null and kind = 'log' and bookie_id is not null")
+    is_certain = ~is_astray | F.lit(settings.source is not None)
+    return wrong_logs.select(
+        "bookie_id", "path", F.lit(0).alias("rank"), "reason", "bytes", is_certain.alias("sure")
+    )
 
 
 def _wrong_caches(tables: Tables) -> DataFrame:
     """Return logs whose cached metadata has wrong ledgers or bytes, or lacks a ledger that is alive there."""
     owned_logs = tables.entry_logs.where("bookie_id is not null")
-    contradicted = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
+    contradicted_caches = owned_logs.where(F.col("cache") == CacheState.WRONG.value).selectExpr(
         "bookie_id", "path", "1 AS rank", "cache_reason AS reason", "bytes", "true AS sure"
     )
-    forgotten = owned_logs.where("cached_bytes = 0 and entry_bytes > 0")
-    lives = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
-    lacking = forgotten.join(lives.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi")
+    uncached_logs = owned_logs.where("cached_bytes = 0 and entry_bytes > 0")
+    live_space = tables.space.where((F.col("class") == SpaceClass.LIVE.value) & F.col("remains"))
+    missing_rows = uncached_logs.join(
+        live_space.select("path", *LEDGER).distinct(), ["path", *LEDGER], "left_semi"
+    )
     reason = words("metadata-cache lacks ledger {ledger_id}, of which the log has {entry_bytes} bytes")
-    lacking = lacking.withColumn("reason", reason)
-    return contradicted.unionByName(
-        lacking.selectExpr("bookie_id", "path", "2 AS rank", "reason", "entry_bytes AS bytes", "true AS sure")
+    missing_rows = missing_rows.withColumn("reason", reason)
+    return contradicted_caches.unionByName(
+        missing_rows.selectExpr(
+            "bookie_id", "path", "2 AS rank", "reason", "entry_bytes AS bytes", "true AS sure"
+        )
     )

@@ -52,7 +52,7 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         Ledgers without metadata do not count.
     """
     rows = _per_bookie(tables)
-    moving = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
+    may_have_moved = F.lit(tables.cluster.live) & F.coalesce("runs", F.lit(False))
     seen_before = F.coalesce(F.col("since") < F.lit(tables.cluster.scan_time), F.lit(False))
     location_words = F.when(
         F.col("point.there_ledger").isNotNull(),
@@ -62,7 +62,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(
-            (moving & ~seen_before & ~F.col("agreed")) | F.col("no_log_at_all") | F.col("attribution_suspect")
+            (may_have_moved & ~seen_before & ~F.col("agreed"))
+            | F.col("no_log_at_all")
+            | F.col("attribution_suspect")
         ),
         message=words(
             "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry"
@@ -104,11 +106,11 @@ def _per_bookie(tables: Tables) -> DataFrame:
         F.col("there_entry_id").alias("there_entry"),
     )
     agreed = tables.gone_entries.where(F.col("state") == GoneState.AGREED.value)
-    twice = agreed.select(*REPLICA, F.lit(True).alias("twice"))
+    confirmed_copies = agreed.select(*REPLICA, F.lit(True).alias("twice"))
     # A location with another entry was read once only, so no second reading agrees.
     is_agreed = F.coalesce("twice", F.lit(False)) & (F.col("probe") != Probe.OTHER.value)
     rows = with_ledgers(
-        tables.misplaced.join(twice, [*REPLICA], "left"),
+        tables.misplaced.join(confirmed_copies, [*REPLICA], "left"),
         "bookie_id",
         F.min(is_agreed).alias("agreed"),
         *(count.alias(names[kind]) for kind, count in counts.items()),

@@ -31,20 +31,20 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         Logs with bytes of unknown owner, `not-indexed` or `owner-named`, do not count. An entry that a log
         has twice counts twice.
     """
-    minor, major = tables.collector.minor_threshold, tables.collector.major_threshold
-    freed = F.col("entries") - F.col("remain")
+    minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
+    freed_entries = F.col("entries") - F.col("remain")
     share = F.col("remain") / F.col("entries")
 
     def of(condition: Column) -> Column:
-        return F.coalesce(F.sum(F.when(condition, freed)), F.lit(0))
+        return F.coalesce(F.sum(F.when(condition, freed_entries)), F.lit(0))
 
     partly_used_logs = logs(tables).where("remain > 0 and remain < entries")
     rows = logs_per_bookie(
         partly_used_logs,
-        F.sum(freed).alias("held_bytes"),
-        of(share < minor).alias("minor_bytes"),
-        of((share >= minor) & (share < major)).alias("major_bytes"),
-        of(share >= major).alias("stranded_bytes"),
+        F.sum(freed_entries).alias("held_bytes"),
+        of(share < minor_threshold).alias("minor_bytes"),
+        of((share >= minor_threshold) & (share < major_threshold)).alias("major_bytes"),
+        of(share >= major_threshold).alias("stranded_bytes"),
     )
     return finding_rows(
         with_attribution(rows, tables),
@@ -61,8 +61,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
             "minor_bytes": "minor_bytes",
             "major_bytes": "major_bytes",
             "stranded_bytes": "stranded_bytes",
-            "minor_threshold": F.lit(minor),
-            "major_threshold": F.lit(major),
+            "minor_threshold": F.lit(minor_threshold),
+            "major_threshold": F.lit(major_threshold),
             "sample": "sample",
             "rows": F.lit("tables/space"),
         },

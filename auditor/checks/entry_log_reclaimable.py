@@ -37,11 +37,13 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
         `not-indexed` or `owner-named`, do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
-    overdue = tables.log_foresight.where("overdue").select("bookie_id", "path", F.lit(True).alias("overdue"))
-    going = logs(tables).where("remain = 0").join(overdue, ["bookie_id", "path"], "left")
+    overdue_logs = tables.log_foresight.where("overdue").select(
+        "bookie_id", "path", F.lit(True).alias("overdue")
+    )
+    reclaimable_logs = logs(tables).where("remain = 0").join(overdue_logs, ["bookie_id", "path"], "left")
     unflushed = F.col("unflushed") & F.col("overdue").isNull()
     bookie_rows = logs_per_bookie(
-        going, F.count("overdue").alias("overdue"), F.count_if(unflushed).alias("unflushed")
+        reclaimable_logs, F.count("overdue").alias("overdue"), F.count_if(unflushed).alias("unflushed")
     )
     rows = with_attribution(bookie_rows, tables).join(F.broadcast(distrusted), "bookie_id", "left")
     return finding_rows(

@@ -131,26 +131,28 @@ _BECAUSE = {
 def _not_indexed(tables: Tables) -> DataFrame:
     """Return ledgers that lose bytes with a log or its compaction, because the index lacks the ledger."""
     stays = (F.col("action") == GcAction.KEEP.value) | suspended()
-    going = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
-    rows = tables.space.where(~F.col("remains")).join(going, ["bookie_id", "path"])
+    doomed_logs = tables.log_foresight.where(~stays).select("bookie_id", "path", "action")
+    rows = tables.space.where(~F.col("remains")).join(doomed_logs, ["bookie_id", "path"])
     cause = F.concat(F.lit("log-"), "action").alias("cause")
     # RocksDB: locations exist, but the collector reads the index of ledgers, which lacks the ledger.
     without_ledger = tables.availability.where(F.col("state") == IndexState.NOT_INDEXED.value)
-    located = (
+    located_rows = (
         rows.where(F.col("class") == SpaceClass.LIVE.value)
         .join(without_ledger.select(*REPLICA).distinct(), [*REPLICA], "left_semi")
         .select(*REPLICA, cause, F.lit(True).alias("certain"))
     )
     log_replicas = tables.log_entries.select("path", *LEDGER, F.col("groups").isNotNull().alias("certain"))
-    unlocated = (
+    unlocated_rows = (
         rows.where(F.col("class") == SpaceClass.NOT_INDEXED.value)
         .join(log_replicas, ["path", *LEDGER])
         .select(*REPLICA, cause, "certain")
     )
     if tables.moved is not None:
-        unlocated = unlocated.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
+        unlocated_rows = unlocated_rows.join(tables.moved.select(*LEDGER), [*LEDGER], "left_anti")
     replicas = (
-        located.unionByName(unlocated).groupBy(*REPLICA, "cause").agg(F.min("certain").alias("certain"))
+        located_rows.unionByName(unlocated_rows)
+        .groupBy(*REPLICA, "cause")
+        .agg(F.min("certain").alias("certain"))
     )
     return replicas.select(*REPLICA, F.lit(GcReason.NOT_INDEXED.value).alias("reason"), "cause", "certain")
 
@@ -162,8 +164,8 @@ def _unseen(tables: Tables) -> DataFrame:
         F.coalesce("action", F.lit(GcAction.KEEP.value))
     )
     members = tables.ledgers.select(*LEDGER, F.explode("replicas").alias("part"))
-    needed = members.select(*LEDGER, "part.bookie_id").distinct()
-    rows = tables.unseen_entries.join(needed, [*REPLICA], "left_semi").join(
+    needed_copies = members.select(*LEDGER, "part.bookie_id").distinct()
+    rows = tables.unseen_entries.join(needed_copies, [*REPLICA], "left_semi").join(
         plans, ["bookie_id", "path"], "left"
     )
     if tables.moved is not None:

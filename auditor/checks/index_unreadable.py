@@ -52,18 +52,22 @@ def index_unreadable(tables: Tables) -> DataFrame:
         Damage that still parses, such as zeroed slots, looks like absent entries.
     """
     state, bookie = F.col("state"), F.col("bookie_id")
-    read = tables.availability.where("storage <> 'rpc'").select(
+    index_rows = tables.availability.where("storage <> 'rpc'").select(
         *LEDGER, "bookie_id", "state", "path", "offset", "reason"
     )
-    rows = read.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
+    rows = index_rows.where("state in ('cut', 'unreadable', 'misplaced')").withColumn("total", F.lit(1))
     # A failed disk damages several databases; report the first only.
-    first = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
-    damaged = read.where("state = 'damaged'").groupBy("bookie_id").agg(first, F.count("*").alias("total"))
-    rows = rows.unionByName(damaged.select("bookie_id", "first.*", F.col("total").cast("int")))
-    what = F.when(
+    first_damage = F.min_by(F.struct(*LEDGER, "state", "path", "offset", "reason"), "path").alias("first")
+    damaged_indexes = (
+        index_rows.where("state = 'damaged'")
+        .groupBy("bookie_id")
+        .agg(first_damage, F.count("*").alias("total"))
+    )
+    rows = rows.unionByName(damaged_indexes.select("bookie_id", "first.*", F.col("total").cast("int")))
+    problem_words = F.when(
         state == IndexState.DAMAGED, words("{bookie}: the index at {path}", bookie=bookie)
     ).otherwise(words("ledger {ledger}: its index on {bookie}", bookie=bookie))
-    how = (
+    location_words = (
         F.when(state == IndexState.DAMAGED, " is damaged: ")
         .when(state == IndexState.CUT, " is cut short: ")
         .otherwise(" cannot be read: ")
@@ -75,6 +79,11 @@ def index_unreadable(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("reason") == VANISHED),
         unknown=F.array("bookie_id"),
-        message=words("{what}{how}{reason}{more}", what=what, how=how, more=if_known(other_databases)),
+        message=words(
+            "{what}{how}{reason}{more}",
+            what=problem_words,
+            how=location_words,
+            more=if_known(other_databases),
+        ),
         evidence="state, path, offset, reason",
     )

@@ -56,17 +56,17 @@ def instance_mismatch(roster: Roster) -> Findings:
     foreign_source = roster.cluster.unproved_bookies.keys() & {
         row["bookie_id"] for row in roster.bookies if row["foreign_instance"]
     }
-    odd = [
+    mismatched_rows = [
         row
         for row in roster.every_cookie
         if row["damage"] is None and row["instance_id"] != cluster and row["bookie_id"] not in foreign_source
     ]
-    for bookie_id, rows in group_rows(odd, lambda row: row["bookie_id"]).items():
+    for bookie_id, rows in group_rows(mismatched_rows, lambda row: row["bookie_id"]).items():
         instances = ", ".join(sorted({row["instance_id"] or "none" for row in rows}))
         cookies = sorted_facts(rows, "place", "instance_id")
-        where = bookie_id or cookies[0]["place"]
+        subject = bookie_id or cookies[0]["place"]
         yield bookie_finding(
             bookie_id,
-            f"{where}: its instance id is {instances}, that of the cluster is {cluster}",
+            f"{subject}: its instance id is {instances}, that of the cluster is {cluster}",
             {"cluster_instance_id": cluster, "cookies": cookies},
         )

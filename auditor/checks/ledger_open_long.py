@@ -51,7 +51,7 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     ledgers = tables.ledgers.where(F.col("status").isin(*DECODED) & is_old).select(
         "scope_id", "ledger_id", "mtime", application_of(F.col("custom_metadata")).alias("claimed")
     )
-    rows = _with_owners(ledgers, tables).withColumn("owner", _group())
+    rows = _with_owners(ledgers, tables).withColumn("owner", _owner_group())
     owner_rows = with_ledgers(
         rows,
         "owner",
@@ -81,16 +81,16 @@ def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
         nobody = {name: F.lit(None).cast("string") for name in OWNER}
         return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
-    first = owned_ledgers.groupBy(*LEDGER).agg(
+    first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
     )
     is_last = F.coalesce(F.col("place") == F.col("list_size") - 1, F.lit(True))
-    rows = ledgers.join(first, [*LEDGER], "left")
+    rows = ledgers.join(first_owners, [*LEDGER], "left")
     writer = F.when(F.col("path").isNull(), "unnamed").when(is_last, "last").otherwise("superseded")
     return rows.select(*ledgers.columns, "named.*").withColumn("writer", writer)
 
 
-def _group() -> Column:
+def _owner_group() -> Column:
     """Return the owner's name, or else the application of the custom metadata, or else `NO_APPLICATION`."""
     name = F.when(F.col("path").isNotNull(), owner_name())
     return F.coalesce(name, F.concat(F.lit("application "), F.col("claimed")), F.lit(NO_APPLICATION))

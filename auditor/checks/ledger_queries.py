@@ -43,10 +43,12 @@ def in_queue(tables: Tables) -> Column:
     """Return the end of a sentence about a row of `with_queue`: is the ledger marked, and who holds it."""
     reason = "not all marks could be listed" if tables.cluster.keeps_marks else "this store keeps no marks"
     holder = words(", held by {queue.held_by}")
-    waits = words("; marked for replication{held}", held=F.coalesce(holder, F.lit(", held by no worker")))
+    queue_words = words(
+        "; marked for replication{held}", held=F.coalesce(holder, F.lit(", held by no worker"))
+    )
     return (
         F.when(F.col("queue.marked").isNull(), f"; whether it waits for replication is not known: {reason}")
-        .when(F.col("queue.marked"), waits)
+        .when(F.col("queue.marked"), queue_words)
         .otherwise(words("; not marked for replication{held}", held=if_known(holder)))
     )
 
@@ -144,7 +146,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
         ledger_id="ledger_id",
-        urgency=F.when(_number_left() == 1, Urgency.NEAR_LOSS.value),
+        urgency=F.when(_copies_left() == 1, Urgency.NEAR_LOSS.value),
         confidence=suspect_if((F.col("state") != LedgerState.CLOSED) | (F.size("doubts") > 0)),
         missing=F.array_sort("missing"),
         unknown=unknown_bookies(),
@@ -153,7 +155,7 @@ def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
             state=F.when(F.col("state") == LedgerState.CLOSED, "").otherwise(words(" ({state})")),
             entries=_entries_of_class(ledger_class),
             in_logs=in_entry_logs(F.lit(ledger_class == LedgerClass.ENTRY_LOST)),
-            could_become=_could_become(),
+            could_become=_potential_classes(),
             queue=in_queue(tables),
         ),
         evidence="IF(class_entries IS NULL, null, struct(groups, class_entries.count)) AS class_entries, "
@@ -175,7 +177,7 @@ def unknown_bookies() -> Column:
     return F.array_sort(F.array_distinct(F.col("unknown.bookie_id")))
 
 
-def _number_left() -> Column:
+def _copies_left() -> Column:
     return F.greatest(F.col("write_quorum") - F.col("m"), F.lit(0))
 
 
@@ -184,29 +186,29 @@ def _entries_of_class(ledger_class: str) -> Column:
 
     If an entry log has lost entries: "no index has 2 of 10 entries (write quorum 3)".
     """
-    of_all = words("{class_entries.count} of {last_entry_id + 1} entries")
-    listed = F.when(F.col("state") == LedgerState.CLOSED, of_all).otherwise(
+    count_words = words("{class_entries.count} of {last_entry_id + 1} entries")
+    listed = F.when(F.col("state") == LedgerState.CLOSED, count_words).otherwise(
         words("{class_entries.count:entry|entries}")
     )
     entry_words = words("{listed} {if(class_entries.count = 1, 'has', 'have')}", listed=listed)
     if ledger_class == LedgerClass.ENTRY_LOST:
-        worst = words(" no copy left (write quorum {write_quorum})")
+        left_words = words(" no copy left (write quorum {write_quorum})")
         in_log = F.coalesce(F.exists("in_entry_logs", lambda log: log["lost_entries"] > 0), F.lit(False))
         entry_words = F.when(in_log, words("no index has {listed}", listed=listed)).otherwise(entry_words)
-        worst = F.when(in_log, words(" (write quorum {write_quorum})")).otherwise(worst)
+        left_words = F.when(in_log, words(" (write quorum {write_quorum})")).otherwise(left_words)
     else:
         quorum = "ack" if ledger_class == LedgerClass.BELOW_ACK_QUORUM else "write"
-        fewer = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
-        worst = words(fewer + ", at worst {left} of {write_quorum}", left=_number_left())
-    irregular = F.lit("entries too irregular to list have")
+        quorum_words = f" fewer copies than the {quorum} quorum of {{{quorum}_quorum}}"
+        left_words = words(quorum_words + ", at worst {left} of {write_quorum}", left=_copies_left())
+    irregular_words = F.lit("entries too irregular to list have")
     return words(
         "{some}{worst}",
-        some=F.when(F.col("class_entries").isNull(), irregular).otherwise(entry_words),
-        worst=worst,
+        some=F.when(F.col("class_entries").isNull(), irregular_words).otherwise(entry_words),
+        worst=left_words,
     )
 
 
-def _could_become() -> Column:
+def _potential_classes() -> Column:
     sentence = words(
         "; at worst {potential_class}: copies on {bookies:,} are unknown", bookies=unknown_bookies()
     )
@@ -215,8 +217,8 @@ def _could_become() -> Column:
 
 def ledgers_breaking(tables: Tables, *rules: str) -> DataFrame:
     """Return one finding per ledger that breaks one of the rules; its evidence has every reason."""
-    broken_rules = F.filter("rules", lambda broken: broken["rule"].isin(*rules))
-    rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda broken: broken["reason"]))
+    broken_rules = F.filter("rules", lambda rule: rule["rule"].isin(*rules))
+    rows = tables.ledgers.withColumn("reasons", F.transform(broken_rules, lambda rule: rule["reason"]))
     return finding_rows(
         rows.where("ledger_id is not null and size(reasons) > 0"),
         ledger_id="ledger_id",

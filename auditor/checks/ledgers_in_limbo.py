@@ -64,11 +64,11 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     )
     replica = [*LEDGER, "bookie_id"]
     # The bookie has unknown copies of the ledger, unless it served an entry when asked.
-    refused = F.coalesce("unknown", ~F.col("due"))
-    limbo = rows.join(members, replica).join(unknown, replica, "left").where(refused)
-    closed = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")
+    is_refused = F.coalesce("unknown", ~F.col("due"))
+    limbo_replicas = rows.join(members, replica).join(unknown, replica, "left").where(is_refused)
+    closed_count = F.count_if(F.col("state") == LedgerState.CLOSED.value).alias("closed")
     return finding_rows(
-        with_attribution(with_ledgers(limbo, "bookie_id", closed), tables),
+        with_attribution(with_ledgers(limbo_replicas, "bookie_id", closed_count), tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         unknown=F.array("bookie_id"),

@@ -17,7 +17,7 @@ from auditor.model.columns import REPLICA
 from auditor.model.states import IndexState
 from auditor.tables.parts import filter_part
 
-_INSIDE = "/current/locations(-scoped)?$"
+_LOCATIONS_SUFFIX = "/current/locations(-scoped)?$"
 
 
 @check(
@@ -59,21 +59,21 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")
-    wrong = F.col("state") == IndexState.WRONG_DIRECTORY
+    is_wrong = F.col("state") == IndexState.WRONG_DIRECTORY
     directories = (
         tables.availability.where("storage = 'rocksdb' and ledger_id is not null")
         .join(F.broadcast(bookie_rows.select("bookie_id")), "bookie_id", "left_semi")
-        .groupBy("bookie_id", F.regexp_replace("path", _INSIDE, "").alias("path"))
-        .agg(F.count_if(wrong).alias("wrong"), F.count_if(~wrong).alias("right"))
+        .groupBy("bookie_id", F.regexp_replace("path", _LOCATIONS_SUFFIX, "").alias("path"))
+        .agg(F.count_if(is_wrong).alias("wrong"), F.count_if(~is_wrong).alias("right"))
         .where("wrong > 0")
         .groupBy("bookie_id")
         .agg(F.array_sort(F.collect_list(F.struct("path", "wrong", "right"))).alias("directories"))
     )
-    mostly_wrong = F.forall("directories", lambda directory: directory["wrong"] > directory["right"])
-    exchanged = mostly_wrong & (F.size("directories") > 1)
+    is_mostly_wrong = F.forall("directories", lambda directory: directory["wrong"] > directory["right"])
+    is_exchanged = is_mostly_wrong & (F.size("directories") > 1)
     return finding_rows(
         with_attribution(
-            bookie_rows.join(directories, "bookie_id").withColumn("exchanged", exchanged), tables
+            bookie_rows.join(directories, "bookie_id").withColumn("exchanged", is_exchanged), tables
         ),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),

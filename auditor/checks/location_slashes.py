@@ -29,23 +29,23 @@ def location_slashes(roster: Roster) -> Findings:
     """
     if roster.cluster.placement is None:
         return
-    placed = [row for row in roster.bookie_locations if row["location"]]
-    for plain, rows in group_rows(
-        placed, lambda row: "/".join(filter(None, row["given"].split("/")))
+    location_rows = [row for row in roster.bookie_locations if row["location"]]
+    for normalized_location, rows in group_rows(
+        location_rows, lambda row: "/".join(filter(None, row["given"].split("/")))
     ).items():
-        ways = sorted({row["given"] for row in rows})
-        if len(ways) > 1:
+        spellings = sorted({row["given"] for row in rows})
+        if len(spellings) > 1:
             locations = sorted({row["location"] for row in rows})
-            meant = (
+            meaning = (
                 f"servers take {', '.join(locations)} to be different"
                 if len(locations) > 1
                 else f"servers take all for {locations[0]}"
             )
             yield bookie_finding(
                 None,
-                f"the location {plain} is written as {', '.join(ways)}: {meant}",
+                f"the location {normalized_location} is written as {', '.join(spellings)}: {meaning}",
                 {
-                    "written": ways,
+                    "written": spellings,
                     "locations": locations,
                     "bookies": sorted(row["bookie_id"] for row in rows),
                 },

@@ -48,13 +48,13 @@ def mark_stuck(tables: Tables) -> DataFrame:
     from auditor.tables.marks import registered_ids
 
     marks = waiting_marks(tables).where("not empty")
-    depended_on = F.transform(
-        F.filter("replicas", lambda replica: replica["depends"]), lambda r: r["bookie_id"]
+    depended_bookies = F.transform(
+        F.filter("replicas", lambda replica: replica["depends"]), lambda replica: replica["bookie_id"]
     )
     ledgers = (
         tables.ledgers_of_marks.where(F.col("status").isin(*DECODED))
         .join(marks.select(*LEDGER), [*LEDGER], "left_semi")
-        .select(*LEDGER, "write_quorum", depended_on.alias("members"))
+        .select(*LEDGER, "write_quorum", depended_bookies.alias("members"))
     )
     listed = tables.ledgers_of_marks.where(F.col("status").isin(*LISTED)).select(*LEDGER).distinct()
     is_unrecoverable = (F.col("write_quorum") == 1) & (F.size(F.array_except("members", "registered")) > 0)

@@ -58,9 +58,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
-    disagree = tables.cluster.tree_elsewhere
+    tree_elsewhere = tables.cluster.tree_elsewhere
     listed = F.col("ledger_id").isNotNull()
-    has_id = listed if disagree is None else listed & ~elsewhere
+    has_id = listed if tree_elsewhere is None else listed & ~elsewhere
     misplaced = filter_part("misplaced_ledgers", tables.ledgers).select(
         F.when(has_id, F.col("scope_id")).alias("scope_id"),
         F.when(has_id, F.col("ledger_id")).alias("ledger_id"),
@@ -77,18 +77,20 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         F.count("damage").alias("elsewhere"),
         F.count_if(F.col("unlisted")).alias("unlisted"),
     )
-    is_elsewhere = (F.col("elsewhere") > 0) & F.lit(disagree is not None)
-    deleted = is_elsewhere & (F.col("unlisted") > 0)
+    is_elsewhere = (F.col("elsewhere") > 0) & F.lit(tree_elsewhere is not None)
+    is_deleted = is_elsewhere & (F.col("unlisted") > 0)
     return finding_rows(
         rows,
         ledger_id="ledger_id",
-        urgency=F.when(deleted, Urgency.DESTROYS_DATA.value),
-        severity=F.when(deleted, Severity.CRITICAL.value),
+        urgency=F.when(is_deleted, Urgency.DESTROYS_DATA.value),
+        severity=F.when(is_deleted, Severity.CRITICAL.value),
         confidence=suspect_if((F.col("elsewhere") > 0) & F.lit(not tables.cluster.layout_known)),
         message=words(
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
-            where=if_known(F.when(is_elsewhere, f"{disagree}; ")),
-            deletes=if_known(F.when(deleted, "; no bookie lists these, and collectors delete their ledgers")),
+            where=if_known(F.when(is_elsewhere, f"{tree_elsewhere}; ")),
+            deletes=if_known(
+                F.when(is_deleted, "; no bookie lists these, and collectors delete their ledgers")
+            ),
         ),
         evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "
         "elsewhere",

@@ -44,41 +44,41 @@ def orphan_stuck(tables: Tables) -> DataFrame:
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS
 
-    settings, passes = tables.collector, tables.cluster.settings.stuck_passes
-    wait = COLLECTED_WITHIN_MS if settings.source is None else passes * settings.wait_ms
-    live = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
-    right = F.col("reason").isin(GcReason.NO_METADATA.value, GcReason.NOT_COLLECTED.value)
+    settings, stuck_passes = tables.collector, tables.cluster.settings.stuck_passes
+    wait_ms = COLLECTED_WITHIN_MS if settings.source is None else stuck_passes * settings.wait_ms
+    registered_bookies = tables.bookies.where("registered is not null").select("bookie_id", "index_time")
+    is_collectable = F.col("reason").isin(GcReason.NO_METADATA.value, GcReason.NOT_COLLECTED.value)
     rows = tables.gc_foresight.where(
         (F.col("pass") == GcPass.LISTING.value)
-        & (right | (F.col("reason") == "metadata-suspect"))
-        & (F.col("since") < tables.cluster.scan_time - wait)
+        & (is_collectable | (F.col("reason") == "metadata-suspect"))
+        & (F.col("since") < tables.cluster.scan_time - wait_ms)
     )
     bookie_rows = with_ledgers(
         rows,
         "bookie_id",
         F.min("since").alias("since"),
         F.max("since").alias("newest"),
-        F.bool_or(right).alias("right"),
+        F.bool_or(is_collectable).alias("right"),
         F.array_sort(F.collect_set("cause")).alias("causes"),
-    ).join(F.broadcast(live), "bookie_id")
-    sure = F.col("right") & F.coalesce(F.col("index_time") > F.col("newest"), F.lit(False))
+    ).join(F.broadcast(registered_bookies), "bookie_id")
+    is_certain = F.col("right") & F.coalesce(F.col("index_time") > F.col("newest"), F.lit(False))
     return finding_rows(
         with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
-        confidence=suspect_if(~sure | F.col("attribution_suspect")),
+        confidence=suspect_if(~is_certain | F.col("attribution_suspect")),
         message=words(
             "{bookie_id} still has {total:ledger|ledgers} that its collector should have deleted: the"
             " first is known since {since}, and {passes} passes take {time}",
             since=utc(F.col("since")),
-            passes=passes,
-            time=duration(wait / 1000),
+            passes=stuck_passes,
+            time=duration(wait_ms / 1000),
         ),
         evidence={
             "ledgers": "total",
             "since": "since",
             "causes": "causes",
             "sample": "sample",
-            "within_ms": F.lit(wait),
+            "within_ms": F.lit(wait_ms),
             "settings": F.lit(settings.source),
             "rows": F.lit("tables/gc_foresight"),
         },

@@ -58,7 +58,9 @@ def placement_violated(tables: Tables) -> DataFrame:
 
 def _by_places(tables: Tables, rule: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
-    excuse = words("; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}")
+    excuse_words = words(
+        "; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}"
+    )
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
         ledger_id="ledger_id",
@@ -68,7 +70,7 @@ def _by_places(tables: Tables, rule: str) -> DataFrame:
             "first at entry {first_entry_id}: {window_words}{excuse}",
             rule=rule,
             window_words=window_words(),
-            excuse=F.when(F.col("excused"), excuse).otherwise(F.lit("")),
+            excuse=F.when(F.col("excused"), excuse_words).otherwise(F.lit("")),
         ),
         evidence=f"{PLACES}, excused, unwritable, '{rule}' AS rule",
     )
@@ -90,7 +92,7 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
         .groupBy("ensemble_size", "write_quorum")
         .agg(F.count("*").alias("ledgers"))
     )
-    whole = shapes.agg(
+    shape_totals = shapes.agg(
         F.expr("array_sort(collect_list(struct(ensemble_size, write_quorum, ledgers)))").alias("shapes"),
         F.sum("ledgers").alias("ledgers"),
     )
@@ -99,7 +101,7 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
         "each.ledgers, ')'))"
     )
     return finding_rows(
-        whole.where("ledgers > 0"),
+        shape_totals.where("ledgers > 0"),
         message=words(
             "the placement policy ({rule}) takes no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
             "are: it wants a write quorum larger than {least} that divides the ensemble size; these have "

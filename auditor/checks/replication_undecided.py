@@ -59,8 +59,8 @@ def replication_undecided(tables: Tables) -> DataFrame:
 
 def _without_journal(tables: Tables) -> DataFrame:
     """Return one row: a map from bookie to the reason why its journal shows nothing newer than its index."""
-    unread = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
-    return unread.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
+    unread_tails = tables.bookies.where("tail = 'unread'").select("bookie_id", "tail_reason")
+    return unread_tails.agg(F.map_from_entries(F.collect_list(F.struct("*"))).alias("tails"))
 
 
 def _of_old_index(copy: Column) -> Column:
@@ -71,13 +71,13 @@ def _of_old_index(copy: Column) -> Column:
 def _of_bookies(rows: DataFrame) -> DataFrame:
     """Return one finding for each bookie whose index is older than ledgers and whose journal was not read."""
     copies = rows.select(*LEDGER, "class", "potential_class", "tails", F.explode("unknown").alias("copy"))
-    worst = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
+    potential_classes = F.array_join(F.array_sort(F.collect_set("potential_class")), ", ")
     bookies = (
         copies.where(_of_old_index(F.col("copy")))
         .groupBy(F.col("copy.bookie_id").alias("bookie_id"))
         .agg(
             F.count_distinct(*LEDGER).alias("ledgers"),
-            worst.alias("classes"),
+            potential_classes.alias("classes"),
             F.first(F.col("tails")[F.col("copy.bookie_id")]).alias("tail_reason"),
             F.min("ledger_id").alias("lowest"),
         )
@@ -98,9 +98,11 @@ def _of_bookies(rows: DataFrame) -> DataFrame:
 
 def _of_ledgers(rows: DataFrame) -> DataFrame:
     """Return one finding for each ledger with an unknown copy that no finding of a bookie explains."""
-    untold = F.exists("unknown", lambda copy: ~copy["why"].isin(*_OF_BOOKIES) & ~_of_old_index(copy))
+    has_other_reason = F.exists(
+        "unknown", lambda copy: ~copy["why"].isin(*_OF_BOOKIES) & ~_of_old_index(copy)
+    )
     return finding_rows(
-        rows.where(untold),
+        rows.where(has_other_reason),
         ledger_id="ledger_id",
         confidence=Confidence.UNKNOWN,
         unknown=unknown_bookies(),
@@ -108,7 +110,7 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
             "ledger {ledger}: {known}, at worst {potential_class}; {reasons}",
             known=F.when(F.col("class").isin(*_HARMLESS), "undecided").otherwise(F.col("class")),
             reasons=F.concat_ws(
-                "; ", *(_where(why, reason_words) for why, reason_words in _REASON_WORDS.items())
+                "; ", *(_bookies_of_reason(why, reason_words) for why, reason_words in _REASON_WORDS.items())
             ),
         ),
         evidence="class, potential_class, state, m AS copies_missing, mu AS copies_missing_or_unknown, "
@@ -116,7 +118,7 @@ def _of_ledgers(rows: DataFrame) -> DataFrame:
     )
 
 
-def _where(why: str, reason_words: str) -> Column:
+def _bookies_of_reason(why: str, reason_words: str) -> Column:
     """Return the bookies whose copies are unknown for one reason, as words; null if there are none."""
     bookies = f"array_sort(array_distinct(filter(unknown, copies -> copies.why = '{why}').bookie_id))"
     return F.expr(

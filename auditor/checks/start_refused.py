@@ -68,14 +68,14 @@ def start_refused(roster: Roster) -> Findings:
         dataIntegrityChecking changes the rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
-    listed = {row["bookie_id"] for row in roster.clear_bookies}
+    clear_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}
     for row in roster.starts:
         bookie = bookies.get(row["bookie_id"])
-        if row["fault"] in _OF_ABSENT_COOKIES and row["bookie_id"] not in listed:
+        if row["fault"] in _OF_ABSENT_COOKIES and row["bookie_id"] not in clear_bookie_ids:
             continue  # cookies could not all be listed, so the store may have this one
-        if row["error"] is None or bookie is None or _told_elsewhere(row, bookie, roster):
+        if row["error"] is None or bookie is None or _is_reported_elsewhere(row, bookie, roster):
             continue
-        grown = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
+        expansion_start = {name: row[f"expansion_{name}"] for name in ("error", "fault", "reason", "paths")}
         facts = {name: row[name] for name in ("error", "fault", "paths", "stored_id")}
         configuration = {
             name: row[name] for name in ("source", "agreed", "journal_dirs", "ledger_dirs", "index_dirs")
@@ -86,7 +86,7 @@ def start_refused(roster: Roster) -> Findings:
             {
                 **facts,
                 "way_out": row["way_out"],
-                "with_expansion": grown if grown["error"] is not None else None,
+                "with_expansion": expansion_start if expansion_start["error"] is not None else None,
                 "configuration": configuration,
             },
             severity=None if _is_known(bookie) and not _is_upgrade(row, bookie) else Severity.NOTE,
@@ -113,7 +113,7 @@ def _is_known(bookie: Row) -> bool:
     return bookie["named"] or bookie["has_cookie"] or bookie["registered"] is not None
 
 
-def _told_elsewhere(start: Row, bookie: Row, roster: Roster) -> bool:
+def _is_reported_elsewhere(start: Row, bookie: Row, roster: Roster) -> bool:
     """Return whether `cookie-missing` or `instance-id-missing` already reports the cause."""
     if start["fault"] == "not-in-store":
         return bookie["registered"] is not None and not bookie["has_cookie"]

@@ -28,11 +28,11 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
         those of a collection, are only in the table log_entries.
     """
     if "log_entries" not in tables.frames or "log_entries" in tables.known_empty:
-        nothing = F.lit(None)
+        null_value = F.lit(None)
         return rows.withColumns(
             {
-                "in_entry_logs": nothing.cast(_NO_LOGS),
-                "entry_logs_total": nothing.cast("bigint"),
+                "in_entry_logs": null_value.cast(_NO_LOGS),
+                "entry_logs_total": null_value.cast("bigint"),
             }
         )
     log = F.struct(
@@ -54,7 +54,7 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
             F.count("*").alias("entry_logs_total"),
         )
     )
-    shown = F.transform(
+    log_structs = F.transform(
         "logs",
         lambda part: F.struct(
             part["bookie_id"].alias("bookie_id"),
@@ -67,7 +67,7 @@ def with_entry_logs(rows: DataFrame, tables: Tables) -> DataFrame:
             part["reason"].alias("reason"),
         ),
     )
-    ledger_logs = by_ledger.select(*LEDGER, shown.alias("in_entry_logs"), "entry_logs_total")
+    ledger_logs = by_ledger.select(*LEDGER, log_structs.alias("in_entry_logs"), "entry_logs_total")
     return rows.join(ledger_logs, [*LEDGER], "left")
 
 
@@ -82,19 +82,19 @@ def in_entry_logs(of_lost: Column) -> Column:
     def log_words(log: Column) -> Column:
         name = F.concat(F.lit("entry log "), log["log_id"].cast("string"), F.lit(" of "), log["bookie_id"])
         all_bytes = F.when(count == 1, "has its bytes").otherwise("has their bytes")
-        part = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
-        lost = F.when(log["lost_entries"] >= count, all_bytes).otherwise(part)
+        part_bytes = F.concat(F.lit("has bytes of "), log["lost_entries"].cast("string"), F.lit(" of them"))
+        lost_words = F.when(log["lost_entries"] >= count, all_bytes).otherwise(part_bytes)
         entries = F.when(log["entries"] == 1, "1 entry").otherwise(
             F.concat(log["entries"].cast("string"), F.lit(" entries"))
         )
-        lacking = F.concat(F.lit("has "), entries, F.lit(" that its index lacks"))
-        return F.concat(name, F.lit(" "), F.when(of_lost, lost).otherwise(lacking))
+        unindexed_words = F.concat(F.lit("has "), entries, F.lit(" that its index lacks"))
+        return F.concat(name, F.lit(" "), F.when(of_lost, lost_words).otherwise(unindexed_words))
 
-    relevant = F.filter("in_entry_logs", lambda log: ~of_lost | (log["lost_entries"] > 0))
-    log_names = F.array_join(F.transform(F.slice(relevant, 1, MAX_MESSAGE_LOGS), log_words), ", ")
+    listed_logs = F.filter("in_entry_logs", lambda log: ~of_lost | (log["lost_entries"] > 0))
+    log_names = F.array_join(F.transform(F.slice(listed_logs, 1, MAX_MESSAGE_LOGS), log_words), ", ")
     total = F.col("entry_logs_total")
-    hidden_logs = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(relevant)) - MAX_MESSAGE_LOGS
+    hidden_logs = F.when(total > MAX_EVIDENCE_LOGS, total).otherwise(F.size(listed_logs)) - MAX_MESSAGE_LOGS
     remainder = F.when(
         hidden_logs > 0, F.concat(F.lit(" and "), hidden_logs.cast("string"), F.lit(" more"))
     ).otherwise("")
-    return F.when(F.size(relevant) > 0, F.concat(F.lit("; "), log_names, remainder)).otherwise("")
+    return F.when(F.size(listed_logs) > 0, F.concat(F.lit("; "), log_names, remainder)).otherwise("")

@@ -118,40 +118,40 @@ def directories_of(places: Sequence[PlaceFound]) -> list[tuple[str, str | None]]
     return [(path, IndexDirectory.seen(path, versions[path]).version_sha256) for path in sorted(versions)]
 
 
-def _log_parts(to_read: CollectionInput) -> list[LogPart]:
+def _log_parts(collection: CollectionInput) -> list[LogPart]:
     """Return one part for the entry logs of each directory."""
     # Without DbLedgerStorage a bookie has one collector, whose cache is in its first directory.
-    first = {
+    first_directories = {
         home: next(iter(piece.ledger_directories), "")
-        for piece in to_read.pieces
+        for piece in collection.pieces
         if any(directory.storage != ROCKSDB for directory in piece.directories)
         for home in piece.ledger_directories
     }
     return [
-        LogPart(None, None, path, version, cache=first.get(path) or None)
-        for path, version in to_read.directories
+        LogPart(None, None, path, version, cache=first_directories.get(path) or None)
+        for path, version in collection.directories
     ]
 
 
-def collected_tables(to_read: CollectionInput, part_count: int) -> list[CollectedTable]:
+def collected_tables(collection: CollectionInput, part_count: int) -> list[CollectedTable]:
     """Return the tables to write, in order.
 
     With ``whole_logs``, the table ``locations`` comes before the entry logs, and ``disks`` comes last. The
     entry logs are then read in about ``part_count`` parts.
     """
-    by_id = {piece.id: piece for piece in to_read.pieces}
-    paths = [path for path, _ in to_read.directories]
+    by_id = {piece.id: piece for piece in collection.pieces}
+    paths = [path for path, _ in collection.directories]
     tables = [
-        CollectedTable("availability", AVAILABILITY, partial(_index_rows, by_id), to_read.parts),
-        CollectedTable("journal_tails", TAILS, _tail_rows, to_read.pieces),
+        CollectedTable("availability", AVAILABILITY, partial(_index_rows, by_id), collection.parts),
+        CollectedTable("journal_tails", TAILS, _tail_rows, collection.pieces),
     ]
-    if not to_read.whole_logs:
+    if not collection.whole_logs:
         return [*tables, CollectedTable("entry_logs", entry_logs.SCHEMA, _header_rows, paths)]
-    logs = slice_parts(_log_parts(to_read), part_count)
-    collection_id = to_read.collection_id
+    logs = slice_parts(_log_parts(collection), part_count)
+    collection_id = collection.collection_id
     return [
         *tables,
-        CollectedTable("locations", LOCATIONS, partial(_location_rows, by_id), to_read.parts),
+        CollectedTable("locations", LOCATIONS, partial(_location_rows, by_id), collection.parts),
         CollectedTable("entry_logs", LOGS, partial(_log_rows, collection_id), logs),
         CollectedTable("disks", DISKS, partial(_disk_rows, collection_id), paths),
     ]
@@ -268,12 +268,12 @@ def collect(
     tables: dict[str, Files] = dict(_place_tables(target, places, pieces))
     part_count = PARTS if spark is None else spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = plan_parts([(piece.id, piece.directories) for piece in pieces], part_count, options.threads)
-    to_read = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
+    collection = CollectionInput(collection_id, pieces, parts, directories_of(places), options.entry_logs)
     if spark is not None:
         require_shared(spark, *run_files(target.path))
-    for table in collected_tables(to_read, 1 if spark is None else part_count):
+    for table in collected_tables(collection, 1 if spark is None else part_count):
         tables[table.name] = (
-            _write_here(target, table, progress)
+            _write_in_driver(target, table, progress)
             if spark is None
             else write_in_spark(spark, target, table, progress)
         )
@@ -312,11 +312,11 @@ def _place_tables(
 
     These tables are small: they have a few rows for each directory.
     """
-    of_directory = {
+    piece_ids = {
         (piece.place, directory.path): piece.id for piece in pieces for directory in piece.directories
     }
     directories = [
-        row for number, place in enumerate(places) for row in directory_rows(number, place, of_directory)
+        row for number, place in enumerate(places) for row in directory_rows(number, place, piece_ids)
     ]
     versions = [
         _version_row(directory)
@@ -338,7 +338,7 @@ def _version_row(directory: DirectoryFound) -> dict[str, Any]:
     return {**row, "bookie_id": row["bookie_host"], "path": directory.path}
 
 
-def _write_here(target: Collection, table: CollectedTable, progress: Progress) -> Files:
+def _write_in_driver(target: Collection, table: CollectedTable, progress: Progress) -> Files:
     progress.stage(table.name, len(table.parts))
 
     def batches() -> Iterator[pa.RecordBatch]:
@@ -379,8 +379,8 @@ def _unread_tails(target: Collection, tables: Mapping[str, Files], pieces: Seque
 
     The index of a cleanly stopped bookie has all entries of its journal.
     """
-    unclean = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
-    condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unclean)
+    unstopped_pieces = pa.array([piece.id for piece in pieces if piece.journals.stopped is None], pa.string())
+    condition = (dataset.field("state") != TailState.OK) & dataset.field("piece").isin(unstopped_pieces)
     for row in _rows_where(target, tables["journal_tails"], ["bookie_id", "path", "reason"], condition):
         yield f"journal of {row['path'] or row['bookie_id']}: {row['reason']}"
 

@@ -40,7 +40,7 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     Only ids that a generator gave out count. So the source's generator must be past the id, or the ledger
     must be of an application that never chooses ids itself.
     """
-    given_out = ids_drawn(source.nodes, source.layout)
+    drawn_ids = ids_drawn(source.nodes, source.layout)
     # Read a running copy's generator after its ledgers: a ledger created meanwhile has an id below it.
     ledgers = copy.ledgers().select("scope_id", "status", "ledger_id", "custom_metadata")
     ledgers = ledgers.unionByName(
@@ -50,13 +50,13 @@ def compare_generators(source: StoreSide, copy: StoreSide) -> GeneratorDifferenc
     next_ids = ids_drawn(nodes, copy.layout)
     if not next_ids:
         return GeneratorDifference(note="copy: id generator not compared; it does not show its next id")
-    is_drawn = application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS)
-    in_use = F.coalesce(is_drawn, F.lit(False))
-    if given_out:
-        in_use |= F.col("ledger_id") < _next_id(given_out)
-    ahead = ledgers.where((F.col("scope_id") == 0) & F.col("status").isin(*LISTED) & in_use)
-    ahead = ahead.withColumn("next", _next_id(next_ids)).where("ledger_id >= next")
-    row = ahead.agg(F.max(F.struct("ledger_id", "next")).alias("highest")).first()
+    is_drawing_application = application_of(F.col("custom_metadata")).isin(*DRAWING_APPLICATIONS)
+    is_drawn_id = F.coalesce(is_drawing_application, F.lit(False))
+    if drawn_ids:
+        is_drawn_id |= F.col("ledger_id") < _next_id(drawn_ids)
+    ledgers_ahead = ledgers.where((F.col("scope_id") == 0) & F.col("status").isin(*LISTED) & is_drawn_id)
+    ledgers_ahead = ledgers_ahead.withColumn("next", _next_id(next_ids)).where("ledger_id >= next")
+    row = ledgers_ahead.agg(F.max(F.struct("ledger_id", "next")).alias("highest")).first()
     if row is None or row["highest"] is None:
         return GeneratorDifference()
     ledger_id, next_id = row["highest"]
@@ -69,6 +69,8 @@ def _next_id(ids: Sequence[Ids]) -> Column:
     """Return a column with the next id of the generator that is responsible for each ``ledger_id``."""
     if len(ids) == 1:
         return F.lit(ids[0].next)
-    nexts = [F.lit(part) for generator in ids for part in (generator.low >> _BUCKET_BITS, generator.next)]
+    bucket_entries = [
+        F.lit(part) for generator in ids for part in (generator.low >> _BUCKET_BITS, generator.next)
+    ]
     bucket = F.shiftrightunsigned("ledger_id", _BUCKET_BITS).cast("long")
-    return F.create_map(*nexts)[bucket]
+    return F.create_map(*bucket_entries)[bucket]

@@ -80,12 +80,12 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
         copy_cut: the same for the copy.
     """
     # Compare digests first. The other columns are joined only to the few rows that differ.
-    rows = _unequal(ledgers, _LEDGER, _LISTED)
-    for side, cut, name in (
+    rows = _unequal_rows(ledgers, _LEDGER, _LISTED)
+    for side, cut_reason, name in (
         (ledgers.source, source_cut, "source_doubt"),
         (ledgers.copy, copy_cut, "copy_doubt"),
     ):
-        rows = with_doubts(rows, doubtful_ids(side, None, cut), 1).withColumnRenamed("doubt", name)
+        rows = with_doubts(rows, doubtful_ids(side, None, cut_reason), 1).withColumnRenamed("doubt", name)
     column_names = [*_SCALARS, "custom_metadata", "segments", "path"]
     for side, prefix in ((ledgers.source, "source"), (ledgers.copy, "copy")):
         side_rows = side.where(_LISTED).select(
@@ -94,26 +94,28 @@ def ledger_differences(ledgers: Sides, source_cut: str | None, copy_cut: str | N
         rows = rows.join(side_rows, [*_LEDGER], "left")
     rows = rows.withColumn("path", F.coalesce("source_path", "copy_path"))
     rows = rows.withColumn("fields", F.when(F.col("change") == CopyState.DIFFERENT, _fields()))
-    return _with_doubt(rows, StoreItem.LEDGER)
+    return _add_doubts(rows, StoreItem.LEDGER)
 
 
 def owner_differences(values: Sides) -> DataFrame:
     """Return the owners' values that differ between both stores, as rows of `STORE_DIFFERENCES`."""
-    rows = _unequal(values, _PATH, "status = 'ok'")
+    rows = _unequal_rows(values, _PATH, "status = 'ok'")
     for side, name in ((values.source, "source_doubt"), (values.copy, "copy_doubt")):
         gaps = side.where("status = 'gap'").select(F.col("path").alias("gap"), "damage")
-        below = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
+        is_below_gap = (F.col("path") == F.col("gap")) | F.col("path").startswith(F.concat("gap", F.lit("/")))
         # The limit bounds the broadcast. With more gaps, every absence is in doubt (see `many`).
-        hidden = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), below)
-        hidden = hidden.groupBy("path").agg(F.min(F.concat("gap", F.lit(": "), "damage")).alias(name))
-        many = gaps.groupBy().agg(
+        hidden_rows = rows.select("path").join(F.broadcast(gaps.limit(GAPS_LIMIT)), is_below_gap)
+        hidden_rows = hidden_rows.groupBy("path").agg(
+            F.min(F.concat("gap", F.lit(": "), "damage")).alias(name)
+        )
+        many_gaps = gaps.groupBy().agg(
             F.when(F.count("*") > GAPS_LIMIT, "too many places of the owners' trees were not read").alias(
                 "all"
             )
         )
-        rows = rows.join(hidden, "path", "left").crossJoin(F.broadcast(many))
+        rows = rows.join(hidden_rows, "path", "left").crossJoin(F.broadcast(many_gaps))
         rows = rows.withColumn(name, F.coalesce(name, "all")).drop("all")
-    return _with_doubt(rows, StoreItem.OWNER)
+    return _add_doubts(rows, StoreItem.OWNER)
 
 
 def settle_differences(
@@ -127,12 +129,14 @@ def settle_differences(
         source: rows of the second read of the source; None for a saved store.
         copy: rows of the second read of the copy; None for a saved store.
     """
-    keys, listed = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
+    keys, condition = (_LEDGER, _LISTED) if key == StoreItem.LEDGER else (_PATH, "status = 'ok'")
     rows, moved = differences, F.lit(False)
-    for again, name in ((source, "source_version"), (copy, "copy_version")):
-        if again is not None:
-            later = again.where(listed).select(*keys, F.col("version").alias(f"later_{name}"))
-            rows = rows.join(later, [*keys], "left")
+    for later_rows, name in ((source, "source_version"), (copy, "copy_version")):
+        if later_rows is not None:
+            later_versions = later_rows.where(condition).select(
+                *keys, F.col("version").alias(f"later_{name}")
+            )
+            rows = rows.join(later_versions, [*keys], "left")
             # Null-safe: a row that was created or deleted between the looks has moved too.
             moved = moved | ~F.col(name).eqNullSafe(F.col(f"later_{name}"))
     rows = rows.withColumn("why", F.coalesce("why", F.when(moved, MOVED)))
@@ -140,7 +144,7 @@ def settle_differences(
     return rows.withColumn("change", change).select(*STORE_DIFFERENCES.names)
 
 
-def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
+def _unequal_rows(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
     """Join both sides, and return the rows that differ, with the version on each side."""
 
     def narrow(side: DataFrame, name: str) -> DataFrame:
@@ -155,16 +159,16 @@ def _unequal(sides: Sides, keys: tuple[str, ...], listed: str) -> DataFrame:
     )
 
 
-def _with_doubt(rows: DataFrame, store_item: StoreItem) -> DataFrame:
+def _add_doubts(rows: DataFrame, store_item: StoreItem) -> DataFrame:
     """Return rows of `STORE_DIFFERENCES`.
 
     If a row is missing on a side that may not have read it, the difference becomes undecided.
     """
     change = F.col("change")
-    why = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
-    why = why.when(change == CopyState.EXTRA, F.col("source_doubt"))
-    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": why})
-    rows = rows.withColumn("change", F.when(why.isNotNull(), CopyState.UNDECIDED).otherwise(change))
+    doubt = F.when(change == CopyState.MISSING, F.col("copy_doubt"))
+    doubt = doubt.when(change == CopyState.EXTRA, F.col("source_doubt"))
+    rows = rows.withColumns({"item": F.lit(str(store_item)), "why": doubt})
+    rows = rows.withColumn("change", F.when(doubt.isNotNull(), CopyState.UNDECIDED).otherwise(change))
     return select_columns(rows, STORE_DIFFERENCES)
 
 
@@ -196,7 +200,7 @@ def _fields() -> Column:
     return F.when(F.size(differences) > 0, differences).otherwise(byte_difference)
 
 
-_ONE_EACH = ("LAYOUT", "INSTANCEID")
+_SINGLE_NODES = ("LAYOUT", "INSTANCEID")
 
 
 @dataclass(frozen=True)
@@ -239,7 +243,7 @@ class StoreSide:
         return {
             name: znode.data
             for name, znode in nodes.nodes.items()
-            if name in _ONE_EACH or name.startswith("cookies/")
+            if name in _SINGLE_NODES or name.startswith("cookies/")
         }
 
     def ledgers(self) -> DataFrame:
@@ -286,14 +290,14 @@ class StoreSide:
                 return source_rows(self.landing.spark, OwnerValueSource(self._options({"owners": uri.text})))
         return self.landing.spark.createDataFrame([], from_arrow_schema(OWNER_VALUES))
 
-    def _read(self, source: type[StoreSource], moment: ClusterNodes) -> DataFrame:
+    def _read(self, source: type[StoreSource], cluster: ClusterNodes) -> DataFrame:
         named_options = {"metadata": self.uri.text, "layout": self.layout.value}
-        return source_rows(self.landing.spark, source(self._options(named_options, moment)))
+        return source_rows(self.landing.spark, source(self._options(named_options, cluster)))
 
     def _options(
-        self, named_options: Mapping[str, str], moment: ClusterNodes | None = None
+        self, named_options: Mapping[str, str], cluster: ClusterNodes | None = None
     ) -> dict[str, str]:
-        return source_options(self.landing.spark, self.options, named_options, moment)
+        return source_options(self.landing.spark, self.options, named_options, cluster)
 
 
 @contextmanager
@@ -304,9 +308,9 @@ def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt
         UsageError: the URI names a layout that is not the store's.
         StoreError: the store cannot be read.
     """
-    parsed = parse_metadata_uri(uri)
-    with closing(open_store(parsed, store_options(options))) as store:
+    metadata_uri = parse_metadata_uri(uri)
+    with closing(open_store(metadata_uri, store_options(options))) as store:
         landing.progress.stage("cluster")
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
-        yield StoreSide(name, parsed, store, nodes, layout, landing, options, salt)
+        yield StoreSide(name, metadata_uri, store, nodes, layout, landing, options, salt)

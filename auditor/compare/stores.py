@@ -91,10 +91,10 @@ def compare_stores(
         stack.enter_context(query_plans(session))
         landing = Landing(session, run, progress or Silent())
         salt = secrets.randbits(62)
-        first = stack.enter_context(open_side("source", source, landing, options, salt))
-        second = stack.enter_context(open_side("copy", copy, landing, options, salt))
-        roots, gaps = (pair, ()) if pair else _find_owners((first, second))
-        yield _OpenPair(landing, (first, second), roots, gaps).compare()
+        source_side = stack.enter_context(open_side("source", source, landing, options, salt))
+        copy_side = stack.enter_context(open_side("copy", copy, landing, options, salt))
+        roots, gaps = (pair, ()) if pair else _find_owners((source_side, copy_side))
+        yield _OpenPair(landing, (source_side, copy_side), roots, gaps).compare()
 
 
 def _find_owners(
@@ -111,13 +111,14 @@ def _find_owners(
         if True not in has_owners:
             continue
         if None in has_owners:
-            blind = sides[has_owners.index(None)]
+            unreadable_side = sides[has_owners.index(None)]
             return None, (
-                f"owners were not compared: the {blind.name} cannot show where {name} keeps them; "
+                f"owners were not compared: the {unreadable_side.name} cannot show where {name} keeps them; "
                 "name both with --owners",
             )
         source, copy = (
-            beside(name, side.uri) if has else None for side, has in zip(sides, has_owners, strict=True)
+            beside(name, side.uri) if has_owner else None
+            for side, has_owner in zip(sides, has_owners, strict=True)
         )
         return (source, copy), ()
     return None, ()
@@ -141,29 +142,29 @@ class _OpenPair:
         source, copy = self.sides
         gaps, notes = list(self.gaps), []
         for side in self.sides:
-            cut = [(side.root, side.nodes.cut)] if side.nodes.cut else []
-            gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut, *side.nodes.gaps)]
+            cut_gaps = [(side.root, side.nodes.cut)] if side.nodes.cut else []
+            gaps += [f"{side.name}: {path}: {reason}" for path, reason in (*cut_gaps, *side.nodes.gaps)]
             notes += [f"{side.name}: {note}" for note in side.nodes.notes]
         tables = [("ledger_differences", self._ledgers), ("node_differences", self._nodes)]
         tables += [("owner_differences", self._owner_rows)] if self.owners else []
-        landed = [self.landing.land(name, make) for name, make in tables]
-        differences = landed[0]
-        for rows in landed[1:]:
+        result_tables = [self.landing.land(name, make_table) for name, make_table in tables]
+        differences = result_tables[0]
+        for rows in result_tables[1:]:
             differences = differences.unionByName(rows)
         with own_errors():
             tallies = self._tallies(differences)
-            gaps += self._unread()
-            notes += self._strays()
+            gaps += self._unread_notes()
+            notes += self._misplaced_notes()
             notes += [self._generators.note] if self._generators.note else []
-        once = tuple(dict.fromkeys(gaps))
-        return Comparison(source.summary(), copy.summary(), tallies, once, tuple(notes)), differences
+        unique_gaps = tuple(dict.fromkeys(gaps))
+        return Comparison(source.summary(), copy.summary(), tallies, unique_gaps, tuple(notes)), differences
 
     def _ledgers(self) -> DataFrame:
         source, copy = self.sides
         sides = Sides(source.ledgers(), copy.ledgers())
         cuts = [side.nodes.cut_below(side.root) for side in self.sides]
-        make = partial(ledger_differences, sides, *cuts)
-        differences = self.landing.land("ledgers_unequal", make)
+        make_table = partial(ledger_differences, sides, *cuts)
+        differences = self.landing.land("ledgers_unequal", make_table)
         if "ledgers_unequal" in self.landing.empty:
             return differences
         return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
@@ -175,8 +176,8 @@ class _OpenPair:
         differences = self.landing.land("owners_unequal", lambda: owner_differences(sides))
         if "owners_unequal" in self.landing.empty:
             return differences
-        again = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
-        return settle_differences(differences, StoreItem.OWNER, *again)
+        later_owners = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
+        return settle_differences(differences, StoreItem.OWNER, *later_owners)
 
     def _nodes(self) -> DataFrame:
         """Return the differences of layout, instance id, cookies and id generator. They fit on the driver."""
@@ -189,11 +190,11 @@ class _OpenPair:
                 change, why = self._change(name, source_values, copy_values)
                 rows.append((str(item_of(name)), str(change), None, None, name, None, why, None, None))
         if rows and any(side.live for side in self.sides):
-            later = [side.values(again=True) if side.live else side.values() for side in self.sides]
+            later_values = [side.values(again=True) if side.live else side.values() for side in self.sides]
             rows = [
                 row
                 if (source_values.get(row[4]), copy_values.get(row[4]))
-                == (later[0].get(row[4]), later[1].get(row[4]))
+                == (later_values[0].get(row[4]), later_values[1].get(row[4]))
                 else (row[0], str(CopyState.UNDECIDED), *row[2:6], MOVED, None, None)
                 for row in rows
             ]
@@ -206,8 +207,8 @@ class _OpenPair:
     ) -> tuple[CopyState, str | None]:
         if name in source_values and name in copy_values:
             return CopyState.DIFFERENT, None
-        change, lacking = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
-        side = self.sides[lacking]
+        change, side_index = (CopyState.EXTRA, 0) if name in copy_values else (CopyState.MISSING, 1)
+        side = self.sides[side_index]
         path = f"{side.root}/{name}"
         for gap, reason in ((side.root, side.nodes.cut_below(side.root)), *side.nodes.gaps):
             if reason is not None and (path == gap or path.startswith(f"{gap}/")):
@@ -219,8 +220,8 @@ class _OpenPair:
 
         Only LAYOUT may differ: BookKeeper's own etcd layout has another one than ZooKeeper's paths.
         """
-        kinds = [side.layout is LayoutKind.ETCD for side in self.sides]
-        return name != "LAYOUT" or kinds[0] == kinds[1]
+        is_etcd = [side.layout is LayoutKind.ETCD for side in self.sides]
+        return name != "LAYOUT" or is_etcd[0] == is_etcd[1]
 
     def _tallies(self, differences: DataFrame) -> tuple[ItemTally, ...]:
         # A null version means that the row is absent. Cookies and single nodes have none: see `_totals`.
@@ -232,7 +233,9 @@ class _OpenPair:
         }
         totals = self._totals()
         return tuple(
-            _tally(store_item, totals[store_item], counts) for store_item in StoreItem if store_item in totals
+            _count_item(store_item, totals[store_item], counts)
+            for store_item in StoreItem
+            if store_item in totals
         )
 
     def _totals(self) -> dict[StoreItem, tuple[int, int, int | None]]:
@@ -242,26 +245,30 @@ class _OpenPair:
         """
         source, copy = self.sides
         ledgers = [side.ledgers() for side in self.sides]
-        first, second = (rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers)
-        totals: dict[StoreItem, tuple[int, int, int | None]] = {StoreItem.LEDGER: (first, second, None)}
+        source_count, copy_count = (
+            rows.where("status not in ('misplaced', 'gap')").count() for rows in ledgers
+        )
+        totals: dict[StoreItem, tuple[int, int, int | None]] = {
+            StoreItem.LEDGER: (source_count, copy_count, None)
+        }
         if self.owners:
             owners = [side.owners(uri) for side, uri in zip(self.sides, self.owners, strict=True)]
-            first, second = (rows.where("status = 'ok'").count() for rows in owners)
-            totals[StoreItem.OWNER] = (first, second, None)
+            source_count, copy_count = (rows.where("status = 'ok'").count() for rows in owners)
+            totals[StoreItem.OWNER] = (source_count, copy_count, None)
         source_values, copy_values = source.values(), copy.values()
         for store_item in (StoreItem.COOKIE, StoreItem.LAYOUT, StoreItem.INSTANCE_ID):
             source_names, copy_names = (
                 {name for name in side if item_of(name) is store_item}
                 for side in (source_values, copy_values)
             )
-            same = sum(source_values[name] == copy_values[name] for name in source_names & copy_names)
+            equal_count = sum(source_values[name] == copy_values[name] for name in source_names & copy_names)
             if source_names | copy_names and all(map(self._comparable, source_names | copy_names)):
-                totals[store_item] = (len(source_names), len(copy_names), same)
+                totals[store_item] = (len(source_names), len(copy_names), equal_count)
         if self._generators.note is None:
             totals[StoreItem.ID_GENERATOR] = (1, 1, int(self._generators.row is None))
         return totals
 
-    def _unread(self) -> Iterator[str]:
+    def _unread_notes(self) -> Iterator[str]:
         """Yield the places of ledgers and owners in both stores that could not be read."""
         for side in self.sides:
             yield from _unread_rows(side.name, side.ledgers(), "ledgers")
@@ -269,19 +276,19 @@ class _OpenPair:
             for side, uri in zip(self.sides, self.owners, strict=True):
                 yield from _unread_rows(side.name, side.owners(uri), "owners")
 
-    def _strays(self) -> Iterator[str]:
+    def _misplaced_notes(self) -> Iterator[str]:
         """Yield, for each store, the number of paths that belong to no ledger and so were not compared."""
         for side in self.sides:
             if count := side.ledgers().where("status = 'misplaced'").count():
                 yield f"{side.name}: {count:,} paths not compared, because they belong to no ledger"
 
 
-def _unread_rows(name: str, rows: DataFrame, what: str) -> Iterator[str]:
+def _unread_rows(name: str, rows: DataFrame, table_words: str) -> Iterator[str]:
     unread = rows.where("status = 'gap'")
     for row in unread.select("path", "damage").orderBy("path").limit(_GAPS_SHOWN).collect():
         yield f"{name}: {row['path']}: {row['damage']}"
     if (count := unread.count()) > _GAPS_SHOWN:
-        yield f"{name}: {count:,} places of its {what} could not be read in total"
+        yield f"{name}: {count:,} places of its {table_words} could not be read in total"
 
 
 def item_of(name: str) -> StoreItem:
@@ -293,23 +300,23 @@ def item_of(name: str) -> StoreItem:
     return _STORE_ITEMS.get(name, StoreItem.COOKIE)
 
 
-def _tally(
+def _count_item(
     store_item: StoreItem, totals: tuple[int, int, int | None], counts: Mapping[tuple[str, str], Any]
 ) -> ItemTally:
-    source, copy, same = totals
+    source, copy, equal_count = totals
     rows = {change: counts.get((store_item, change)) for change in CopyState}
     changes = {change: row["all"] if row else 0 for change, row in rows.items()}
-    if same is None:
-        same = source - sum(row["in_source"] for row in rows.values() if row)
-    return ItemTally(store_item, source, copy, same, changes)
+    if equal_count is None:
+        equal_count = source - sum(row["in_source"] for row in rows.values() if row)
+    return ItemTally(store_item, source, copy, equal_count, changes)
 
 
 @contextmanager
 def _directory(out: str | None) -> Iterator[RunDirectory]:
     """Yield the directory of the tables: ``out``, which is kept, or a scratch directory, which is deleted."""
     if out is None:
-        with scratch_directory("compare") as scratch:
-            yield RunDirectory(scratch)
+        with scratch_directory("compare") as scratch_path:
+            yield RunDirectory(scratch_path)
         return
     run = RunDirectory(absolute(out))
     if run.exists("tables"):
@@ -338,6 +345,6 @@ def all_differences(differences: DataFrame) -> Iterator[StoreDifference]:
 
 
 def _difference(row: Any) -> StoreDifference:
-    what = StoreItem(row["item"]), CopyState(row["change"])
-    where = row["path"], row["scope_id"], row["ledger_id"]
-    return StoreDifference(*what, *where, tuple(row["fields"] or ()), row["why"])
+    row_change = StoreItem(row["item"]), CopyState(row["change"])
+    row_place = row["path"], row["scope_id"], row["ledger_id"]
+    return StoreDifference(*row_change, *row_place, tuple(row["fields"] or ()), row["why"])

@@ -67,24 +67,24 @@ class SampleCluster:
         return self.bookies / bookie_id.replace(":", "_")
 
 
-def unpack(work: Path, written_ms: int) -> SampleCluster:
-    """Unpack the sample below ``work``, and set the modification time of all its files to ``written_ms``."""
+def unpack(folder: Path, written_ms: int) -> SampleCluster:
+    """Unpack the sample below ``folder``, and set the modification time of its files to ``written_ms``."""
     package = files("auditor.demo") / "sample"
-    cluster = SampleCluster(work / "bookies")
+    cluster = SampleCluster(folder / "bookies")
     for line in gzip.decompress((package / "metadata.jsonl.gz").read_bytes()).splitlines():
         record = json.loads(line)
         cluster.znodes[record["path"]] = base64.b64decode(record["data"])
         if record["ephemeralOwner"]:
             cluster.ephemeral.add(record["path"])
-    with as_file(package / "bookies.tar.gz") as packed:
-        extract(packed, work)
+    with as_file(package / "bookies.tar.gz") as archive_path:
+        extract(archive_path, folder)
     stamp(cluster.bookies, written_ms)
     return cluster
 
 
-def extract(packed: Path, target: Path) -> None:
+def extract(archive_path: Path, target: Path) -> None:
     """Unpack an archive, with Python's filter of unsafe members if this Python has one (3.11.4 and later)."""
-    with tarfile.open(packed) as archive:
+    with tarfile.open(archive_path) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)
         archive.extractall(target)
 
@@ -96,10 +96,10 @@ def stamp(directory: Path, written_ms: int) -> None:
 
 
 _HEADER = b"BookieMetadataFormatVersion\t1\n"
-_SLOT = struct.Struct(">q")
-_SLOTS_AT = 1024
-B1, B2, B3, B4 = (f"127.0.101.{n}:3181" for n in (1, 2, 3, 4))
-NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{n}:3181" for n in (5, 6, 7, 8, 9, 98))
+_SLOT_STRUCT = struct.Struct(">q")
+_SLOTS_OFFSET = 1024
+B1, B2, B3, B4 = (f"127.0.101.{number}:3181" for number in (1, 2, 3, 4))
+NEW, RENAMED, GARBLED, BARE, IDLE, DOWN = (f"127.0.101.{number}:3181" for number in (5, 6, 7, 8, 9, 98))
 
 
 def plant(cluster: SampleCluster) -> None:
@@ -155,8 +155,8 @@ def a_disk_of_another_cluster(cluster: SampleCluster) -> None:
 def an_entry_of_another_segment(cluster: SampleCluster) -> None:
     """Give bookie 1 entry 15 of ledger 28, although the bookie left the ledger's ensemble at entry 14."""
     with (_current(cluster, B1) / index_path.to_path(28)).open("r+b") as index:
-        index.seek(_SLOTS_AT + 15 * _SLOT.size)
-        index.write(_SLOT.pack(1 << 10))
+        index.seek(_SLOTS_OFFSET + 15 * _SLOT_STRUCT.size)
+        index.write(_SLOT_STRUCT.pack(1 << 10))
 
 
 def marks_gone_wrong(cluster: SampleCluster) -> None:
@@ -255,12 +255,12 @@ def show(
         options, scan_time=current_ms + 25 * _HOUR_MS, index_time=current_ms + _HOUR_MS, witness="no"
     )
     with scratch_directory("demo") as directory:
-        work = Path(directory)
+        folder = Path(directory)
         progress.stage("sample cluster")
-        with named_target(work):
-            cluster = unpack(work, current_ms)
+        with named_target(folder):
+            cluster = unpack(folder, current_ms)
             plant(cluster)
-        with EmbeddedZooKeeper(work / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
+        with EmbeddedZooKeeper(folder / "zookeeper", tick_time_ms=NO_EXPIRY_TICK_MS) as server:
             server.load(sample_znodes(cluster))
             uri = f"zk://{server.hosts}{ROOT}"
             report = Audit(uri, [str(cluster.bookies)], out, options).run(spark, progress)
@@ -310,12 +310,12 @@ def owners_run(directory: str | Path = "runs", spark: SparkSession | None = None
     """
     newest_path, out = _newest_run(directory, PULSAR_INSTANCE_ID)
     if not newest_path:
-        with scratch_directory("demo") as work:
-            with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as packed:
-                extract(packed, Path(work))
+        with scratch_directory("demo") as folder:
+            with as_file(files("auditor.demo") / "sample" / "pulsar-zookeeper.tar.gz") as archive_path:
+                extract(archive_path, Path(folder))
             # The sample's times are new, so with a grace period no ledger would count as leaked.
             options = AuditOptions(owner_grace=0.0)
-            Audit(f"zk-snapshot://{work}/version-2", [], out, options).run(spark, Silent())
+            Audit(f"zk-snapshot://{folder}/version-2", [], out, options).run(spark, Silent())
     return newest_path or out
 
 

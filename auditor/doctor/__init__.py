@@ -47,28 +47,32 @@ def examine(
     options = options or AuditOptions()
     lines = list(machine(options, start_spark))
     store = read_metadata(metadata, options) if metadata is not None else None
-    lines += store.lines if store else [_not_named("store", "access", "--metadata URI")]
+    lines += store.lines if store else [_missing_option_line("store", "access", "--metadata URI")]
     lines += look_at_owners(options)
     disks = look_at_bookies(bookies, store, options) if bookies else None
     if store is not None and store.nodes is not None:
         lines += registration_lines(store.store.root, store.nodes, disks.whole if disks else ())
-    lines += disks.lines if disks else [_without_bookies(is_named=metadata is not None)]
-    lines += look_at_out(out, metadata) if out is not None else [_not_named("out", "place", "--out RUN")]
+    lines += disks.lines if disks else [_missing_bookies_line(is_named=metadata is not None)]
+    lines += (
+        look_at_out(out, metadata) if out is not None else [_missing_option_line("out", "place", "--out RUN")]
+    )
     return Diagnosis(tuple(lines), tuple(_name_blind_spots(store, disks, options.witness == "yes")))
 
 
-def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Iterator[str]:
+def _name_blind_spots(
+    metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool
+) -> Iterator[str]:
     """Yield a sentence for each thing that the audit cannot see.
 
     Args:
         metadata: the checked store; None if no metadata URI was given.
         bookies: the checked bookies; None if no bookies were given.
-        may_ask: True if ``--witness`` allows reads from bookies.
+        may_ask_bookies: True if ``--witness`` allows reads from bookies.
     """
     if metadata is None and bookies is None:
         return
-    for spot in blind_spots(_sight(metadata, bookies, may_ask)):
-        yield f"{spot.sentence}; checks: {first_names(spot.ids, IDS_SHOWN)}"
+    for blind_spot in blind_spots(_run_sight(metadata, bookies, may_ask_bookies)):
+        yield f"{blind_spot.sentence}; checks: {first_names(blind_spot.ids, IDS_SHOWN)}"
     if metadata is not None and metadata.store.live and not metadata.store.keeps_times:
         yield (
             "the age of missing entries: a running etcd keeps no times; they stay suspect, "
@@ -97,7 +101,7 @@ def _name_blind_spots(metadata: Metadata | None, bookies: Bookies | None, may_as
     yield "damaged entries: an index has the location of an entry, not its content"
 
 
-def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) -> Sight:
+def _run_sight(metadata: Metadata | None, bookies: Bookies | None, may_ask_bookies: bool) -> Sight:
     """Return the inputs that the audit will have, judging by its sources before they are read.
 
     A store counts as complete if no URI was given, or if its own znodes could not be read.
@@ -111,24 +115,24 @@ def _sight(metadata: Metadata | None, bookies: Bookies | None, may_ask: bool) ->
             keeps_marks=store.keeps_marks,
             keeps_times=store.keeps_times,
             instance_id=metadata.nodes is None or instance_id(metadata.nodes) is not None,
-            witness=live and may_ask,
+            witness=live and may_ask_bookies,
         )
     if bookies is None:
         return replace(sight, sources=False, directories=0, read=0)
-    asked_alone = bookies.rpc and not bookies.disks and not bookies.storages
-    return replace(sight, directories=int(not asked_alone))
+    is_rpc_only = bookies.rpc and not bookies.disks and not bookies.storages
+    return replace(sight, directories=int(not is_rpc_only))
 
 
-def _without_bookies(is_named: bool) -> Line:
+def _missing_bookies_line(is_named: bool) -> Line:
     """Return the line for an audit without bookies, which cannot decide anything about copies of entries.
 
     ``is_named`` is True if a metadata URI was given.
     """
     if not is_named:
-        return _not_named("bookies", "coverage", "--bookies PATH")
+        return _missing_option_line("bookies", "coverage", "--bookies PATH")
     text = "no --bookies PATH was given: such an audit checks only metadata"
     return BOOKIES.not_asked("coverage", text, "pass the places of the indexes with --bookies", NOT_COVERED)
 
 
-def _not_named(topic: str, name: str, option: str) -> Line:
+def _missing_option_line(topic: str, name: str, option: str) -> Line:
     return Line(topic, name, State.NOT_ASKED, f"no {option} was given")

@@ -32,17 +32,17 @@ def access_lines(
         UsageError: the credentials file is invalid.
     """
     access = read_access(credentials_file(options.credentials))
-    used = [row for row in registered if row["used"]]
-    if not used and not rpc:
+    used_rows = [row for row in registered if row["used"]]
+    if not used_rows and not rpc:
         return  # nobody runs who could be asked
     problems = {
         str(row["bookie_id"]): f"gives no address ({row['unresolved']})"
-        for row in used
+        for row in used_rows
         if row["host"] is None
     }
     addresses: dict[str, Address] = {
         str(row["bookie_id"]): (str(row["host"]), int(str(row["port"])))
-        for row in used
+        for row in used_rows
         if row["host"] is not None
     }
     asked_addresses = dict(list(addresses.items())[:MAX_BOOKIES_ASKED])
@@ -52,16 +52,16 @@ def access_lines(
         for name, result in results.items()
         if result.reception is not Reception.SERVED
     }
-    served = sum(result.reception is Reception.SERVED for result in results.values())
-    part = (
+    served_count = sum(result.reception is Reception.SERVED for result in results.values())
+    of_all = (
         f" ({len(addresses) - len(asked_addresses):,} more were not asked)"
         if len(addresses) > len(asked_addresses)
         else ""
     )
-    asked_of = f"{served:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
-    text = f"{asked_of} answer a read{part}, {_manner(access)}"
+    asked_of = f"{served_count:,} of {plural(len(asked_addresses), 'registered bookie')} asked"
+    text = f"{asked_of} answer a read{of_all}, {_access_words(access)}"
     code = NOT_COVERED if rpc else CLEAN
-    if problems or not used:
+    if problems or not used_rows:
         consequence = (
             "copies on the others are unknown"
             if rpc
@@ -71,12 +71,12 @@ def access_lines(
     else:
         yield BOOKIES.ok("access", text)
     details = [f"{name}: {problems[name]}" for name in sorted(problems)[:MAX_BOOKIES_NAMED]]
-    for words in details + and_more(len(problems) - MAX_BOOKIES_NAMED):
-        yield BOOKIES.warn("no access", words, None, code)
+    for detail in details + and_more(len(problems) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.warn("no access", detail, None, code)
     yield _rates(options)
 
 
-def _manner(access: BookieAccess) -> str:
+def _access_words(access: BookieAccess) -> str:
     """Return a phrase about encryption and login of connections to bookies."""
     login = "" if access.sasl is None else f", with a login by {access.sasl.mechanism}"
     if access.tls is None:

@@ -55,7 +55,7 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
     """List a bookie's journal directories on this machine."""
     if bookie.journals.trouble is not None:
         return JournalLook(bookie.journals.trouble)
-    reasons, newest, below, below_bytes = [], 0, list[str](), 0
+    reasons, newest_time, below, below_bytes = [], 0, list[str](), 0
     for directory in bookie.journals.directories:
         mark = LastMark(directory.mark_file_id, directory.mark_offset)
         try:
@@ -70,8 +70,8 @@ def look_at_journals(bookie: AttributedBookie) -> JournalLook:
                 below.append(path)
                 below_bytes += state.st_size
             else:
-                newest = max(newest, state.st_mtime_ns // 1_000_000)
-    return JournalLook("; ".join(reasons) or None, newest or None, tuple(below), below_bytes)
+                newest_time = max(newest_time, state.st_mtime_ns // 1_000_000)
+    return JournalLook("; ".join(reasons) or None, newest_time or None, tuple(below), below_bytes)
 
 
 def expected_index_time(bookie: AttributedBookie, look: JournalLook | None) -> DatedIndex | None:
@@ -99,17 +99,25 @@ def journal_lines(
     ``bookies`` and ``looks`` are by bookie id.
     """
     reasons = {name: look.reason for name, look in looks.items() if look.reason is not None}
-    stopped = [name for name in reasons if bookies[name].journals.stopped is not None]
-    torn = sorted(reasons.keys() - set(stopped))
-    whole = len(looks) - len(reasons)
+    stopped_bookies = [name for name in reasons if bookies[name].journals.stopped is not None]
+    incomplete_bookies = sorted(reasons.keys() - set(stopped_bookies))
+    readable = len(looks) - len(reasons)
     if looks:
-        text = f"journals of {whole:,} of {plural(len(looks), 'bookie')} are complete from the last mark on"
-        if stopped:
-            text += f"; {len(stopped):,} stopped cleanly, with all entries in the index"
-        yield Line("bookies", "journals", State.OK if not torn else State.WARN, text, _way_out(torn))
-    details = [f"{name}: {reasons[name]}" for name in torn[:JOURNALS_NAMED]]
-    for words in details + and_more(len(torn) - JOURNALS_NAMED):
-        yield BOOKIES.warn("journal", words)
+        text = (
+            f"journals of {readable:,} of {plural(len(looks), 'bookie')} are complete from the last mark on"
+        )
+        if stopped_bookies:
+            text += f"; {len(stopped_bookies):,} stopped cleanly, with all entries in the index"
+        yield Line(
+            "bookies",
+            "journals",
+            State.OK if not incomplete_bookies else State.WARN,
+            text,
+            _journal_remedy(incomplete_bookies),
+        )
+    details = [f"{name}: {reasons[name]}" for name in incomplete_bookies[:JOURNALS_NAMED]]
+    for detail in details + and_more(len(incomplete_bookies) - JOURNALS_NAMED):
+        yield BOOKIES.warn("journal", detail)
     old_files = sum(len(look.below) for look in looks.values())
     if old_files:
         old_size = size(sum(look.below_bytes for look in looks.values()))
@@ -120,8 +128,8 @@ def journal_lines(
         )
 
 
-def _way_out(torn: list[str]) -> str | None:
-    if not torn:
+def _journal_remedy(incomplete_bookies: list[str]) -> str | None:
+    if not incomplete_bookies:
         return None
     return (
         "pass the journal directories of these bookies too: without them, missing entries of ledgers "
@@ -186,8 +194,8 @@ def _lines(
     bookies.whole = {name for name, bookie in attributions.items() if bookie.read == BookieRead.READ}
     if kinds.directories or kinds.collections:
         yield from _coverage_lines(attributions, expected_ids, nodes is not None, kinds.rpc)
-        untouched = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
-        yield _rights(on_disk) if kinds.directories else untouched
+        untouched_line = BOOKIES.ok("rights", "collected tables only; no bookie's disk is touched")
+        yield _rights_line(on_disk) if kinds.directories else untouched_line
         looks = {
             name: look_at_journals(bookie)
             for name, bookie in attributions.items()
@@ -202,10 +210,10 @@ def _lines(
         yield _times(times, metadata, options)
     if ROCKSDB in bookies.storages:
         yield _scratch(on_disk)
-    may_witness = metadata is not None and metadata.store.live and options.witness == "yes"
+    may_ask_bookies = metadata is not None and metadata.store.live and options.witness == "yes"
     if kinds.rpc and nodes is None:
         yield BOOKIES.not_asked("rpc:", "registered bookies are unknown without the metadata")
-    elif kinds.rpc or may_witness:
+    elif kinds.rpc or may_ask_bookies:
         yield from access_lines(registered, kinds.rpc, options)
 
 
@@ -254,16 +262,18 @@ def _coverage_lines(
     missing |= {
         name: bookie.reason or "" for name, bookie in attributions.items() if bookie.read != BookieRead.READ
     }
-    foreign = [name for name, bookie in attributions.items() if bookie.foreign_instance]
-    missing |= dict.fromkeys(foreign, "all of its directories carry another cluster's instance id")
-    whole = len({*attributions, *expected_ids}) - len(missing)
+    foreign_bookies = [name for name, bookie in attributions.items() if bookie.foreign_instance]
+    missing |= dict.fromkeys(foreign_bookies, "all of its directories carry another cluster's instance id")
+    readable = len({*attributions, *expected_ids}) - len(missing)
     who = "that cookies or registrations name" if have_nodes else "that a VERSION names"
-    text = f"{whole:,} of {plural(len({*attributions, *expected_ids}), 'bookie')} {who} can be read in full"
-    if not missing and whole:
+    text = (
+        f"{readable:,} of {plural(len({*attributions, *expected_ids}), 'bookie')} {who} can be read in full"
+    )
+    if not missing and readable:
         yield BOOKIES.ok("coverage", text)
     elif not missing:
-        way_out = "name a directory that has one subdirectory for each bookie"
-        yield BOOKIES.warn("coverage", text, way_out, NOT_COVERED)
+        remedy = "name a directory that has one subdirectory for each bookie"
+        yield BOOKIES.warn("coverage", text, remedy, NOT_COVERED)
     else:
         yield BOOKIES.warn(
             "coverage",
@@ -275,13 +285,13 @@ def _coverage_lines(
             NOT_COVERED,
         )
     details = [f"{name}: {missing[name]}" for name in sorted(missing)[:MAX_NAMED]]
-    for words in details + and_more(len(missing) - MAX_NAMED):
-        yield BOOKIES.warn("not read", words)
+    for detail in details + and_more(len(missing) - MAX_NAMED):
+        yield BOOKIES.warn("not read", detail)
 
 
-def _rights(directories: Sequence[IndexDirectory]) -> Line:
-    denied = [entry for directory in directories for entry in _denied_entries(directory)]
-    if not denied:
+def _rights_line(directories: Sequence[IndexDirectory]) -> Line:
+    denied_entries = [entry for directory in directories for entry in _denied_entries(directory)]
+    if not denied_entries:
         return Line(
             "bookies",
             "rights",
@@ -290,11 +300,11 @@ def _rights(directories: Sequence[IndexDirectory]) -> Line:
             if directories
             else "no index directory was found to try",
         )
-    shown = "; ".join(f"{path}: {reason}" for path, reason in denied[:MAX_NAMED])
-    suffix = f"; and {len(denied) - MAX_NAMED:,} more" if len(denied) > MAX_NAMED else ""
+    denied_words = "; ".join(f"{path}: {reason}" for path, reason in denied_entries[:MAX_NAMED])
+    suffix = f"; and {len(denied_entries) - MAX_NAMED:,} more" if len(denied_entries) > MAX_NAMED else ""
     return BOOKIES.warn(
         "rights",
-        f"user {os.geteuid()} may not read {shown}{suffix}",
+        f"user {os.geteuid()} may not read {denied_words}{suffix}",
         "run as a user who may read (as the bookies' own, or in their group), here and on every executor",
         NOT_COVERED,
     )
@@ -307,18 +317,18 @@ def _denied_entries(directory: IndexDirectory) -> Iterator[tuple[str, str]]:
     """
     current = Path(directory.path, "current")
     if directory.storage == IDX:
-        waiting = [current]
+        unread_directories = [current]
     else:
-        waiting = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
+        unread_directories = [path for path in (current / "ledgers", current / "locations") if path.is_dir()]
     tried = 0
-    while waiting and tried < TRIED:
-        path = waiting.pop(0)
+    while unread_directories and tried < TRIED:
+        path = unread_directories.pop(0)
         try:
             with os.scandir(path) as entries:
                 for entry in islice(entries, TRIED):
                     tried += 1
                     if entry.is_dir():
-                        waiting.append(Path(entry.path))
+                        unread_directories.append(Path(entry.path))
                     elif entry.is_file():
                         os.close(os.open(entry.path, os.O_RDONLY))
         except FileNotFoundError:
@@ -343,24 +353,24 @@ def _times(times: Mapping[str, DatedIndex | None], metadata: Metadata | None, op
     dates = [date for date in times.values() if date is not None]
     if not dates:
         return BOOKIES.not_asked("index time", "no index was found")
-    oldest = min(dates).at
-    text = f"the oldest index was written {age(oldest, current_ms)} ({min(dates).basis.sentence})"
+    oldest_time = min(dates).at
+    text = f"the oldest index was written {age(oldest_time, current_ms)} ({min(dates).basis.sentence})"
     scan_time = metadata.scan_time if metadata else None
     if scan_time is None:
         return BOOKIES.ok("index time", text)
-    behind, ahead = (scan_time - oldest) / 1000, (max(dates).at - scan_time) / 1000
-    if behind > STALE_S:
+    lag_s, lead_s = (scan_time - oldest_time) / 1000, (max(dates).at - scan_time) / 1000
+    if lag_s > STALE_S:
         return BOOKIES.warn(
             "index time",
-            f"{text}, {duration(behind)} before the metadata: missing entries of ledgers that changed "
+            f"{text}, {duration(lag_s)} before the metadata: missing entries of ledgers that changed "
             f"since are only suspected",
             "read newer copies of the disks; or give --index-time, if copying them lost their times",
         )
     assert metadata is not None
-    if ahead > options.grace and not metadata.store.live:
+    if lead_s > options.grace and not metadata.store.live:
         return BOOKIES.warn(
             "index time",
-            f"the newest index was written {duration(ahead)} after the metadata was saved: younger ledgers "
+            f"the newest index was written {duration(lead_s)} after the metadata was saved: younger ledgers "
             "look like orphans, and are only suspected",
             "save the metadata after the disks are copied",
         )

@@ -83,11 +83,11 @@ def _spark() -> Line:
 
 def _python(master: str) -> Line:
     program = os.environ.get(PYTHON)
-    own_version = ".".join(map(str, sys.version_info[:3]))
+    driver_version = ".".join(map(str, sys.version_info[:3]))
     if program in (None, sys.executable) or shutil.which(program) == sys.executable:
-        return HERE.ok("Python", f"{own_version} for driver and workers: {sys.executable}")
+        return HERE.ok("Python", f"{driver_version} for driver and workers: {sys.executable}")
     text = f"workers run {PYTHON}={program}"
-    way_out = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
+    remedy = f"unset {PYTHON}, or let it name an environment with this program's packages on every executor"
     script = "import sys, auditor, pandas, pyarrow; print(*sys.version_info[:2], sep='.')"
     try:
         outcome = subprocess.run(
@@ -96,15 +96,15 @@ def _python(master: str) -> Line:
     except (OSError, subprocess.TimeoutExpired) as error:
         text += f", which cannot be started here: {error}"
         if master.startswith("local"):
-            return HERE.fail("Python", text, way_out, UNREACHABLE)
-        return HERE.warn("Python", f"{text}; executors may have it", way_out)
+            return HERE.fail("Python", text, remedy, UNREACHABLE)
+        return HERE.warn("Python", f"{text}; executors may have it", remedy)
     if outcome.returncode:
         reason = (outcome.stderr.strip().splitlines() or ["no reason given"])[-1]
-        return HERE.warn("Python", f"{text}, which does not work here: {reason}", way_out)
+        return HERE.warn("Python", f"{text}, which does not work here: {reason}", remedy)
     worker_version = outcome.stdout.strip()
     if worker_version != ".".join(map(str, sys.version_info[:2])):
         return HERE.fail(
-            "Python", f"{text}, which is {worker_version}; this is {own_version}", way_out, UNREACHABLE
+            "Python", f"{text}, which is {worker_version}; this is {driver_version}", remedy, UNREACHABLE
         )
     return HERE.ok("Python", f"{text}, {worker_version} as this one")
 
@@ -153,10 +153,10 @@ def _worker(batches: Iterator[object]) -> Iterator[object]:
 
 
 def _files() -> Line:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = "any number" if hard == resource.RLIM_INFINITY else f"{hard:,}"
-    text = f"hard limit {most}, for programs that raise their limit, as Java does; soft limit {soft:,}"
-    if resource.RLIM_INFINITY != hard < FILES:
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = "any number" if hard_limit == resource.RLIM_INFINITY else f"{hard_limit:,}"
+    text = f"hard limit {most}, for programs that raise their limit, as Java does; soft limit {soft_limit:,}"
+    if resource.RLIM_INFINITY != hard_limit < FILES:
         return HERE.warn("open files", text, f"raise the hard limit to {FILES:,} or more")
     return HERE.ok("open files", text)
 
@@ -172,14 +172,14 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
     """
     try:
         run = RunDirectory(absolute(out))
-        finished, begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
+        is_finished, is_begun = run.exists(REPORT), run.exists(MANIFEST) or run.exists("tables")
     except (RunError, OSError, pa.ArrowException) as error:
         yield OUT.fail("place", str(error), "name a directory that can be seen", USAGE)
         return
-    if finished:
+    if is_finished:
         text = f"{run.path} holds a finished run, which is never written over"
         yield OUT.fail("place", text, "name a new directory", USAGE)
-    elif begun:
+    elif is_begun:
         text = f"{run.path} holds an unfinished run; the same command resumes it"
         yield OUT.ok("place", text)
     else:
@@ -190,33 +190,33 @@ def look_at_out(out: str, metadata: str | None) -> Iterator[Line]:
         text = "no lock keeps overlapping runs apart on this file system"
         yield OUT.warn("lock", text, "let the scheduler keep them apart: Forbid, or max_active_runs=1")
         return
-    if links := [path for path in (Path(run.path), *Path(run.path).parents) if _leads_nowhere(path)]:
-        text = f"{links[0]} is a symbolic link that leads nowhere"
+    if broken_links := [path for path in (Path(run.path), *Path(run.path).parents) if _is_broken_link(path)]:
+        text = f"{broken_links[0]} is a symbolic link that leads nowhere"
         yield OUT.fail("rights", text, "name another place, or remove the link", UNREACHABLE)
         return
-    yield from _local(Path(run.path))
+    yield from _local_lines(Path(run.path))
     if metadata is not None:
-        who = holder(metadata, run.path)
-        if who is None:
+        run_holder = holder(metadata, run.path)
+        if run_holder is None:
             yield OUT.ok("lock", "no other run of this cluster is already running")
         else:
-            text = f"another run of this cluster is already running: {who}"
+            text = f"another run of this cluster is already running: {run_holder}"
             yield OUT.fail("lock", text, "wait for it, or end it", USAGE)
 
 
-def _leads_nowhere(path: Path) -> bool:
+def _is_broken_link(path: Path) -> bool:
     """Return whether a path is a symbolic link without a target. No directory can be made at such a path."""
     return path.is_symlink() and not path.exists()
 
 
-def _local(path: Path) -> Iterator[Line]:
+def _local_lines(path: Path) -> Iterator[Line]:
     existing = next(parent for parent in (path, *path.parents) if parent.exists())
     if not existing.is_dir():
         yield OUT.fail("rights", f"{existing} is not a directory", "name another place", USAGE)
         return
     system = _file_system(existing.resolve())
-    effective = os.access in os.supports_effective_ids
-    if not os.access(existing, os.W_OK | os.X_OK, effective_ids=effective):
+    has_effective_ids = os.access in os.supports_effective_ids
+    if not os.access(existing, os.W_OK | os.X_OK, effective_ids=has_effective_ids):
         text = f"user {os.geteuid()} may not write to {existing} ({system})"
         yield OUT.fail("rights", text, "name another place, or run as another user", USAGE)
         return
@@ -224,8 +224,8 @@ def _local(path: Path) -> Iterator[Line]:
     yield OUT.ok("rights", f"{existing} can be written ({system}){note}")
     free = shutil.disk_usage(existing).free
     state = State.OK if free >= ROOM else State.WARN
-    way_out = None if state is State.OK else "name a place with more room"
-    yield Line("out", "room", state, f"{size(free)} free", way_out)
+    remedy = None if state is State.OK else "name a place with more room"
+    yield Line("out", "room", state, f"{size(free)} free", remedy)
 
 
 def _file_system(path: Path) -> str:

@@ -21,16 +21,16 @@ def look_at_owners(options: AuditOptions) -> Iterator[Line]:
     Raises:
         UsageError: a store is invalid.
     """
-    stores, declared = named_stores(options), declared_stores(options)
+    stores, declared_complete = named_stores(options), declared_stores(options)
     if stores:
         for store in stores:
             yield _access(store, options)
     names = None if stores is None else {store.text for store in stores}
-    if declared and (names is None or names == {*declared}):
+    if declared_complete and (names is None or names == {*declared_complete}):
         yield OWNERS.ok("complete", "these stores are declared complete")
-    elif declared:
-        unequal = sorted({*declared} ^ (names or set()))
-        text = f"--owners-complete and --owners name different stores: {', '.join(unequal)}"
+    elif declared_complete:
+        unequal_stores = sorted({*declared_complete} ^ (names or set()))
+        text = f"--owners-complete and --owners name different stores: {', '.join(unequal_stores)}"
         yield OWNERS.warn(
             "complete", text, "name each store with both; else no ledger is confirmed to be unowned"
         )
@@ -49,8 +49,8 @@ def _access(store: OwnersUri, options: AuditOptions) -> Line:
     except (StoreError, OSError) as error:
         return OWNERS.fail("access", f"{store.text}: {error}", None, UNREACHABLE)
     if not is_there:
-        way_out = f"add the chroot above {tree} to the URI"
-        return OWNERS.fail("access", f"{store.text}: no data of {store.application}", way_out, UNREACHABLE)
+        remedy = f"add the chroot above {tree} to the URI"
+        return OWNERS.fail("access", f"{store.text}: no data of {store.application}", remedy, UNREACHABLE)
     return OWNERS.ok("access", f"{store.text}: {tree} can be read")
 
 

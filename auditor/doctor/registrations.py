@@ -10,14 +10,16 @@ from auditor.tables.registry import registrations, store_cookies
 MAX_BOOKIES_NAMED = 20
 """Largest number of missing bookies to name. All bookies that are down are counted."""
 
-WAY_OUT_READ = "an audit says whether it would start, and whether it may"
-WAY_OUT_UNREAD = f"pass all its directories with --bookies: {WAY_OUT_READ}"
+REMEDY_IF_READ = "an audit says whether it would start, and whether it may"
+REMEDY_IF_UNREAD = f"pass all its directories with --bookies: {REMEDY_IF_READ}"
 
-_LISTS = ("available", "bookies")
+_REGISTRATION_PARENTS = ("available", "bookies")
 """Names below the root with registrations: in ZooKeeper, and in etcd with BookKeeper's own driver."""
 
 
-def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = ()) -> Iterator[Line]:
+def registration_lines(
+    root: str, nodes: ClusterNodes, complete_bookies: Collection[str] = ()
+) -> Iterator[Line]:
     """Yield a line with the number of registered bookies, and one for each unregistered bookie.
 
     The lines never suggest to start a bookie. Only an audit can tell whether a start would work and is
@@ -26,7 +28,7 @@ def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = 
     Args:
         root: The cluster's root path, or its scope in etcd.
         nodes: The store's records of the cluster itself.
-        whole: Ids of the bookies of which all directories were given.
+        complete_bookies: Ids of the bookies of which all directories were given.
     """
     bookie_ids = {cookie.bookie_id for cookie in store_cookies(nodes)}
     registered = {str(row["bookie_id"]) for row in registrations(nodes)}
@@ -45,19 +47,19 @@ def registration_lines(root: str, nodes: ClusterNodes, whole: Collection[str] = 
         )
         yield BOOKIES.not_asked("registered", text)
         return
-    down = sorted(bookie_ids - registered)
+    down_ids = sorted(bookie_ids - registered)
     total = len(bookie_ids)
-    text = f"{total - len(down):,} of {plural(total, 'known bookie')} {_verb(total)} registered"
-    yield BOOKIES.warn("registered", text) if down else BOOKIES.ok("registered", text)
-    for name in down[:MAX_BOOKIES_NAMED]:
+    text = f"{total - len(down_ids):,} of {plural(total, 'known bookie')} {_verb(total)} registered"
+    yield BOOKIES.warn("registered", text) if down_ids else BOOKIES.ok("registered", text)
+    for name in down_ids[:MAX_BOOKIES_NAMED]:
         yield BOOKIES.warn(
             "down",
             f"{name}: not registered (down or never started); copies on it can be checked only from its "
             "directories",
-            WAY_OUT_READ if name in whole else WAY_OUT_UNREAD,
+            REMEDY_IF_READ if name in complete_bookies else REMEDY_IF_UNREAD,
         )
-    for words in and_more(len(down) - MAX_BOOKIES_NAMED):
-        yield BOOKIES.warn("down", words)
+    for detail in and_more(len(down_ids) - MAX_BOOKIES_NAMED):
+        yield BOOKIES.warn("down", detail)
 
 
 def _verb(number: int) -> str:
@@ -66,4 +68,4 @@ def _verb(number: int) -> str:
 
 def _is_registration(path: str, root: str) -> bool:
     """Return whether a path that could not be read may hold registrations."""
-    return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _LISTS
+    return path == root or path.removeprefix(f"{root}/").partition("/")[0] in _REGISTRATION_PARENTS

@@ -73,17 +73,17 @@ def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line
         servers = probe_servers(uri, metadata.options)
         for server in servers:
             yield _server(server, servers)
-    begun = time.monotonic()
+    start_time = time.monotonic()
     try:
         check_reachable(uri)
         nodes = store.cluster()
     except (StoreError, OSError) as error:
-        way_out = None if isinstance(error, StoreError) else "the metadata URI names the file"
-        yield STORE.fail("access", str(error), way_out, UNREACHABLE)
+        remedy = None if isinstance(error, StoreError) else "the metadata URI names the file"
+        yield STORE.fail("access", str(error), remedy, UNREACHABLE)
         return
     metadata.nodes = nodes
     metadata.scan_time = nodes.scan_time if options.scan_time is None else parse_moment(options.scan_time)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start_time
     text = f"{plural(len(nodes.nodes), 'znode or key', 'znodes or keys')} of the cluster itself read in "
     yield STORE.ok("access", f"{text}{duration(seconds)}, at {nodes.position}")
     if nodes.gaps:
@@ -96,8 +96,8 @@ def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line
             NOT_COVERED,
         )
     if nodes.cut is not None:
-        way_out = "make it with bkaudit dump: its last line shows that it is whole"
-        yield STORE.warn("end", nodes.cut, way_out, NOT_COVERED)
+        remedy = "make it with bkaudit dump: its last line shows that it is whole"
+        yield STORE.warn("end", nodes.cut, remedy, NOT_COVERED)
     for note in nodes.notes:
         yield STORE.ok("note", note)
     try:
@@ -120,22 +120,22 @@ def _lines(uri: str, metadata: Metadata, options: AuditOptions) -> Iterator[Line
     except StoreError as error:
         yield STORE.fail("ledgers", str(error), None, UNREACHABLE)
         return
-    yield from _cost(count.ledgers, count.exact, options)
+    yield from _cost_lines(count.ledgers, count.exact, options)
 
 
 def _credentials(uri: str, credentials: Credentials, path: str | None) -> Line:
     if path is None:
         return STORE.ok("credentials", "none: an unnamed client, without TLS")
-    section, parts, tls = _store_credentials(parse_metadata_uri(uri).scheme, credentials)
-    if not parts and tls is None and credentials.bookies != BookieCredentials():
+    section, credential_words, tls = _store_credentials(parse_metadata_uri(uri).scheme, credentials)
+    if not credential_words and tls is None and credentials.bookies != BookieCredentials():
         return STORE.ok("credentials", f"{path}: for bookies; to the store an unnamed client, without TLS")
-    if not parts and tls is None:
+    if not credential_words and tls is None:
         return STORE.warn(
             "credentials",
             f"{path} has no section for this store",
             f"write a section [{section}] or [{section}.tls], or leave --credentials out",
         )
-    methods = ", ".join([*parts, "TLS" if tls else "without TLS"])
+    methods = ", ".join([*credential_words, "TLS" if tls else "without TLS"])
     if tls is not None and not tls.verify:
         return STORE.warn(
             "credentials",
@@ -157,23 +157,23 @@ def _store_credentials(scheme: str, credentials: Credentials) -> tuple[str, list
         return "etcd", [f"user {login.user}"] if login else [], credentials.etcd.tls
     if scheme == OXIA:
         return "oxia", ["a token"] if credentials.oxia.token else [], credentials.oxia.tls
-    parts = []
+    credential_words = []
     if login := credentials.zookeeper.digest:
-        parts.append(f"digest user {login.user}")
+        credential_words.append(f"digest user {login.user}")
     if sasl := credentials.zookeeper.sasl:
-        parts.append(f"SASL {sasl.mechanism}")
-    return "zookeeper", parts, credentials.zookeeper.tls
+        credential_words.append(f"SASL {sasl.mechanism}")
+    return "zookeeper", credential_words, credentials.zookeeper.tls
 
 
 def _server(server: Server, servers: Sequence[Server]) -> Line:
     if not server.reached:
         reached_hosts = [candidate.host for candidate in servers if candidate.reached]
-        way_out = (
+        remedy = (
             f"an audit reads from {first_names(reached_hosts, HOSTS_NAMED)}"
             if reached_hosts
             else "check the host, the port and the firewall: the URI names no other server that answers"
         )
-        return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", way_out)
+        return STORE.warn("server", f"{server.host} does not answer: {server.trouble}", remedy)
     text = f"{server.host} answers in {server.latency_ms:.1f} ms"
     if server.version is None:
         return STORE.not_asked("server", f"{text}; its version is not known: {server.trouble}")
@@ -186,8 +186,10 @@ def _instance(nodes: ClusterNodes) -> Line:
     if stored_id is not None:
         return STORE.ok("instance id", stored_id)
     missing = instance_id_missing(nodes) and nodes.cut is None
-    stored = store_cookies(nodes)
-    if missing and all(cookie.cookie is not None and cookie.cookie.instance_id is None for cookie in stored):
+    stored_cookies = store_cookies(nodes)
+    if missing and all(
+        cookie.cookie is not None and cookie.cookie.instance_id is None for cookie in stored_cookies
+    ):
         return STORE.ok("instance id", "the cluster never had one, and no cookie has one")
     problem = "the cluster has none" if missing else "it could not be read"
     return STORE.warn(
@@ -202,16 +204,18 @@ def _clock(store: MetadataStore, nodes: ClusterNodes) -> Line:
     if not store.live:
         text = f"saved metadata; ages count from {age(nodes.scan_time, current_ms)}"
         if nodes.scan_time - current_ms > SKEW_MS:
-            way_out = "set this machine's clock by NTP, or give --scan-time"
-            return STORE.warn("clock", text, way_out)
+            remedy = "set this machine's clock by NTP, or give --scan-time"
+            return STORE.warn("clock", text, remedy)
         return STORE.ok("clock", text)
     if not store.keeps_times:
         return STORE.not_asked("clock", "etcd keeps no times; ages count from this machine's clock")
-    ahead = max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - current_ms
-    if ahead > SKEW_MS:
+    newest_node_ms = (
+        max((max(node.ctime, node.mtime) for node in nodes.nodes.values()), default=0) - current_ms
+    )
+    if newest_node_ms > SKEW_MS:
         return STORE.warn(
             "clock",
-            f"the store has a time that is {duration(ahead / 1000)} ahead of this machine's clock",
+            f"the store has a time that is {duration(newest_node_ms / 1000)} ahead of this machine's clock",
             "set this machine's clock by NTP: ages and --grace count from it",
         )
     return STORE.ok("clock", "no time in the store is ahead of this machine's clock")
@@ -222,24 +226,28 @@ def _latency(store: MetadataStore) -> Line:
     part = store.part_of(f"{store.root}/{'LAYOUT' if store.keeps_marks else 'layout'}")
     times = []
     for _ in range(PROBES):
-        begun = time.monotonic()
+        start_time = time.monotonic()
         for _batch in store.read(part):
             pass
-        times.append((time.monotonic() - begun) * 1000)
+        times.append((time.monotonic() - start_time) * 1000)
     return STORE.ok("latency", f"one read takes {statistics.median(times):.1f} ms")
 
 
-def _cost(ledgers: int, exact: bool, options: AuditOptions) -> Iterator[Line]:
-    text = f"{'' if exact else 'about '}{plural(ledgers, 'ledger')}"
+def _cost_lines(ledgers: int, is_exact: bool, options: AuditOptions) -> Iterator[Line]:
+    text = f"{'' if is_exact else 'about '}{plural(ledgers, 'ledger')}"
     if options.rate_limit:
         scan = duration(SCANS * ledgers / options.rate_limit)
         text += f": the two scans take {scan} or longer at {options.rate_limit:,.0f} reads per second"
     yield STORE.ok("ledgers", text)
-    bounds = f"up to {options.in_flight} unanswered requests of {options.batch} reads on each connection"
+    request_limits = (
+        f"up to {options.in_flight} unanswered requests of {options.batch} reads on each connection"
+    )
     if options.rate_limit:
         rate = f"{options.rate_limit:,.0f} reads per second over all tasks"
-        yield STORE.ok("rates", f"{rate}, {bounds}")
+        yield STORE.ok("rates", f"{rate}, {request_limits}")
     else:
         yield STORE.warn(
-            "rates", f"no limit of reads per second, {bounds}", "give --rate-limit for a store in service"
+            "rates",
+            f"no limit of reads per second, {request_limits}",
+            "give --rate-limit for a store in service",
         )

@@ -124,13 +124,13 @@ class EmbeddedZooKeeper:
             JavaMissingError: there is no Java to start it with.
         """
         self.data_dir.mkdir(parents=True, exist_ok=True)
-        chosen = self.port
+        chosen_port = self.port
         for attempt in range(1, PORT_ATTEMPTS + 1):
-            self.port = chosen or _free_port()
+            self.port = chosen_port or _free_port()
             try:
                 with deferred_interrupts():
                     self._launch()
-                if self._answers():
+                if self._is_serving():
                     return
             except BaseException:
                 self.stop()  # it runs in its own session, so nothing else would end it
@@ -138,7 +138,7 @@ class EmbeddedZooKeeper:
             ended = self._process.poll() if self._process else None
             self.stop()
             # Another process may have taken the free port in the meantime.
-            if chosen or ended is None or attempt == PORT_ATTEMPTS:
+            if chosen_port or ended is None or attempt == PORT_ATTEMPTS:
                 raise StoreError(
                     f"the embedded ZooKeeper did not start; see {self.data_dir / 'zookeeper.log'}"
                 )
@@ -164,7 +164,7 @@ class EmbeddedZooKeeper:
         count, size = 0, 0
         for znode in znodes:
             parts = znode.path.split("/")
-            for ancestor in ("/".join(parts[:n]) for n in range(2, len(parts))):
+            for ancestor in ("/".join(parts[:depth]) for depth in range(2, len(parts))):
                 if ancestor not in paths and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
                 paths.add(ancestor)
@@ -206,7 +206,7 @@ class EmbeddedZooKeeper:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
 
-    def _answers(self) -> bool:
+    def _is_serving(self) -> bool:
         deadline = time.monotonic() + START_LIMIT_S
         while time.monotonic() < deadline:
             if self._process is None or self._process.poll() is not None:

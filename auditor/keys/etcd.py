@@ -26,9 +26,9 @@ BUCKET_COUNT = 128
 """Number of buckets. Ids are ``bucket << 56 | n``, so a 129th bucket would give negative ids."""
 
 _UUID = re.compile(r"ledgers/([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{12})")
-_GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
+_HEX_GROUP = re.compile(r"\+?([0-9a-fA-F]+)")
 _GROUP_BITS = (32, 16, 16, 16, 48)
-_JAVA_LENGTH = 36
+_JAVA_UUID_LENGTH = 36
 
 _NAMES = {
     "layout": "LAYOUT",
@@ -60,17 +60,17 @@ def to_path(ledger: LedgerId) -> str:
     return f"{LEDGERS}/{name[:8]}-{name[8:12]}-{name[12:16]}-{name[16:20]}-{name[20:]}"
 
 
-def from_path(rel: str) -> LedgerId | None:
-    """Return the ledger whose metadata is at ``rel``; None for a path that `to_path` never returns.
+def from_path(relative_key: str) -> LedgerId | None:
+    """Return the ledger whose metadata is at ``relative_key``; None for a path that `to_path` never returns.
 
     >>> from_path("ledgers/00000000-0000-0001-0000-000000000002"), from_path("ledgers/0-0-0-0-1")
     (LedgerId(id=2, scope=1), None)
     """
-    match = _UUID.fullmatch(rel)
+    match = _UUID.fullmatch(relative_key)
     return LedgerId.parse("".join(match.groups())) if match else None
 
 
-def read_by_java(rel: str) -> LedgerId | None:
+def read_by_java(relative_key: str) -> LedgerId | None:
     """Return the ledger that the driver reads from a key, canonical or not; None if the driver fails.
 
     Java's ``UUID.fromString`` (11 and later) accepts groups of unusual length, upper-case letters, and a
@@ -82,21 +82,21 @@ def read_by_java(rel: str) -> LedgerId | None:
     >>> read_by_java("ledgers/L0001"), read_by_java("ledgers/")
     (None, None)
     """
-    name = rel.rpartition("/")[2]
+    name = relative_key.rpartition("/")[2]
     groups = name.split("-")
-    if len(name) > _JAVA_LENGTH or len(groups) != len(_GROUP_BITS):
+    if len(name) > _JAVA_UUID_LENGTH or len(groups) != len(_GROUP_BITS):
         return None
-    value = 0
+    unsigned_id = 0
     for group, bits in zip(groups, _GROUP_BITS, strict=True):
-        match = _GROUP.fullmatch(group)
+        match = _HEX_GROUP.fullmatch(group)
         number = int(match[1], 16) if match else -1
         if not 0 <= number < 2**63:
             return None
-        value = value << bits | number & ((1 << bits) - 1)
-    return LedgerId.parse(f"{value:032x}")
+        unsigned_id = unsigned_id << bits | number & ((1 << bits) - 1)
+    return LedgerId.parse(f"{unsigned_id:032x}")
 
 
-def listed_by_java(rel: str) -> int | None:
+def listed_by_java(relative_key: str) -> int | None:
     """Return the id that the driver's listing gives for a key; None if it gives none.
 
     Garbage collection uses this listing. The listing begins with the key of id 0 and ends before the key
@@ -109,12 +109,12 @@ def listed_by_java(rel: str) -> int | None:
     >>> listed_by_java("ledgers/00000000-0000-0000-1-5")  # in between by its bytes
     281474976710661
     """
-    ledger = read_by_java(rel)
-    first, last = (to_path(LedgerId(id_)).encode() for id_ in (0, 2**63 - 1))
-    return ledger.id if ledger is not None and first <= key_bytes(rel) < last else None
+    ledger = read_by_java(relative_key)
+    first_key, last_key = (to_path(LedgerId(id_)).encode() for id_ in (0, 2**63 - 1))
+    return ledger.id if ledger is not None and first_key <= key_bytes(relative_key) < last_key else None
 
 
-def node_name(rel: str) -> str | None:
+def node_name(relative_key: str) -> str | None:
     """Return the ZooKeeper name of one of the cluster's own keys; None for ledgers and unknown keys.
 
     A key without a counterpart in ZooKeeper keeps its name. A bookie called ``readonly`` has no ZooKeeper
@@ -123,17 +123,17 @@ def node_name(rel: str) -> str | None:
     >>> node_name("layout"), node_name("bookies/readonly/bk1:3181"), node_name("ledgers/x")
     ('LAYOUT', 'available/readonly/bk1:3181', None)
     """
-    if rel in _NAMES:
-        return _NAMES[rel]
-    for below, parent in _PARENTS.items():
-        child = rel.removeprefix(below)
-        if child != rel and child and "/" not in child and parent + child != _READONLY:
+    if relative_key in _NAMES:
+        return _NAMES[relative_key]
+    for parent_path, parent in _PARENTS.items():
+        child = relative_key.removeprefix(parent_path)
+        if child != relative_key and child and "/" not in child and parent + child != _READONLY:
             return parent + child
     return None
 
 
-def children(scope: str, rel: str) -> tuple[bytes, bytes]:
-    """Return the range of keys below ``rel``: its first key, and its exclusive end.
+def children(scope: str, relative_key: str) -> tuple[bytes, bytes]:
+    """Return the range of keys below ``relative_key``: its first key, and its exclusive end.
 
     The end has "0" in the place of the last slash: the byte after "/" is "0". A range from ``/a`` to
     ``/a0`` would also contain ``/a-other``, so the first key needs its slash.
@@ -141,8 +141,8 @@ def children(scope: str, rel: str) -> tuple[bytes, bytes]:
     >>> children("/bk", "ledgers")
     (b'/bk/ledgers/', b'/bk/ledgers0')
     """
-    stem = key_bytes(f"{scope}/{rel}")
-    return stem + b"/", stem + b"0"
+    key_prefix = key_bytes(f"{scope}/{relative_key}")
+    return key_prefix + b"/", key_prefix + b"0"
 
 
 def key_bytes(path: str) -> bytes:

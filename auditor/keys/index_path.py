@@ -27,7 +27,7 @@ STEPS = 4
 
 _MASK = 2**64 - 1
 _NAME = re.compile(r"(0|[1-9a-f][0-9a-f]{0,15})\.idx")
-_TOP = re.compile(r"[0-9a-f]{8}")
+_TOP_DIRECTORY = re.compile(r"[0-9a-f]{8}")
 _STEP = re.compile(r"0|[1-9a-f][0-9a-f]{0,7}|[0-9a-f]{8}")
 
 _DIGITS = 16
@@ -44,8 +44,8 @@ def to_path(ledger_id: int) -> str:
     >>> to_path(1), to_path(0x1234)
     ('0/1/1.idx', '12/34/1234.idx')
     """
-    unsigned = ledger_id & _MASK
-    return f"{unsigned >> 8 & 0xFF:x}/{unsigned & 0xFF:x}/{unsigned:x}.idx"
+    unsigned_id = ledger_id & _MASK
+    return f"{unsigned_id >> 8 & 0xFF:x}/{unsigned_id & 0xFF:x}/{unsigned_id:x}.idx"
 
 
 def from_name(name: str) -> int | None:
@@ -71,27 +71,27 @@ def ledger_ids(paths: list[bytes]) -> NDArray[np.int64]:
     >>> ledger_ids([b"/l0/12/34/1234.idx", b"/l0/0/1/0001.idx", b"/l0/0/notes"]).tolist()
     [4660, -1, -1]
     """
-    octets = np.frombuffer(b"".join(paths), np.uint8)
-    ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
-    is_index = (octets[ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
-    values = _VALUES[octets]
-    positions = ends - 5  # the last digit; the loop moves it to the byte before the first digit
+    path_bytes = np.frombuffer(b"".join(paths), np.uint8)
+    path_ends = np.cumsum(np.fromiter(map(len, paths), np.int64, len(paths)))
+    is_index = (path_bytes[path_ends[:, None] + np.arange(-4, 0)] == _SUFFIX).all(axis=1)
+    values = _VALUES[path_bytes]
+    digit_positions = path_ends - 5  # the last digit; the loop moves it to the byte before the first digit
     ids = np.zeros(len(paths), np.uint64)
-    leading = np.full(len(paths), _NO_DIGIT, np.uint8)
+    first_digit = np.full(len(paths), _NO_DIGIT, np.uint8)
     digits = np.zeros(len(paths), np.int64)
     for step in range(_DIGITS):
-        value = values[positions]
+        value = values[digit_positions]
         is_digit = value < _DIGITS
         if not is_digit.any():
             break
         ids |= np.where(is_digit, value, 0).astype(np.uint64) << np.uint64(4 * step)
-        leading = np.where(is_digit, value, leading)
+        first_digit = np.where(is_digit, value, first_digit)
         digits += is_digit
-        positions -= is_digit
+        digit_positions -= is_digit
     is_index &= (
-        (values[positions] == _SLASH)
+        (values[digit_positions] == _SLASH)
         & (digits > 0)
-        & ((leading > 0) | (digits == 1))
+        & ((first_digit > 0) | (digits == 1))
         & (ids <= MAX_LEDGER_ID)
     )
     return np.where(is_index, ids.view(np.int64), -1)
@@ -104,8 +104,8 @@ def scoped_to_path(ledger: LedgerId) -> str:
     '00000000/00000001/ffffffff/fffffffe/fffffffffffffffe.idx'
     """
     name = ledger.qualified_name
-    eights = [name[start : start + 8] for start in range(0, 32, 8)]
-    return "/".join([*eights, f"{int(name[16:], 16):x}.idx"])
+    hex_groups = [name[start : start + 8] for start in range(0, 32, 8)]
+    return "/".join([*hex_groups, f"{int(name[16:], 16):x}.idx"])
 
 
 def scoped_paths(ledger: LedgerId) -> Iterator[str]:
@@ -130,15 +130,15 @@ def spellings(steps: Sequence[int]) -> Iterator[str]:
     return map("/".join, product(*(dict.fromkeys((f"{step:08x}", f"{step:x}")) for step in steps)))
 
 
-def third_step(place: str, name: str) -> tuple[int, ...] | None:
-    """Return the numbers that three nested directories stand for: the two in ``place``, and ``name``.
+def third_step(directory: str, name: str) -> tuple[int, ...] | None:
+    """Return the numbers that three nested directories stand for: the two in ``directory``, and ``name``.
 
     Return None if a name is not a number, or if the directories belong to scope 0.
 
     >>> third_step("0/1", "0"), third_step("0/0", "0"), third_step("0/1", "notes")
     ((0, 1, 0), None, None)
     """
-    steps = [step(part) for part in (*place.split("/"), name)]
+    steps = [step(part) for part in (*directory.split("/"), name)]
     numbers = tuple(number for number in steps if number is not None)
     return numbers if len(numbers) == len(steps) and any(numbers[:2]) else None
 
@@ -149,7 +149,7 @@ def is_scoped_top(name: str) -> bool:
     >>> is_scoped_top("00000000"), is_scoped_top("0"), is_scoped_top("locations")
     (True, False, False)
     """
-    return _TOP.fullmatch(name) is not None
+    return _TOP_DIRECTORY.fullmatch(name) is not None
 
 
 def step(name: str) -> int | None:

@@ -52,13 +52,13 @@ class _Digits:
     The last group may be longer. ``most`` is the largest id.
     """
 
-    def __init__(self, *widths: int, most: int = MAX_LEDGER_ID) -> None:
+    def __init__(self, *widths: int, max_id: int = MAX_LEDGER_ID) -> None:
         self._ends = [sum(widths[: number + 1]) for number in range(len(widths) - 1)]
         self._width = sum(widths)
-        *above, last = widths
-        groups = [*(f"([0-9]{{{width}}})" for width in above), f"L([0-9]{{{last},19}})"]
+        *inner_widths, last = widths
+        groups = [*(f"([0-9]{{{width}}})" for width in inner_widths), f"L([0-9]{{{last},19}})"]
         self._path = re.compile("/".join(groups))
-        self._most = most
+        self._most = max_id
 
     def to_path(self, ledger_id: int) -> str:
         if ledger_id > self._most:  # the server silently drops the last digits of a longer id
@@ -91,7 +91,7 @@ class _Hierarchical:
 
 
 FLAT: KeyLayout = _Digits(10)
-LEGACY_HIERARCHICAL: KeyLayout = _Digits(2, 4, 4, most=9_999_999_999)
+LEGACY_HIERARCHICAL: KeyLayout = _Digits(2, 4, 4, max_id=9_999_999_999)
 LONG_HIERARCHICAL: KeyLayout = _Digits(3, 4, 4, 4, 4)
 HIERARCHICAL: KeyLayout = _Hierarchical()
 
@@ -121,8 +121,8 @@ def to_scoped_path(ledger: LedgerId) -> str:
     'scopes/0000/0000/0000/0001/0000/0000/0000/L0002'
     """
     name = ledger.qualified_name
-    fours = [name[start : start + 4] for start in range(0, 32, 4)]
-    return "/".join([SCOPES, *fours[:7], f"L{fours[7]}"])
+    digit_groups = [name[start : start + 4] for start in range(0, 32, 4)]
+    return "/".join([SCOPES, *digit_groups[:7], f"L{digit_groups[7]}"])
 
 
 def ledger_of_path(rel: str) -> LedgerId | None:
@@ -230,8 +230,8 @@ def classify_mark(rel: str) -> MarkPlace:
     ledger_id = _id_of_name(name)
     if ledger_id is not None:
         return MarkPlace("mark" if mark_to_path(ledger_id) == rel else "misplaced", ledger_id)
-    inner = _MARKS_BRANCH.fullmatch(f"{branch}/{name}" if branch else name)
-    return MarkPlace("inner" if inner else "malformed")
+    inner_match = _MARKS_BRANCH.fullmatch(f"{branch}/{name}" if branch else name)
+    return MarkPlace("inner" if inner_match else "malformed")
 
 
 def lock_to_path(ledger_id: int) -> str:

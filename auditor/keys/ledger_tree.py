@@ -59,15 +59,15 @@ class _Shape(NamedTuple):
     clamped: bool  # Java accepts only ids within the range of the leaf's parent, and only decimal names
 
 
-_SHORT = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
-_LONG = _Shape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
+_SHORT_SHAPE = _Shape(re.compile(r"[0-9]{2}"), 2, 10, clamped=True)
+_LONG_SHAPE = _Shape(re.compile(r"[0-9]{3}"), 4, 19, clamped=False)
 _SHAPES: dict[LayoutKind, tuple[_Shape, ...]] = {
     LayoutKind.FLAT: (),
-    LayoutKind.LEGACY_HIERARCHICAL: (_SHORT,),
-    LayoutKind.HIERARCHICAL: (_SHORT, _LONG),
-    LayoutKind.LONG_HIERARCHICAL: (_LONG,),
+    LayoutKind.LEGACY_HIERARCHICAL: (_SHORT_SHAPE,),
+    LayoutKind.HIERARCHICAL: (_SHORT_SHAPE, _LONG_SHAPE),
+    LayoutKind.LONG_HIERARCHICAL: (_LONG_SHAPE,),
 }
-_SPECIAL = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
+_RESERVED_NAMES = {"available", "cookies", "LAYOUT", "INSTANCEID", "underreplication", "idgen", "idgen-long"}
 _SEARCHED_LAYOUTS = (
     LayoutKind.FLAT,
     LayoutKind.HIERARCHICAL,
@@ -139,14 +139,14 @@ def classify(kind: LayoutKind, rel: str) -> Place:
     names = rel.split("/")
     if names[0] == ledger_path.SCOPES:  # exists in every layout
         return _scoped_place(rel, names)
-    own = Place("other")
+    own_place = Place("other")
     if kind is LayoutKind.FLAT:
-        own = _below(_flat(names[0]), len(names) > 1)
+        own_place = _place_below(_flat(names[0]), len(names) > 1)
     for shape in _SHAPES[kind]:
         if shape.top.fullmatch(names[0]):
             place = _hierarchical(kind, shape, names[: shape.depth + 1])
-            own = _below(place, len(names) > shape.depth + 1)
-    return own if own.kind == "inner" else _of_another(kind, rel, own)
+            own_place = _place_below(place, len(names) > shape.depth + 1)
+    return own_place if own_place.kind == "inner" else _place_of_other_layout(kind, rel, own_place)
 
 
 def unread_place(kind: LayoutKind, rel: str) -> Place:
@@ -162,27 +162,27 @@ def unread_place(kind: LayoutKind, rel: str) -> Place:
     return classify(kind, rel)
 
 
-def _of_another(kind: LayoutKind, rel: str, own: Place) -> Place:
-    """Return the place of ``rel`` in another layout, if it is or leads to a ledger there; else ``own``."""
+def _place_of_other_layout(kind: LayoutKind, rel: str, own_place: Place) -> Place:
+    """Return the place of ``rel`` in another layout, if it is or leads to a ledger; else ``own_place``."""
     for other_kind in _SEARCHED_LAYOUTS:
         ledger_id = None if other_kind is kind else from_path(other_kind, rel)
         if ledger_id is not None:
-            return Place("malformed", own.ledger_id, ledger_id, ledger_id, layout=other_kind)
+            return Place("malformed", own_place.ledger_id, ledger_id, ledger_id, layout=other_kind)
     names = rel.split("/")
-    for shape in (_SHORT, _LONG):
-        if own.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
+    for shape in (_SHORT_SHAPE, _LONG_SHAPE):
+        if own_place.kind == "other" and shape.top.fullmatch(names[0]) and len(names) <= shape.depth:
             place = _hierarchical(LayoutKind.HIERARCHICAL, shape, names)
-            return place if place.kind == "inner" else own
-    return own
+            return place if place.kind == "inner" else own_place
+    return own_place
 
 
-def _below(place: Place, deeper: bool) -> Place:
+def _place_below(place: Place, has_children: bool) -> Place:
     """Return the place of a znode, given ``place``, that of the leaf at or above the znode.
 
-    ``deeper`` is True if the znode is below the leaf. Java then does not list it, and it stands for no more
-    ledgers than the leaf.
+    ``has_children`` is True if the znode is below the leaf. Java then does not list it, and it stands for no
+    more ledgers than the leaf.
     """
-    if not deeper or place.kind == "other":
+    if not has_children or place.kind == "other":
         return place
     return Place("malformed", None, place.low, place.high)
 
@@ -199,17 +199,17 @@ def _etcd(rel: str) -> Place:
     if ledger is not None and (ledger.scope or ledger.id >= 0):
         return Place("ledger", ledger.id, ledger.id, ledger.id, ledger.scope)
     if not rel.startswith(f"{etcd.LEDGERS}/"):
-        return _of_another(LayoutKind.ETCD, rel, Place("other"))
-    listed = etcd.listed_by_java(rel)
-    if listed is not None:  # the driver drops the scope of what it lists
-        return Place("malformed", listed, listed, listed)
+        return _place_of_other_layout(LayoutKind.ETCD, rel, Place("other"))
+    listed_id = etcd.listed_by_java(rel)
+    if listed_id is not None:  # the driver drops the scope of what it lists
+        return Place("malformed", listed_id, listed_id, listed_id)
     above = "/".join(rel.split("/", 2)[:2])
-    read = etcd.read_by_java(rel) or etcd.from_path(above)
-    if read is None:
+    read_ledger = etcd.read_by_java(rel) or etcd.from_path(above)
+    if read_ledger is None:
         return Place("malformed", scope_id=None)
-    if read.id < 0 and not read.scope:
+    if read_ledger.id < 0 and not read_ledger.scope:
         return Place("malformed")
-    return Place("malformed", None, read.id, read.id, read.scope)
+    return Place("malformed", None, read_ledger.id, read_ledger.id, read_ledger.scope)
 
 
 def _scoped_place(rel: str, names: list[str]) -> Place:
@@ -219,9 +219,9 @@ def _scoped_place(rel: str, names: list[str]) -> Place:
     """
     ledger = ledger_path.ledger_of_path("/".join(names[: ledger_path.SCOPE_LEVELS + 2]))
     if ledger is not None:
-        own = len(names) == ledger_path.SCOPE_LEVELS + 2 and ledger.scope != 0
-        kind: PlaceKind = "ledger" if own else "malformed"
-        return Place(kind, ledger.id if own else None, ledger.id, ledger.id, ledger.scope)
+        is_in_scope = len(names) == ledger_path.SCOPE_LEVELS + 2 and ledger.scope != 0
+        kind: PlaceKind = "ledger" if is_in_scope else "malformed"
+        return Place(kind, ledger.id if is_in_scope else None, ledger.id, ledger.id, ledger.scope)
     span = ledger_path.scope_span(rel)
     if not ledger_path.is_inner_of_scopes(rel):
         return Place("malformed", scope_id=span.scope)
@@ -233,7 +233,7 @@ def _flat(name: str) -> Place:
 
     Java parses the text after L as a signed number, and skips names that it cannot parse.
     """
-    if not name.startswith("L") or name in _SPECIAL:
+    if not name.startswith("L") or name in _RESERVED_NAMES:
         return Place("other")
     ledger_id = FLAT.from_path(name)
     if ledger_id is not None:
@@ -247,19 +247,19 @@ def _flat(name: str) -> Place:
 
 def _hierarchical(kind: LayoutKind, shape: _Shape, names: list[str]) -> Place:
     inner = names[: shape.depth]
-    good = all(_LEVEL.fullmatch(name) for name in inner[1:])
+    is_valid = all(_LEVEL.fullmatch(name) for name in inner[1:])
     if len(names) <= shape.depth:
-        return Place("inner", None, *_span("".join(inner), shape.digits)) if good else Place("malformed")
+        return Place("inner", None, *_span("".join(inner), shape.digits)) if is_valid else Place("malformed")
     leaf = names[-1]
-    if good:
-        if leaf in _SPECIAL or leaf.startswith("ID-"):
+    if is_valid:
+        if leaf in _RESERVED_NAMES or leaf.startswith("ID-"):
             return Place("other")
         ledger_id = LAYOUTS[kind].from_path("/".join(names))
         if ledger_id is not None:  # the path is below that of this ledger
             return Place("ledger", ledger_id, ledger_id, ledger_id)
-    listed = _bulk_listing_id(shape, inner, leaf)
-    stands = listed if _LEAF.fullmatch(leaf) else None
-    return Place("malformed", listed, stands, stands)
+    listed_id = _bulk_listing_id(shape, inner, leaf)
+    stands = listed_id if _LEAF.fullmatch(leaf) else None
+    return Place("malformed", listed_id, stands, stands)
 
 
 def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
@@ -270,10 +270,10 @@ def _bulk_listing_id(shape: _Shape, inner: list[str], leaf: str) -> int | None:
     if shape.clamped and not all(_NOT_DIGITS.search(name) is None for name in inner):
         return None  # the server's listing fails here as a whole
     prefix = _java_long(_NOT_DIGITS.sub("", "".join(inner)))
-    listed = _java_long(_NOT_DIGITS.sub("", "".join(inner) + leaf))
-    if shape.clamped and not prefix * 10_000 <= listed <= prefix * 10_000 + 9_999:
+    listed_id = _java_long(_NOT_DIGITS.sub("", "".join(inner) + leaf))
+    if shape.clamped and not prefix * 10_000 <= listed_id <= prefix * 10_000 + 9_999:
         return None
-    return listed
+    return listed_id
 
 
 def _java_long(digits: str) -> int:

@@ -19,9 +19,9 @@ from auditor.codecs.byte_column import TextColumn, begin_with, windows
 from auditor.keys.ledger_path import FIRST_LONG_ID
 from auditor.model.ledger_id import LayoutKind
 
-_SHORT, _LONG, _FLAT = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
+_SHORT_TEMPLATE, _LONG_TEMPLATE, _FLAT_TEMPLATE = "00/0000/L0000", "000/0000/0000/0000/L0000", "L0000000000"
 _TEN_DIGITS = 10**10
-_LARGEST = 2**63 // _TEN_DIGITS * _TEN_DIGITS
+_MAX_ID = 2**63 // _TEN_DIGITS * _TEN_DIGITS
 """Smallest id that this module leaves to `classify`: it, or an id with the same upper digits, could exceed
 a long.
 """
@@ -31,11 +31,11 @@ _HEX_LENGTH, _HYPHEN = len("0000-000000000000"), 4
 _HEX_DIGITS = np.full(256, 0xFF, np.uint8)
 _HEX_DIGITS[list(b"0123456789abcdef")] = np.arange(16)
 
-_FORMS: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
-    LayoutKind.FLAT: ((_FLAT, 0, _TEN_DIGITS),),
-    LayoutKind.LEGACY_HIERARCHICAL: ((_SHORT, 0, _TEN_DIGITS),),
-    LayoutKind.HIERARCHICAL: ((_SHORT, 0, FIRST_LONG_ID), (_LONG, FIRST_LONG_ID, _LARGEST)),
-    LayoutKind.LONG_HIERARCHICAL: ((_LONG, 0, _LARGEST),),
+_TEMPLATES: dict[LayoutKind, tuple[tuple[str, int, int], ...]] = {
+    LayoutKind.FLAT: ((_FLAT_TEMPLATE, 0, _TEN_DIGITS),),
+    LayoutKind.LEGACY_HIERARCHICAL: ((_SHORT_TEMPLATE, 0, _TEN_DIGITS),),
+    LayoutKind.HIERARCHICAL: ((_SHORT_TEMPLATE, 0, FIRST_LONG_ID), (_LONG_TEMPLATE, FIRST_LONG_ID, _MAX_ID)),
+    LayoutKind.LONG_HIERARCHICAL: ((_LONG_TEMPLATE, 0, _MAX_ID),),
 }
 
 
@@ -59,19 +59,21 @@ def ledger_ids(kind: LayoutKind, paths: Sequence[str], start: int) -> NDArray[np
         rows, starts = (array[begin_with(column.octets, starts, _KEY)] for array in (rows, starts))
         path_ids[rows] = _hexadecimal(windows(column.octets, starts + len(_KEY), _HEX_LENGTH))
         return path_ids
-    for form, least, end in _FORMS.get(kind, ()):
-        rows = np.flatnonzero(lengths == len(form))
-        letters = windows(column.octets, column.starts[rows] + start, len(form)).view(np.uint8)
-        letters = letters.reshape(-1, len(form))
-        is_digit = np.frombuffer(form.encode(), np.uint8) == ord("0")
-        digits = letters[:, is_digit] - np.uint8(ord("0"))
-        fits = (digits <= 9).all(axis=1)
-        fits &= (letters[:, ~is_digit] == np.frombuffer(form.encode(), np.uint8)[~is_digit]).all(axis=1)
-        high, low = _number(digits[:, :-10]), _number(digits[:, -10:])
-        fits &= high < _LARGEST // _TEN_DIGITS
-        ids = np.where(fits, high, 0) * _TEN_DIGITS + low
-        fits &= (ids >= least) & (ids < end)
-        path_ids[rows[fits]] = ids[fits]
+    for template, minimum_id, end in _TEMPLATES.get(kind, ()):
+        rows = np.flatnonzero(lengths == len(template))
+        characters = windows(column.octets, column.starts[rows] + start, len(template)).view(np.uint8)
+        characters = characters.reshape(-1, len(template))
+        is_digit = np.frombuffer(template.encode(), np.uint8) == ord("0")
+        digits = characters[:, is_digit] - np.uint8(ord("0"))
+        is_id = (digits <= 9).all(axis=1)
+        is_id &= (characters[:, ~is_digit] == np.frombuffer(template.encode(), np.uint8)[~is_digit]).all(
+            axis=1
+        )
+        high_digits, low_digits = _number(digits[:, :-10]), _number(digits[:, -10:])
+        is_id &= high_digits < _MAX_ID // _TEN_DIGITS
+        ids = np.where(is_id, high_digits, 0) * _TEN_DIGITS + low_digits
+        is_id &= (ids >= minimum_id) & (ids < end)
+        path_ids[rows[is_id]] = ids[is_id]
     return path_ids
 
 
@@ -81,13 +83,13 @@ def _hexadecimal(texts: NDArray[np.void]) -> NDArray[np.int64]:
     A number is -1 if its groups have other characters than lower-case hexadecimal digits, or if it exceeds
     a long.
     """
-    letters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
-    digits = _HEX_DIGITS[np.delete(letters, _HYPHEN, axis=1)]
-    fits = (digits < 16).all(axis=1) & (digits[:, 0] < 8) & (letters[:, _HYPHEN] == ord("-"))
+    characters = texts.view(np.uint8).reshape(-1, _HEX_LENGTH)
+    digits = _HEX_DIGITS[np.delete(characters, _HYPHEN, axis=1)]
+    is_id = (digits < 16).all(axis=1) & (digits[:, 0] < 8) & (characters[:, _HYPHEN] == ord("-"))
     number = np.zeros(len(digits), np.int64)
-    for digit in np.where(fits[:, None], digits, 0).T:
+    for digit in np.where(is_id[:, None], digits, 0).T:
         number = number << 4 | digit
-    return np.where(fits, number, -1)
+    return np.where(is_id, number, -1)
 
 
 def _number(digits: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -76,22 +76,22 @@ def _managed_names(parts: list[str]) -> Names:
         return _topic(parts[:2], parts[3:], None)
     if len(parts) > 2 and parts[2] == _SEGMENT:
         topic_parts = parts[3:]
-        joined = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
-        return _topic(parts[:2], joined, None)
+        joined_names = ["/".join(topic_parts[:2]), *topic_parts[2:]] if len(topic_parts) > 1 else []
+        return _topic(parts[:2], joined_names, None)
     if len(parts) > 3 and parts[3] == _PERSISTENT:
         return _topic([parts[0], parts[2]], parts[4:], parts[1])
     return Names(NodeKind.INNER if len(parts) < 4 else NodeKind.UNKNOWN)
 
 
-def _topic(above: list[str], names: list[str], cluster: str | None) -> Names:
-    tenant, namespace = above
-    decoded = [unquote_plus(name) for name in names]
-    if not decoded:
+def _topic(tenant_and_namespace: list[str], names: list[str], cluster: str | None) -> Names:
+    tenant, namespace = tenant_and_namespace
+    decoded_names = [unquote_plus(name) for name in names]
+    if not decoded_names:
         return Names(NodeKind.INNER, tenant, namespace, None, None, cluster)
-    if len(decoded) == 1:
-        return Names(NodeKind.TOPIC, tenant, namespace, decoded[0], None, cluster)
-    kind = NodeKind.CURSOR if len(decoded) == 2 else NodeKind.UNKNOWN
-    return Names(kind, tenant, namespace, decoded[0], decoded[1], cluster)
+    if len(decoded_names) == 1:
+        return Names(NodeKind.TOPIC, tenant, namespace, decoded_names[0], None, cluster)
+    kind = NodeKind.CURSOR if len(decoded_names) == 2 else NodeKind.UNKNOWN
+    return Names(kind, tenant, namespace, decoded_names[0], decoded_names[1], cluster)
 
 
 def _schema(parts: list[str]) -> Names:

@@ -35,12 +35,14 @@ def run_files(path: str) -> tuple[Any, str]:
         raise RunUsageError("a URI of a directory must not have a password in it; set it in the environment")
     try:
         # Spark says s3a where pyarrow says s3.
-        trimmed = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
-        files, base = fs.FileSystem.from_uri(f"{trimmed}///" if trimmed.endswith(":") else trimmed)
+        normalized_path = f"{path}/".replace("s3a://", "s3://", 1).rstrip("/")
+        files, base = fs.FileSystem.from_uri(
+            f"{normalized_path}///" if normalized_path.endswith(":") else normalized_path
+        )
     except (pa.ArrowException, OSError, ValueError) as error:
         if (words := service_words(error)) is not None:
             raise FileSystemError(f"{path}: {words}") from error
-        raise RunUsageError(f"{path}: no file system found: {_reason(path, error)}") from error
+        raise RunUsageError(f"{path}: no file system found: {_not_found_reason(path, error)}") from error
     require_bucket(path, files, base)
     return files, base
 
@@ -75,14 +77,14 @@ def parent_of(path: str) -> str | None:
     """
     scheme, separator, location = path.rpartition("://")
     location = location.rstrip("/") if separator else str(Path(location).absolute())
-    above, slash, name = location.rpartition("/")
+    parent, slash, name = location.rpartition("/")
     if not slash or not name:
         return None
     # A root with a host ("s3://bucket") has no slash; a local root is the slash.
-    return f"{scheme}{separator}{above or '/'}"
+    return f"{scheme}{separator}{parent or '/'}"
 
 
-def _reason(path: str, error: Exception) -> str:
+def _not_found_reason(path: str, error: Exception) -> str:
     """Return one line that says why a path has no file system.
 
     For hdfs:// it replaces pyarrow's text, which lists every place where pyarrow looked for libhdfs.
@@ -102,10 +104,10 @@ def _has_password(uri: str) -> bool:
     [True, False, False]
     """
     location = uri.partition("://")[2]
-    before, separator, _ = location.partition("@")
-    tail = before.partition("/")[0].partition(":")
-    port = tail[2].isdecimal() and "/" in before
-    return bool(separator and tail[1]) and not port
+    user_part, separator, _ = location.partition("@")
+    password_part = user_part.partition("/")[0].partition(":")
+    port = password_part[2].isdecimal() and "/" in user_part
+    return bool(separator and password_part[1]) and not port
 
 
 @contextmanager
@@ -134,11 +136,13 @@ def open_earlier_file(table: str, name: str, schema: pa.Schema) -> Iterator[pq.P
         raise RunError(f"{table}/{name}: {error}") from error
 
 
-def check_columns(actual: pa.Schema, schema: pa.Schema) -> None:
+def check_columns(actual_schema: pa.Schema, schema: pa.Schema) -> None:
     """Refuse a table that does not have exactly the columns of ``schema``.
 
     Raises:
         RunError: a column is missing, unexpected, or of another type.
     """
-    if [(field.name, field.type) for field in actual] != [(field.name, field.type) for field in schema]:
+    if [(field.name, field.type) for field in actual_schema] != [
+        (field.name, field.type) for field in schema
+    ]:
         raise RunError("its columns differ from this version's table")

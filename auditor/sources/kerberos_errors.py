@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TypeGuard
 
-_HELP = (
+_HELP_OF_MESSAGES = (
     (
         ("No Kerberos credentials available", "No credentials cache found", "Credentials cache"),
         "there is no ticket; run kinit as the user of this process, or name a keytab in KRB5_CLIENT_KTNAME, "
@@ -31,8 +31,8 @@ _HELP = (
 
 def is_kerberos_error(error: object) -> TypeGuard[BaseException]:
     """Return whether an object is an exception of the optional package ``kerberos``."""
-    kind = getattr(sys.modules.get("kerberos"), "KrbError", None)
-    return kind is not None and isinstance(error, kind)
+    error_class = getattr(sys.modules.get("kerberos"), "KrbError", None)
+    return error_class is not None and isinstance(error, error_class)
 
 
 def kerberos_problem(error: BaseException, principal: str) -> str:
@@ -46,9 +46,12 @@ def kerberos_problem(error: BaseException, principal: str) -> str:
     >>> kerberos_problem(Exception(("Unspecified GSS failure", 1), ("Ticket expired", 2)), "bookkeeper/bk1")
     'Kerberos: Ticket expired: the ticket is expired; run kinit again, or name a keytab in KRB5_CLIENT_KTNAME'
     """
-    parts = [part[0] if isinstance(part, tuple) and part else part for part in error.args]
-    words = str(parts[-1]) if parts else type(error).__name__
-    for signs, help_ in _HELP:
-        if any(sign in words for sign in signs):
-            return f"Kerberos: {words}: {help_.format(principal=principal)}"
-    return f"Kerberos: {words}"
+    error_parts = [
+        error_part[0] if isinstance(error_part, tuple) and error_part else error_part
+        for error_part in error.args
+    ]
+    message = str(error_parts[-1]) if error_parts else type(error).__name__
+    for message_parts, help_template in _HELP_OF_MESSAGES:
+        if any(message_part in message for message_part in message_parts):
+            return f"Kerberos: {message}: {help_template.format(principal=principal)}"
+    return f"Kerberos: {message}"

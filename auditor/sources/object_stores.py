@@ -17,7 +17,7 @@ _SERVICES = re.compile(
 _REQUEST_ID = re.compile(r" ?\(Request ID: [^)]*\)")
 _OBJECT_STORES = ("s3", "gcs", "abfs")
 
-_checked: set[tuple[str, str]] = set()
+_checked_buckets: set[tuple[str, str]] = set()
 """Buckets that this process has checked, as (type of the file system, bucket)."""
 
 
@@ -49,7 +49,7 @@ def require_bucket(path: str, files: Any, base: str) -> None:
         FileSystemError: the bucket does not exist or may not be read; the message quotes the service.
     """
     bucket = base.partition("/")[0]
-    if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked:
+    if files.type_name not in _OBJECT_STORES or (files.type_name, bucket) in _checked_buckets:
         return
     from pyarrow import fs
 
@@ -57,15 +57,15 @@ def require_bucket(path: str, files: Any, base: str) -> None:
         is_there = files.get_file_info(bucket).type != fs.FileType.NotFound
     except OSError:
         # The answer to HEAD has no message. A listing has one, or shows that a part is readable.
-        is_there = _lists(path, files, base)
+        is_there = _can_list(path, files, base)
     if not is_there:
         raise FileSystemError(
             f"{path}: there is no bucket {bucket}; check the name, the endpoint and the region"
         )
-    _checked.add((files.type_name, bucket))
+    _checked_buckets.add((files.type_name, bucket))
 
 
-def _lists(path: str, files: Any, base: str) -> bool:
+def _can_list(path: str, files: Any, base: str) -> bool:
     from pyarrow import fs
 
     try:

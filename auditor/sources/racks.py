@@ -45,12 +45,12 @@ def read_racks(path: str) -> RackMapping:
         UsageError: the file does not exist or is invalid; the message names the line or the bookie.
     """
     if path.endswith(".toml"):
-        return _of_toml(path, read_toml(path))
+        return _toml_mapping(path, read_toml(path))
     try:
-        data = read_regular(path)
+        file_bytes = read_regular(path)
         if path.endswith(".json"):
-            return of_pulsar(bookie_racks.decode(data), path)
-        text = data.decode()
+            return of_pulsar(bookie_racks.decode(file_bytes), path)
+        text = file_bytes.decode()
     except OSError as error:
         raise path_error(error, f"--racks {path}: {error.strerror or error}") from None
     except DecodeError as error:
@@ -58,14 +58,16 @@ def read_racks(path: str) -> RackMapping:
     except UnicodeDecodeError as error:
         raise UsageError(f"--racks {path}: is not text in UTF-8 (at byte {error.start})") from None
     locations: dict[str, Location] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for line_number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if words and len(words) != 2:
             raise UsageError(
-                f"--racks {path}: line {number} has {len(words)} columns, not a bookie and a location"
+                f"--racks {path}: line {line_number} has {len(words)} columns, not a bookie and a location"
             )
         if words:
-            _put(locations, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {number}")
+            _add_location(
+                locations, words[0], Location(None, (), path, words[1]), f"--racks {path}: line {line_number}"
+            )
     return locations
 
 
@@ -92,13 +94,13 @@ def ask_script(script: str, hosts: Iterable[str]) -> RackMapping:
     addresses = {host: address for host in sorted(set(hosts)) if (address := _address(host))}
     unique_addresses = sorted(set(addresses.values()))
     answers: dict[str, str] = {}
-    for first in range(0, len(unique_addresses), SCRIPT_ARGUMENTS):
-        chunk = unique_addresses[first : first + SCRIPT_ARGUMENTS]
-        answers |= dict(zip(chunk, _run(script, chunk), strict=True))
+    for start in range(0, len(unique_addresses), SCRIPT_ARGUMENTS):
+        chunk = unique_addresses[start : start + SCRIPT_ARGUMENTS]
+        answers |= dict(zip(chunk, _run_script(script, chunk), strict=True))
     locations: dict[str, Location] = {}
     for host, address in addresses.items():
         location = Location(None, (), script, answers[address])
-        _put(locations, host, location, f"--rack-script {script}: {address}")
+        _add_location(locations, host, location, f"--rack-script {script}: {address}")
     return locations
 
 
@@ -125,7 +127,7 @@ def locate_all(hosts: Mapping[str, str | None], mapping: RackMapping) -> dict[st
     return {bookie: locate(bookie, host, mapping) or Location(None) for bookie, host in hosts.items()}
 
 
-def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
+def _toml_mapping(path: str, values: Mapping[str, Any]) -> RackMapping:
     bookies = values.get("bookies")
     if set(values) != {"bookies"} or not isinstance(bookies, dict):
         raise UsageError(
@@ -139,22 +141,24 @@ def _of_toml(path: str, values: Mapping[str, Any]) -> RackMapping:
         if not all(isinstance(text, str) for text in entry.values()):
             raise UsageError(f"--racks {path}: {bookie}: rack and group are strings")
         groups = (entry["group"],) if "group" in entry else ()
-        _put(locations, bookie, Location(None, groups, path, entry["rack"]), f"--racks {path}: {bookie}")
+        _add_location(
+            locations, bookie, Location(None, groups, path, entry["rack"]), f"--racks {path}: {bookie}"
+        )
     return locations
 
 
-def _put(locations: dict[str, Location], name: str, location: Location, where: str) -> None:
+def _add_location(locations: dict[str, Location], name: str, location: Location, option_name: str) -> None:
     """Normalise a location and add it to ``locations`` under a name. Refuse a name that is present already.
 
-    ``where`` is the line or entry for messages.
+    ``option_name`` is the line or entry for messages.
     """
     assert location.given is not None
     if name in locations:
-        raise UsageError(f"{where}: {name} appears twice")
+        raise UsageError(f"{option_name}: {name} appears twice")
     try:
         path = normalise(location.given) or None
     except ValueError as error:
-        raise UsageError(f"{where}: {error}; servers refuse such a location") from None
+        raise UsageError(f"{option_name}: {error}; servers refuse such a location") from None
     locations[name] = Location(path, location.groups, location.origin, location.given)
 
 
@@ -165,19 +169,19 @@ def _address(host: str) -> str | None:
         return None
 
 
-def _run(script: str, addresses: list[str]) -> list[str]:
+def _run_script(script: str, addresses: list[str]) -> list[str]:
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [script, *addresses], capture_output=True, text=True, timeout=SCRIPT_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise UsageError(f"--rack-script {script}: no answer after {SCRIPT_TIMEOUT_S:g} s") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--rack-script {script}: {getattr(error, 'strerror', None) or error}") from None
-    if done.returncode:
-        reason = f": {done.stderr.strip().splitlines()[-1]}" if done.stderr.strip() else ""
-        raise UsageError(f"--rack-script {script}: failed with exit code {done.returncode}{reason}")
-    answers = done.stdout.split()
+    if process.returncode:
+        reason = f": {process.stderr.strip().splitlines()[-1]}" if process.stderr.strip() else ""
+        raise UsageError(f"--rack-script {script}: failed with exit code {process.returncode}{reason}")
+    answers = process.stdout.split()
     if len(answers) != len(addresses):
         raise UsageError(
             f"--rack-script {script}: printed {len(answers)} locations for {len(addresses)} addresses; "

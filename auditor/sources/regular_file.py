@@ -57,7 +57,7 @@ def open_descriptor(path: StrPath) -> tuple[int, os.stat_result]:
     try:
         state = os.fstat(descriptor)
         if not stat.S_ISREG(state.st_mode):
-            raise _refusal(path, state)
+            raise _not_regular_error(path, state)
     except BaseException:
         os.close(descriptor)
         raise
@@ -80,15 +80,15 @@ def read_regular(path: StrPath) -> bytes:
         return file.read()
 
 
-def read_at_most(file: BinaryIO, most: int) -> bytes:
-    """Return the rest of a file if it has at most ``most`` bytes. A sparse file can be endless.
+def read_at_most(file: BinaryIO, max_bytes: int) -> bytes:
+    """Return the rest of a file if it has at most ``max_bytes`` bytes. A sparse file can be endless.
 
     Raises:
         LongFileError: the rest is longer.
     """
-    data = file.read(most + 1)
-    if len(data) > most:
-        raise LongFileError(errno.EFBIG, f"more than {most:,} bytes")
+    data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise LongFileError(errno.EFBIG, f"more than {max_bytes:,} bytes")
     return data
 
 
@@ -101,10 +101,10 @@ def require_regular(path: StrPath) -> None:
     """
     state = Path(os.fsdecode(path)).stat()
     if not stat.S_ISREG(state.st_mode):
-        raise _refusal(path, state)
+        raise _not_regular_error(path, state)
 
 
-def _refusal(path: StrPath, state: os.stat_result) -> OSError:
+def _not_regular_error(path: StrPath, state: os.stat_result) -> OSError:
     if stat.S_ISDIR(state.st_mode):
         return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     kind = _KINDS.get(stat.S_IFMT(state.st_mode), "something else")
@@ -133,11 +133,11 @@ def visible_path(path: str) -> str:
 MAX_TOML_BYTES = 4 << 20
 """Largest TOML file to read, in bytes. Files written by people are smaller."""
 
-_DEEPEST = 100
+_MAX_KEY_PARTS = 100
 """Largest number of parts of a dotted key. Python's parser takes time that grows with the square of it."""
 
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
-_DEEP = re.compile(rf"""(?<![\w.'"-])(?:{_PART}\.[ \t]*+){{{_DEEPEST}}}""")
+_KEY_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_TOO_DEEP_KEY = re.compile(rf"""(?<![\w.'"-])(?:{_KEY_PART}\.[ \t]*+){{{_MAX_KEY_PARTS}}}""")
 
 
 def parse_toml(data: bytes) -> dict[str, Any]:
@@ -154,8 +154,8 @@ def parse_toml(data: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         # The error contains the text, perhaps a secret. So it must not be a cause of the new one.
         raise ValueError("it is not UTF-8 text") from None
-    if _DEEP.search(text):
-        raise ValueError(f"a key of more than {_DEEPEST} steps")
+    if _TOO_DEEP_KEY.search(text):
+        raise ValueError(f"a key of more than {_MAX_KEY_PARTS} steps")
     try:
         return tomllib.loads(text)
     except RecursionError:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-_REQUIRED = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE")
+_REQUIRED_ALERTS = ("CERTIFICATE_REQUIRED", "HANDSHAKE_FAILURE", "BAD_CERTIFICATE")
 """Alerts to a client without a certificate. RFC 8446 has the first; TLS 1.2 and Java send another of them."""
 
-_REFUSED = (*_REQUIRED, "UNKNOWN_CA", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRED", "UNSUPPORTED_CERTIFICATE")
+_REFUSED_ALERTS = (
+    *_REQUIRED_ALERTS,
+    "UNKNOWN_CA",
+    "CERTIFICATE_UNKNOWN",
+    "CERTIFICATE_EXPIRED",
+    "UNSUPPORTED_CERTIFICATE",
+)
 
 
 def certificate_problem(
@@ -22,10 +28,10 @@ def certificate_problem(
         server: kind of server, for the message.
         has_section: True if the credentials file has the section.
     """
-    if certificate is None and any(word in reason for word in _REQUIRED):
+    if certificate is None and any(alert_name in reason for alert_name in _REQUIRED_ALERTS):
         keys = "certificate and key" if has_section else "ca, certificate and key"
         return f"the {server} requires a client certificate; add {keys} to {section}"
-    if certificate is not None and any(word in reason for word in _REFUSED):
+    if certificate is not None and any(alert_name in reason for alert_name in _REFUSED_ALERTS):
         alert = reason.lower().replace("_", " ")
         return f"the {server} refuses the client certificate {certificate} ({alert})"
     return None

@@ -114,22 +114,24 @@ def rounds(
         SparkError, JavaMissingError: in any round, because the session is gone.
     """
     number = failures = 0
-    unfinished: str | None = None
+    unfinished_run: str | None = None
     while not stop.is_set():
-        began = time.monotonic()
+        start_time = time.monotonic()
         number, out = number + 1, place()
-        if unfinished is not None and unfinished != out:
-            _remove(unfinished)  # too old to be resumed, and no other program uses it
-        with progress() as shown:
-            report, error = _audit(audit(out), spark, StoppableProgress(stop, shown), first=number == 1)
-        unfinished = out if error is not None else None
+        if unfinished_run is not None and unfinished_run != out:
+            _remove_run(unfinished_run)  # too old to be resumed, and no other program uses it
+        with progress() as shown_progress:
+            report, error = _run_audit(
+                audit(out), spark, StoppableProgress(stop, shown_progress), first=number == 1
+            )
+        unfinished_run = out if error is not None else None
         failures = failures + 1 if error is not None else 0
         wait = interval if error is None else min(interval, FIRST_RETRY_S * 2 ** min(failures - 1, 20))
-        yield Round(number, out, time.monotonic() - began, report, error, wait)
-        stop.wait(wait - (time.monotonic() - began) % wait)
+        yield Round(number, out, time.monotonic() - start_time, report, error, wait)
+        stop.wait(wait - (time.monotonic() - start_time) % wait)
 
 
-def _audit(
+def _run_audit(
     audit: Audit, spark: SparkSession, progress: Progress, first: bool
 ) -> tuple[Report | None, AuditorError | OSError | None]:
     try:
@@ -146,7 +148,7 @@ def _audit(
         return None, error
 
 
-def _remove(run: str) -> None:
+def _remove_run(run: str) -> None:
     """Delete the run directory of an interrupted round. Keep it if the run is finished."""
     from pyarrow import fs
 
@@ -182,9 +184,9 @@ class MetricsPage:
     finished: int = 0
     seconds: float = 0.0
 
-    def update(self, done: Round, run: ReportSource | None) -> None:
+    def update(self, finished_round: Round, run: ReportSource | None) -> None:
         """Record the end of a round. ``run`` is the round's finished run; None if the round failed."""
-        self.number, self.seconds, self.finished = done.number, done.seconds, now_ms()
+        self.number, self.seconds, self.finished = finished_round.number, finished_round.seconds, now_ms()
         self.failed = 0 if run is not None else self.failed + 1
         if run is not None:
             out = BytesIO()

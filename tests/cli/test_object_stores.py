@@ -53,7 +53,7 @@ def call(
     """One of the commands that take a place, as this user."""
     for name, value in store.users[user].items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(object_stores, "_checked", set())
+    monkeypatch.setattr(object_stores, "_checked_buckets", set())
     metadata = ("--metadata", f"dump://{store.corpus.dump}")
     arguments = {
         "collect": ("collect", "--bookies", str(store.corpus.bookies), "--out", place),

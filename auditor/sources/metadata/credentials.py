@@ -62,7 +62,7 @@ VARIABLE = "BKAUDIT_CREDENTIALS"
 MECHANISMS = ("DIGEST-MD5", "GSSAPI")
 
 
-class _Stays:
+class _NotPickled:
     """Base class of secrets, which cannot be pickled. Each process reads them from the file."""
 
     __slots__ = ()
@@ -72,7 +72,7 @@ class _Stays:
 
 
 @dataclass(frozen=True, slots=True)
-class Login(_Stays):
+class Login(_NotPickled):
     """A user and a password."""
 
     user: str
@@ -80,7 +80,7 @@ class Login(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class Sasl(_Stays):
+class Sasl(_NotPickled):
     """A SASL login. DIGEST-MD5 uses ``login``; GSSAPI uses a Kerberos ticket of ``principal``.
 
     ``service`` is the service name of the server's principal.
@@ -93,7 +93,7 @@ class Sasl(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class Tls(_Stays):
+class Tls(_NotPickled):
     """TLS files in PEM form, as absolute paths. ``ca`` is None for the system's certificate authorities.
 
     ``certificate`` and ``key`` are the client's own, for servers that require them. If ``verify`` is False,
@@ -109,7 +109,7 @@ class Tls(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class ZooKeeperCredentials(_Stays):
+class ZooKeeperCredentials(_NotPickled):
     """Credentials for ZooKeeper: any combination of digest, SASL and TLS. None: not configured."""
 
     digest: Login | None = None
@@ -118,7 +118,7 @@ class ZooKeeperCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class EtcdCredentials(_Stays):
+class EtcdCredentials(_NotPickled):
     """Credentials for etcd. ``login`` is None without a user; ``tls`` is None for a plain connection."""
 
     login: Login | None = None
@@ -126,7 +126,7 @@ class EtcdCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class OxiaCredentials(_Stays):
+class OxiaCredentials(_NotPickled):
     """Credentials for Oxia. ``token`` is None without a login; ``tls`` is None for a plain connection."""
 
     token: str | None = field(default=None, repr=False)
@@ -134,7 +134,7 @@ class OxiaCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class BookieCredentials(_Stays):
+class BookieCredentials(_NotPickled):
     """Credentials for bookies. ``tls`` is None for plain connections; ``sasl`` is None without a login."""
 
     tls: Tls | None = None
@@ -142,14 +142,14 @@ class BookieCredentials(_Stays):
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerCredentials(_Stays):
+class LedgerCredentials(_NotPickled):
     """The password of the ledgers; None if none is configured."""
 
     password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials(_Stays):
+class Credentials(_NotPickled):
     """The content of a credentials file; all defaults without a file."""
 
     zookeeper: ZooKeeperCredentials = field(default_factory=ZooKeeperCredentials)
@@ -164,8 +164,8 @@ def credentials_file(path: str | None) -> str | None:
 
     ``path`` is the option's value. Without it, BKAUDIT_CREDENTIALS decides.
     """
-    chosen = path or os.environ.get(VARIABLE)
-    return str(Path(chosen).absolute()) if chosen else None
+    chosen_path = path or os.environ.get(VARIABLE)
+    return str(Path(chosen_path).absolute()) if chosen_path else None
 
 
 def read_credentials(path: str | None) -> Credentials:
@@ -180,14 +180,14 @@ def read_credentials(path: str | None) -> Credentials:
         UsageError: there is no such file, it is not TOML, it has an unknown key or a wrong value, or others
             may read it. The message names file and key, never a value.
     """
-    chosen = credentials_file(path)
-    if chosen is None:
+    chosen_path = credentials_file(path)
+    if chosen_path is None:
         return Credentials()
-    file = SecretFile(Path(chosen))
+    file = SecretFile(Path(chosen_path))
     zookeeper, etcd = file.top.section("zookeeper"), file.top.section("etcd")
     oxia = file.top.section("oxia")
     bookies, ledgers = file.top.section("bookies"), file.top.section("ledgers")
-    read = Credentials(
+    credentials = Credentials(
         zookeeper=_zookeeper(zookeeper) if zookeeper else ZooKeeperCredentials(),
         etcd=_etcd(etcd) if etcd else EtcdCredentials(),
         oxia=_oxia(oxia) if oxia else OxiaCredentials(),
@@ -195,7 +195,7 @@ def read_credentials(path: str | None) -> Credentials:
         bookies=_bookies(bookies) if bookies else BookieCredentials(),
     )
     file.end()
-    return read
+    return credentials
 
 
 def _zookeeper(section: Section) -> ZooKeeperCredentials:
@@ -203,7 +203,7 @@ def _zookeeper(section: Section) -> ZooKeeperCredentials:
     return ZooKeeperCredentials(
         digest=_login(digest, colon=False) if digest else None,
         sasl=_sasl(sasl, "zookeeper") if sasl else None,
-        tls=_tls(tls, own_checks=True) if tls else None,
+        tls=_tls(tls, has_own_checks=True) if tls else None,
     )
 
 
@@ -211,7 +211,7 @@ def _bookies(section: Section) -> BookieCredentials:
     sasl, tls = section.section("sasl"), section.section("tls")
     return BookieCredentials(
         # Java's client does not verify host names by default, so many certificates have none.
-        tls=_tls(tls, own_checks=True, check_hostname=False) if tls else None,
+        tls=_tls(tls, has_own_checks=True, check_hostname=False) if tls else None,
         sasl=_sasl(sasl, "bookkeeper") if sasl else None,
     )
 
@@ -219,7 +219,7 @@ def _bookies(section: Section) -> BookieCredentials:
 def _etcd(section: Section) -> EtcdCredentials:
     tls = section.section("tls")
     login = _login(section) if section.has("user") or section.has("password") else None
-    return EtcdCredentials(login, _tls(tls, own_checks=False) if tls else None)
+    return EtcdCredentials(login, _tls(tls, has_own_checks=False) if tls else None)
 
 
 def _oxia(section: Section) -> OxiaCredentials:
@@ -227,7 +227,7 @@ def _oxia(section: Section) -> OxiaCredentials:
     # gRPC refuses an invalid header with an error that repeats its value: the token.
     if token is not None and not (token.isascii() and token.isprintable()):
         section.wrong("token", "must not contain characters that a header cannot have, such as a line break")
-    return OxiaCredentials(token, _tls(tls, own_checks=False) if tls else None)
+    return OxiaCredentials(token, _tls(tls, has_own_checks=False) if tls else None)
 
 
 def _login(section: Section, colon: bool = True) -> Login:
@@ -247,11 +247,11 @@ def _sasl(section: Section, default_service: str) -> Sasl:
     return Sasl(mechanism, None, service, section.text("principal"))
 
 
-def _tls(section: Section, own_checks: bool, check_hostname: bool = True) -> Tls:
+def _tls(section: Section, has_own_checks: bool, check_hostname: bool = True) -> Tls:
     ca, certificate, key = section.file("ca"), section.file("certificate"), section.file("key")
     if key and not certificate:
         section.wrong("key", "has no certificate; add certificate")
-    if not own_checks:
+    if not has_own_checks:
         return Tls(ca, certificate, key)
     verify = section.flag("verify")
     return Tls(

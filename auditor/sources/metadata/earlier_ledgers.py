@@ -89,7 +89,9 @@ class EarlierLedgers:
         """
         count = max(1, min(part_count, len(self.files)))
         edges = [len(self.files) * number // count for number in range(count + 1)]
-        groups = [EarlierLedgers(self.table, self.files[a:b], self.whole) for a, b in pairwise(edges)]
+        groups = [
+            EarlierLedgers(self.table, self.files[begin:stop], self.whole) for begin, stop in pairwise(edges)
+        ]
         keys = [start, *(key_bytes(group.files[0].first) for group in groups[1:]), end]
         return [(group, *ends) for group, ends in zip(groups, pairwise(keys), strict=True)]
 
@@ -128,19 +130,19 @@ def pieces(
     Raises:
         RunError: a file is missing, cut off, damaged or of another schema, or its rows are not in order.
     """
-    waiting: pa.RecordBatch | None = None
-    least = start
+    pending_rows: pa.RecordBatch | None = None
+    minimum_key = start
     for rows in _batches(earlier, columns.names):
         first, last = (key_bytes(rows["path"][row].as_py()) for row in (0, -1))
-        ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
-        if not (ascending and least <= first and last < end):
+        is_ascending = pc.all(pc.less(rows["path"][:-1], rows["path"][1:]), min_count=0).as_py()
+        if not (is_ascending and minimum_key <= first and last < end):
             raise RunError(f"{earlier.table}: its rows are not in the order of their keys")
-        if waiting is not None:
-            yield EarlierPiece(start, first, waiting)
+        if pending_rows is not None:
+            yield EarlierPiece(start, first, pending_rows)
             start = first
-        waiting, least = rows, last + b"\0"
-    nothing = pa.RecordBatch.from_pylist([], columns)
-    yield EarlierPiece(start, end, waiting if waiting is not None else nothing)
+        pending_rows, minimum_key = rows, last + b"\0"
+    no_rows = pa.RecordBatch.from_pylist([], columns)
+    yield EarlierPiece(start, end, pending_rows if pending_rows is not None else no_rows)
 
 
 def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -154,9 +156,9 @@ def _batches(earlier: EarlierLedgers, columns: Sequence[str]) -> Iterator[pa.Rec
             for batch in file.iter_batches(most, columns=list(columns), use_threads=False):
                 listed = _is_listed(batch)
                 rows = batch if pc.all(listed).as_py() else batch.filter(listed)
-                share = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
-                for start in range(0, rows.num_rows, share):
-                    yield rows.slice(start, share)
+                rows_per_part = min(PIECE_ROWS, max(1, rows.num_rows // (1 + rows.nbytes // PIECE_BYTES)))
+                for start in range(0, rows.num_rows, rows_per_part):
+                    yield rows.slice(start, rows_per_part)
 
 
 def _reusable_file(table: str, name: str) -> tuple[LedgerFile | None, bool]:

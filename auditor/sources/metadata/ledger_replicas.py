@@ -17,57 +17,59 @@ REPLICA = pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("depe
 _CLOSED = STATE_NAMES.index(LedgerState.CLOSED)
 
 
-def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListArray:
+def replicas(columns: LedgerColumns, is_undecidable: NDArray[np.bool_]) -> pa.ListArray:
     """Return, for each ledger, a list with one element per bookie: the entries that the bookie should hold.
 
     Args:
         columns: decoded metadata of some ledgers.
-        undecidable: mask of the ledgers whose metadata does not show which bookie should hold which entries.
+        is_undecidable: mask of ledgers whose metadata does not show which bookie should hold which entries.
 
     Returns:
         A list array of `REPLICA`, one list for each ledger, in the order of the bookie ids.
     """
     n_ledgers = len(columns.segment_counts)
     # Members in the order of their ids: a row must not depend on other rows of its batch.
-    order = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
+    sorted_members = sorted(range(len(columns.bookies)), key=columns.bookies.__getitem__)
+    rank = np.empty(len(sorted_members), np.int64)
+    rank[sorted_members] = np.arange(len(sorted_members))
     member = rank[columns.members]
     seats_of_segment = columns.member_counts
     ledger_of_segment = np.repeat(np.arange(n_ledgers), columns.segment_counts)
     segment = np.repeat(np.arange(len(seats_of_segment)), seats_of_segment)
-    heads = np.cumsum(seats_of_segment) - seats_of_segment
-    index = np.arange(len(member)) - heads[segment]
+    first_seats = np.cumsum(seats_of_segment) - seats_of_segment
+    position_in_segment = np.arange(len(member)) - first_seats[segment]
     # Sort the seats of each ledger by bookie, so that those of one bookie are adjacent and in order.
-    span = len(order) or 1
-    keys = ledger_of_segment[segment] * span + member
-    place = np.argsort(keys, kind="stable")
-    keys, segment = keys[place], segment[place]
+    member_span = len(sorted_members) or 1
+    keys = ledger_of_segment[segment] * member_span + member
+    seat_order = np.argsort(keys, kind="stable")
+    keys, segment = keys[seat_order], segment[seat_order]
     ledger = ledger_of_segment[segment]
-    judged, open_end = _judged_ends(columns, undecidable, ledger_of_segment)
+    last_judged, open_end = _segment_ends(columns, is_undecidable, ledger_of_segment)
     size = np.maximum(seats_of_segment, 1)[segment]
     folded_seats = fold_seats(
         Seats(
             ledger=ledger,
-            member=member[place],
+            member=member[seat_order],
             first=columns.segment_firsts[segment],
-            last=judged[segment],
-            index=index[place],
+            last=last_judged[segment],
+            index=position_in_segment[seat_order],
             ensemble_size=size,
             # A row that breaks a quorum rule is not judged; its sets are empty with any quorum.
             write_quorum=np.clip(columns.write_quorum[ledger], 1, size),
         )
     )
-    depends = np.diff(folded_seats.groups.offsets) > 0
-    waiting = open_end[segment]
-    if waiting.any():
-        depends |= np.isin(folded_seats.ledger * span + folded_seats.member, keys[waiting])
-    names = pa.array([columns.bookies[place] for place in order], pa.string())
+    depends_on_open_end = np.diff(folded_seats.groups.offsets) > 0
+    is_in_open_segment = open_end[segment]
+    if is_in_open_segment.any():
+        depends_on_open_end |= np.isin(
+            folded_seats.ledger * member_span + folded_seats.member, keys[is_in_open_segment]
+        )
+    names = pa.array([columns.bookies[place] for place in sorted_members], pa.string())
     values = pa.StructArray.from_arrays(
         [
             names.take(pa.array(folded_seats.member)),
             binary_array(folded_seats.groups.tobytes(), folded_seats.groups.offsets * 24),
-            pa.array(depends),
+            pa.array(depends_on_open_end),
         ],
         fields=list(REPLICA),
     )
@@ -75,8 +77,8 @@ def replicas(columns: LedgerColumns, undecidable: NDArray[np.bool_]) -> pa.ListA
     return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), values)
 
 
-def _judged_ends(
-    columns: LedgerColumns, undecidable: NDArray[np.bool_], ledger_of_segment: Longs
+def _segment_ends(
+    columns: LedgerColumns, is_undecidable: NDArray[np.bool_], ledger_of_segment: Longs
 ) -> tuple[Longs, NDArray[np.bool_]]:
     """Return the last judged entry of each segment, and whether the segment is the open end of its ledger.
 
@@ -87,18 +89,18 @@ def _judged_ends(
     at the entry after the last acknowledged one (`LedgerHandle.ensembleChangeLoop`). So every later segment
     proves that the entries before it were acknowledged, however short the segments are.
     """
-    first = columns.segment_firsts
+    first_entries = columns.segment_firsts
     last_entry = columns.last_entry_id[ledger_of_segment]
-    closed = (columns.state == _CLOSED)[ledger_of_segment]
+    is_closed = (columns.state == _CLOSED)[ledger_of_segment]
     quorum = columns.write_quorum[ledger_of_segment]
-    unjudged = undecidable[ledger_of_segment]
-    is_last = np.ones(len(first), bool)
+    is_unjudged = is_undecidable[ledger_of_segment]
+    is_last = np.ones(len(first_entries), bool)
     is_last[:-1] = ledger_of_segment[1:] != ledger_of_segment[:-1]
-    before_next = np.append(first[1:], 0) - 1
-    closed_end = np.where(is_last, last_entry, np.minimum(before_next, last_entry))
+    end_before_next = np.append(first_entries[1:], 0) - 1
+    closed_end = np.where(is_last, last_entry, np.minimum(end_before_next, last_entry))
     # For every segment, the first entry of its ledger's last segment. A ledger may have no segment.
-    last_begins = first[is_last][np.cumsum(is_last) - is_last]
-    history_end = np.minimum(before_next, last_begins - 1 - quorum)
-    open_segment_end = np.where(is_last, first - 1, np.maximum(history_end, first - 1))
-    ends = np.where(closed, closed_end, open_segment_end)
-    return np.where(unjudged, first - 1, ends), is_last & ~closed & ~unjudged
+    last_begins = first_entries[is_last][np.cumsum(is_last) - is_last]
+    history_end = np.minimum(end_before_next, last_begins - 1 - quorum)
+    open_segment_end = np.where(is_last, first_entries - 1, np.maximum(history_end, first_entries - 1))
+    ends = np.where(is_closed, closed_end, open_segment_end)
+    return np.where(is_unjudged, first_entries - 1, ends), is_last & ~is_closed & ~is_unjudged

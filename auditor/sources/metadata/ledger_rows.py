@@ -38,11 +38,11 @@ def metadata_arrays(columns: LedgerColumns) -> dict[str, pa.Array]:
     >>> arrays["state"].to_pylist(), arrays["damage_offset"].to_pylist()
     (['OPEN', None], [None, 0])
     """
-    unread = columns.format == 0
+    is_unread = columns.format == 0
     return {
         "rules": _rules(columns),
         **damage_arrays(columns),
-        **{name: pa.array(getattr(columns, name), mask=unread) for name in _NUMBERS},
+        **{name: pa.array(getattr(columns, name), mask=is_unread) for name in _NUMBERS},
         "state": name_column(STATE_NAMES, columns.state),
         "digest_type": name_column(DIGEST_NAMES, columns.digest_type),
         "metadata_ctime": pa.array(columns.ctime, mask=~columns.has_ctime),
@@ -80,8 +80,8 @@ def _rules(columns: LedgerColumns) -> pa.Array:
     counts = np.zeros(len(columns.format), np.int64)
     for row, rules in columns.rules.items():
         counts[row] = len(rules)
-    broken = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
-    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken], RULE)
+    broken_rules = [rule for _, rules in sorted(columns.rules.items()) for rule in rules]
+    values = pa.array([{"rule": rule.rule, "reason": rule.reason} for rule in broken_rules], RULE)
     return pa.ListArray.from_arrays(_offsets(counts), values)
 
 
@@ -150,8 +150,19 @@ LEDGERS = schema_of(
         "taken from an earlier scan, which read it at this version (--since; the second scan: the first)",
     ),
 )
-_AGAIN = ("scope_id", "ledger_id", "path", "version", "mtime", "status", "low", "high", "damage", "reused")
-LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN])
+_AGAIN_COLUMNS = (
+    "scope_id",
+    "ledger_id",
+    "path",
+    "version",
+    "mtime",
+    "status",
+    "low",
+    "high",
+    "damage",
+    "reused",
+)
+LEDGERS_AGAIN = pa.schema([LEDGERS.field(name) for name in _AGAIN_COLUMNS])
 """Columns of `LEDGERS` that a second scan reads: enough to find the ledgers that did not change."""
 
 _VALUES = (
@@ -193,19 +204,23 @@ def ledger_rows(
     start = len(prefix)
     paths = TextColumn.of(batch.paths)
     ids = ledger_ids(layout, paths, len(prefix.encode()))
-    odd = {row: classify(layout, paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
+    places_by_row = {row: classify(layout, paths[row][start:]) for row in np.flatnonzero(ids < 0).tolist()}
     scopes = np.zeros(len(ids), np.int64)
-    for row, place in odd.items():
+    for row, place in places_by_row.items():
         if place.kind == "ledger":
             ids[row], scopes[row] = place.ledger_id or 0, place.scope_id or 0
-    strays = [row for row, place in odd.items() if place.kind == "malformed"]
+    misplaced_rows = [row for row, place in places_by_row.items() if place.kind == "malformed"]
     is_ledger = np.ones(len(ids), bool)
-    is_ledger[[row for row, place in odd.items() if place.kind != "ledger"]] = False
+    is_ledger[[row for row, place in places_by_row.items() if place.kind != "ledger"]] = False
     ledgers = np.flatnonzero(is_ledger)
-    decoded = _decode_rows(batch, paths, ledgers, ids, scopes, schema)
-    rows = [rows_of_columns(schema, len(ledgers), decoded)]
-    if strays:
-        rows.append(rows_of_columns(schema, len(strays), _misplaced_rows(batch, paths, strays, odd)))
+    ledger_columns = _decode_rows(batch, paths, ledgers, ids, scopes, schema)
+    rows = [rows_of_columns(schema, len(ledgers), ledger_columns)]
+    if misplaced_rows:
+        rows.append(
+            rows_of_columns(
+                schema, len(misplaced_rows), _misplaced_rows(batch, paths, misplaced_rows, places_by_row)
+            )
+        )
     if batch.gaps:
         rows.append(rows_of_columns(schema, len(batch.gaps), _gaps(batch, start, layout)))
     return rows[0] if len(rows) == 1 else pa.concat_batches(rows)
@@ -224,7 +239,7 @@ def _decode_rows(
         "ledger_id": ids[positions],
         # The path of a ledger is always ASCII.
         "path": paths.octets.taken(positions).arrow().cast(pa.string()),
-        **_standing(batch, positions),
+        **_change_columns(batch, positions),
         "status": name_column(_STATUS, status),
         **damage_arrays(columns),
     }
@@ -235,13 +250,13 @@ def _decode_rows(
         }
     if "replicas" not in schema.names:
         return arrays
-    undecidable = status == _UNREADABLE
+    is_undecidable = status == _UNREADABLE
     for row, rules in columns.rules.items():
-        undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
+        is_undecidable[row] |= any(rule.rule not in _HARMLESS_RULES for rule in rules)
     return arrays | {
-        "undecidable": undecidable,
+        "undecidable": is_undecidable,
         **metadata_arrays(columns),
-        "replicas": replicas(columns, undecidable),
+        "replicas": replicas(columns, is_undecidable),
     }
 
 
@@ -250,13 +265,13 @@ def _refuse_endless(columns: LedgerColumns) -> None:
 
     The entries of one such ledger would need more int32 pieces than a batch may have.
     """
-    owner = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
-    begin_late = owner[columns.segment_firsts > MAX_ENTRY]
-    for row in {*begin_late.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
+    ledger_of_segment = np.repeat(np.arange(len(columns.segment_counts)), columns.segment_counts)
+    endless_rows = ledger_of_segment[columns.segment_firsts > MAX_ENTRY]
+    for row in {*endless_rows.tolist(), *np.flatnonzero(columns.last_entry_id > MAX_ENTRY).tolist()}:
         columns.damage[row] = (f"entries beyond {MAX_ENTRY}", 0)
 
 
-def _standing(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
+def _change_columns(batch: ZnodeBatch, positions: Longs) -> dict[str, Any]:
     """Return the columns that come from the store's record: version, number of changes, and times."""
     changes = (batch.version if batch.changes is None else batch.changes)[positions]
     return {
@@ -278,7 +293,7 @@ def _misplaced_rows(
         "scope_id": [_scope_of(places[row]) for row in rows],
         "ledger_id": [places[row].ledger_id for row in rows],
         "path": [paths[row] for row in rows],
-        **_standing(batch, np.array(rows, np.int64)),
+        **_change_columns(batch, np.array(rows, np.int64)),
         "status": LedgerStatus.MISPLACED,
         "low": [places[row].low for row in rows],
         "high": [places[row].high for row in rows],
@@ -294,14 +309,14 @@ def _scope_of(place: Place) -> int | None:
 
 
 def _gaps(batch: ZnodeBatch, start: int, layout: LayoutKind) -> dict[str, Any]:
-    spans = [unread_place(layout, path[start:]) for path, _ in batch.gaps]
+    places = [unread_place(layout, path[start:]) for path, _ in batch.gaps]
     return {
-        "scope_id": [_scope_of(place) for place in spans],
+        "scope_id": [_scope_of(place) for place in places],
         "path": [path for path, _ in batch.gaps],
         "status": LedgerStatus.GAP,
         # Null if this layout has no ledgers at or below the path.
-        "low": [place.low for place in spans],
-        "high": [place.high for place in spans],
+        "low": [place.low for place in places],
+        "high": [place.high for place in places],
         "undecidable": True,
         "damage": [reason for _, reason in batch.gaps],
     }

@@ -64,23 +64,25 @@ def find_ledger(uri: str, ledger: LedgerId, options: StoreOptions | None = None)
                 f"{uri} has no ledger {ledger.id}: layout {layout.value} has no place for ids below 0"
             )
         path = f"{store.root}/{path_of(layout, ledger)}"
-        other_places = _other_places(store.root, layout, ledger)
-        misplaced, gaps = "", list[tuple[str, str]]()
+        other_places = _paths_of_other_layouts(store.root, layout, ledger)
+        misplaced_note, gaps = "", list[tuple[str, str]]()
         for part in _parts(store, layout, Tree.LEDGERS, [path, *other_places]):
             for batch in store.read(part):
                 gaps += batch.gaps
                 for other_path in sorted(other_places.keys() & set(batch.paths)):
                     kind = other_places[other_path].value
-                    misplaced += f"; {other_path} exists, its path in layout {kind} (see metadata-misplaced)"
+                    misplaced_note += (
+                        f"; {other_path} exists, its path in layout {kind} (see metadata-misplaced)"
+                    )
                 if path in batch.paths:
                     return _stored_ledger(store, batch, batch.paths.index(path), ledger)
-        gaps += _anywhere(store, nodes)
-    at_path = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
-    if at_path:
-        raise StoreError(f"{path} could not be read: {at_path[0]}")
+        gaps += _root_gaps(store, nodes)
+    path_reasons = [reason for gap, reason in gaps if path == gap or path.startswith(f"{gap.rstrip('/')}/")]
+    if path_reasons:
+        raise StoreError(f"{path} could not be read: {path_reasons[0]}")
     scoped = f" in scope {ledger.scope}" if ledger.scope else ""
-    kept_as = "key" if layout is LayoutKind.ETCD else "znode"
-    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {kept_as} {path}){misplaced}")
+    node_word = "key" if layout is LayoutKind.ETCD else "znode"
+    raise UsageError(f"{uri} has no ledger {ledger.id}{scoped} (no {node_word} {path}){misplaced_note}")
 
 
 def list_ledgers(
@@ -98,22 +100,22 @@ def list_ledgers(
     with closing(open_store(uri, options)) as store:
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
-        below = len(store.root) + 1
-        anywhere = _anywhere(store, nodes)
-        yield from anywhere
+        name_offset = len(store.root) + 1
+        root_gaps = _root_gaps(store, nodes)
+        yield from root_gaps
         for part in store.parts(Tree.LEDGERS, layout, _PARTS):
             for batch in store.read(part):
                 for row, path in enumerate(batch.paths):
-                    place = classify(layout, path[below:])
-                    if not _may_be_in(place, scope_id):
+                    place = classify(layout, path[name_offset:])
+                    if not _may_be_in_scope(place, scope_id):
                         continue
                     if place.kind == "ledger" and place.ledger_id is not None and place.scope_id is not None:
                         yield _stored_ledger(store, batch, row, LedgerId(place.ledger_id, place.scope_id))
                     elif place.kind == "malformed":
                         yield path, "its path and its id disagree, or it is not a ledger's path"
                 for path, reason in batch.gaps:
-                    if (path, reason) not in anywhere and _may_be_in(
-                        unread_place(layout, path[below:]), scope_id
+                    if (path, reason) not in root_gaps and _may_be_in_scope(
+                        unread_place(layout, path[name_offset:]), scope_id
                     ):
                         yield path, reason
 
@@ -149,10 +151,10 @@ def read_paths(
     return values_by_path, gaps
 
 
-def _anywhere(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
+def _root_gaps(store: MetadataStore, nodes: ClusterNodes) -> list[tuple[str, str]]:
     """Return gaps that may hide any znode, such as the missing end of a dump that was cut off."""
-    cut = [(store.root, nodes.cut)] if nodes.cut is not None else []
-    return [*cut, *(gap for gap in nodes.gaps if gap[0] == store.root)]
+    cut_gaps = [(store.root, nodes.cut)] if nodes.cut is not None else []
+    return [*cut_gaps, *(gap for gap in nodes.gaps if gap[0] == store.root)]
 
 
 def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
@@ -162,19 +164,21 @@ def path_of(layout: LayoutKind, ledger: LedgerId) -> str:
     return ledger_path.to_scoped_path(ledger) if ledger.scope else to_path(layout, ledger.id)
 
 
-def _other_places(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
+def _paths_of_other_layouts(root: str, layout: LayoutKind, ledger: LedgerId) -> dict[str, LayoutKind]:
     """Return the ledger's paths in ZooKeeper layouts other than ``layout``, with the layout of each.
 
     There are none for a ledger outside scope 0, or if ``layout`` is etcd's.
     """
     if ledger.scope or layout is LayoutKind.ETCD:
         return {}
-    own = to_path(layout, ledger.id)
+    own_path = to_path(layout, ledger.id)
     places = {to_path(kind, ledger.id): kind for kind in _TREES}
-    return {f"{root}/{rel}": kind for rel, kind in places.items() if rel != own}
+    return {
+        f"{root}/{relative_path}": kind for relative_path, kind in places.items() if relative_path != own_path
+    }
 
 
-def _may_be_in(place: Place, scope_id: int) -> bool:
+def _may_be_in_scope(place: Place, scope_id: int) -> bool:
     """Return whether a place may belong to a scope. A path that fits no layout may belong to any scope."""
     return place.kind == "other" or place.scope_id in (scope_id, None)
 

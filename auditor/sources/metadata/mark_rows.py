@@ -37,30 +37,35 @@ def mark_rows(batch: ZnodeBatch, root: str) -> pa.RecordBatch:
     """
     start = len(root) + 1 if root != "/" else 1
     rows: list[dict[str, Any]] = []
-    full = {path.rpartition("/")[0] for path in batch.paths}
+    parent_paths = {path.rpartition("/")[0] for path in batch.paths}
     children = batch.children if batch.children is not None else np.full(len(batch.paths), UNCOUNTED)
-    for path, data, ctime, mtime, version, below_it in zip(
+    for path, data, ctime, mtime, version, child_count in zip(
         batch.paths,
         batch.data,
-        _times(batch.ctime),
-        _times(batch.mtime),
+        _nullable_times(batch.ctime),
+        _nullable_times(batch.mtime),
         batch.version.tolist(),
         children.tolist(),
         strict=True,
     ):
-        below = path[start:]
+        relative_path = path[start:]
         row = {"path": path, "version": version, "mtime": mtime, "misplaced": False}
-        if below.startswith(ledger_path.LOCKS + "/"):
-            rows.append({**row, **_lock(below, data), "ctime": ctime})
-        elif (place := ledger_path.classify_mark(below)).kind in ("mark", "misplaced", "malformed"):
+        if relative_path.startswith(ledger_path.LOCKS + "/"):
+            rows.append({**row, **_lock(relative_path, data), "ctime": ctime})
+        elif (place := ledger_path.classify_mark(relative_path)).kind in ("mark", "misplaced", "malformed"):
             rows.append({**row, **_mark(place, data)})
-        elif place.kind == "inner" and below != ledger_path.MARKS and below_it <= 0 and path not in full:
+        elif (
+            place.kind == "inner"
+            and relative_path != ledger_path.MARKS
+            and child_count <= 0
+            and path not in parent_paths
+        ):
             rows.append({**row, "kind": MarkRow.DIRECTORY, "ctime": ctime})
     rows += [{"kind": MarkRow.GAP, "path": path, "damage": reason} for path, reason in batch.gaps]
     return pa.RecordBatch.from_pylist(rows, schema=MARKS)
 
 
-def _times(values: NDArray[np.int64]) -> list[int | None]:
+def _nullable_times(values: NDArray[np.int64]) -> list[int | None]:
     """Return times in ms; None for a time that the store does not keep (etcd)."""
     return [None if value == NO_TIME else value for value in values.tolist()]
 
@@ -80,8 +85,8 @@ def _mark(place: ledger_path.MarkPlace, data: bytes) -> dict[str, Any]:
     return {**row, "replicas": list(mark.replicas), "ctime": mark.ctime}
 
 
-def _lock(below: str, data: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(below)}
+def _lock(relative_path: str, data: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = {"kind": MarkRow.LOCK, "ledger_id": ledger_path.lock_from_path(relative_path)}
     if row["ledger_id"] is None:
         return {**row, "damage": "the name of a lock has no ledger id"}
     try:

@@ -45,8 +45,8 @@ UNPACKED_TIMES, UNPACKED_FREE = 250, 64 << 20
 A file that unpacks to more is not metadata.
 """
 
-_STEP = 4096  # packed bytes to decode at a time; damage loses the output of one step
-_TAIL = 64  # the last packed bytes, with the checksum, are decoded one by one
+_STEP_BYTES = 4096  # packed bytes to decode at a time; damage loses the output of one step
+_TAIL_BYTES = 64  # the last packed bytes, with the checksum, are decoded one by one
 
 _MAGICS = {b"\x1f\x8b": GZIP, b"\x28\xb5\x2f\xfd": ZSTD}
 
@@ -66,22 +66,22 @@ def packing_of(path: Path) -> str | None:
         return packing(file.read(4))
 
 
-def most_unpacked(packed: int) -> int:
-    """Return the largest number of bytes to which a file of ``packed`` packed bytes may unpack.
+def most_unpacked(packed_bytes: int) -> int:
+    """Return the largest number of bytes to which a file of ``packed_bytes`` packed bytes may unpack.
 
     >>> most_unpacked(1000)
     67358864
     """
-    return UNPACKED_FREE + UNPACKED_TIMES * packed
+    return UNPACKED_FREE + UNPACKED_TIMES * packed_bytes
 
 
-class _Steps(io.RawIOBase):
+class _StepFile(io.RawIOBase):
     """A packed file, read in small steps: a decoder that finds damage loses its output of that step."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self._file = open_regular(path)
-        self._tail = path.stat().st_size - _TAIL
+        self._tail = path.stat().st_size - _TAIL_BYTES
 
     def readable(self) -> bool:
         """Return True."""
@@ -90,7 +90,7 @@ class _Steps(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         """Return a few bytes, fewer than ``size``; none at the end."""
         remaining_bytes = self._tail - self._file.tell()
-        return self._file.read(min(remaining_bytes, _STEP) if remaining_bytes > 0 else 1)
+        return self._file.read(min(remaining_bytes, _STEP_BYTES) if remaining_bytes > 0 else 1)
 
     def close(self) -> None:
         """Close the file."""
@@ -106,7 +106,7 @@ class UnpackedFile(io.RawIOBase):
         self.damage: str | None = None
         self._path = path
         self.kind = kind
-        self._stream = _stream(path, kind)
+        self._stream = _open_stream(path, kind)
         self._pieces = 0
         self._most = most_unpacked(path.stat().st_size)
         self._pending_bytes = b""
@@ -126,21 +126,21 @@ class UnpackedFile(io.RawIOBase):
                     self.damage = f"the {self.kind} stream holds more than {self._most:,} bytes"
             except OSError as error:
                 self.damage = f"the {self.kind} stream is cut or damaged ({error})"
-                self._pending_bytes = self._rest()
+                self._pending_bytes = self._read_bytewise()
         chunk = self._pending_bytes[: len(view)]
         self._pending_bytes = self._pending_bytes[len(chunk) :]
         view[: len(chunk)] = chunk
         return len(chunk)
 
-    def _rest(self) -> bytes:
+    def _read_bytewise(self) -> bytes:
         """Return the bytes from the last whole piece to the damage, which are read one by one."""
         octets = bytearray()
-        with _stream(self._path, self.kind) as again:
+        with _open_stream(self._path, self.kind) as stream:
             for _ in range(self._pieces):
-                again.read(PIECE)
+                stream.read(PIECE)
             try:
-                while octet := again.read(1):
-                    octets += octet
+                while byte := stream.read(1):
+                    octets += byte
             except OSError:
                 pass  # the same damage again
         return bytes(octets)
@@ -151,10 +151,10 @@ class UnpackedFile(io.RawIOBase):
         super().close()
 
 
-def _stream(path: Path, kind: str) -> NativeFile:
+def _open_stream(path: Path, kind: str) -> NativeFile:
     import pyarrow as pa
 
-    return pa.CompressedInputStream(pa.PythonFile(_Steps(path), "r"), kind)
+    return pa.CompressedInputStream(pa.PythonFile(_StepFile(path), "r"), kind)
 
 
 @contextmanager
@@ -172,8 +172,8 @@ def open_packed(path: Path, offset: int = 0) -> Iterator[tuple[io.BufferedReader
         return
     unpacked = UnpackedFile(path, kind)
     with io.BufferedReader(unpacked, PIECE) as reader:
-        while offset and (passed := len(reader.read(min(offset, PIECE)))):
-            offset -= passed
+        while offset and (read_length := len(reader.read(min(offset, PIECE)))):
+            offset -= read_length
         yield reader, unpacked
 
 
@@ -186,8 +186,8 @@ def held_bytes(path: Path) -> int:
         return path.stat().st_size
     size = 0
     with open_packed(path) as (file, unpacked):
-        while passed := len(file.read(PIECE)):
-            size += passed
+        while read_length := len(file.read(PIECE)):
+            size += read_length
     return size + (unpacked is not None and unpacked.damage is not None)
 
 
@@ -257,8 +257,8 @@ def file_kind(path: Path) -> FileKind:
     For a packed file, it is the kind of the content.
     """
     if path.is_dir():
-        inner = path / "version-2"
-        if any((inner if inner.is_dir() else path).glob("snapshot.*")):
+        version_directory = path / "version-2"
+        if any((version_directory if version_directory.is_dir() else path).glob("snapshot.*")):
             return FileKind(
                 "a directory of ZooKeeper snapshots", "zk-snapshot:///DIRECTORY?root=/ledgers reads it"
             )

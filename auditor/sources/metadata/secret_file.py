@@ -49,8 +49,8 @@ class SecretFile:
         if not self.holds_secrets or os.name != "posix":
             return
         # A mounted secret belongs to root and is readable by a group, which cannot change the file.
-        allowed = stat.S_IRGRP if self._status.st_uid == 0 else 0
-        if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed:
+        allowed_mode = stat.S_IRGRP if self._status.st_uid == 0 else 0
+        if stat.S_IMODE(self._status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO) & ~allowed_mode:
             raise UsageError(
                 f"{self.path}: other users may read this file, which contains a secret; chmod 600 it, "
                 "or name an environment variable instead (password_env)"
@@ -133,8 +133,8 @@ class Section:
         """Refuse settings that the program does not know."""
         for key in self._values:
             if key not in self._known_keys:
-                shown = [name for name in self._known_keys if not name.endswith("_env")]
-                self.wrong(key, f"no such key; there are {', '.join(shown)}")
+                shown_keys = [name for name in self._known_keys if not name.endswith("_env")]
+                self.wrong(key, f"no such key; there are {', '.join(shown_keys)}")
 
     def wrong(self, key: str, why: str) -> NoReturn:
         """Raise the error for a key with an invalid value. The message does not repeat the value."""

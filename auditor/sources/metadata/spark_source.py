@@ -21,7 +21,7 @@ from auditor.sources.metadata.store import MetadataStore, Part, StoreOptions, Tr
 from auditor.sources.metadata.stores import choose_layout, open_store
 from auditor.spark.part_tables import spark_schema
 
-_NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
+_NUMBER_OPTIONS: dict[str, tuple[type[int] | type[float], float]] = {
     "rate_limit": (float, 0),
     "in_flight": (int, 1),
     "batch": (int, 1),
@@ -33,7 +33,7 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], float]] = {
 }
 """Type and smallest value of each numeric option."""
 
-_READING = ("credentials", *_NUMBERS)
+_READING_OPTIONS = ("credentials", *_NUMBER_OPTIONS)
 
 
 class ReadingOptions(NamedTuple):
@@ -63,15 +63,17 @@ def reading_options(source: str, settings: Mapping[str, str], names: Sequence[st
     Raises:
         UsageError: an unknown option, or an invalid value.
     """
-    option_names = (*names, *_READING)
+    option_names = (*names, *_READING_OPTIONS)
     for option in settings:
         if option not in option_names:
             raise UsageError(f"{source}: {option}: no such option; there are {', '.join(option_names)}")
-    numbers = {option: _number(source, option, settings[option]) for option in _NUMBERS if option in settings}
+    numbers = {
+        option: _number(source, option, settings[option]) for option in _NUMBER_OPTIONS if option in settings
+    }
     parts = int(numbers.pop("parts", 8))
     at_once = int(numbers.pop("at_once")) if "at_once" in numbers else None
     credentials = credentials_file(settings.get("credentials"))
-    options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBERS
+    options = replace(StoreOptions(credentials=credentials), **numbers)  # type: ignore[arg-type]  # by _NUMBER_OPTIONS
     return ReadingOptions(options, parts, at_once)
 
 
@@ -122,21 +124,21 @@ class StoreSource(NamedSource):
         layout = settings.get("layout")
         if layout is not None and layout not in list(LayoutKind):
             raise UsageError(f"{name}: layout: {layout!r} is not one of {', '.join(LayoutKind)}")
-        chosen = LayoutKind(layout) if layout is not None else None
+        chosen_layout = LayoutKind(layout) if layout is not None else None
         earlier = EarlierLedgers.from_json(settings["earlier"]) if "earlier" in settings else None
-        return StoreReader(uri, chosen, self.tree, self.columns, reading, earlier)
+        return StoreReader(uri, chosen_layout, self.tree, self.columns, reading, earlier)
 
 
 def _number(source: str, option: str, text: str) -> int | float:
-    kind, least = _NUMBERS[option]
+    kind, minimum = _NUMBER_OPTIONS[option]
     try:
         value = kind(text)
     except ValueError:
-        what = "whole number" if kind is int else "number"
-        raise UsageError(f"{source}: {option}: {text!r} is not a {what}") from None
+        number_kind = "whole number" if kind is int else "number"
+        raise UsageError(f"{source}: {option}: {text!r} is not a {number_kind}") from None
     # Not `value < least`, so that NaN is refused too.
-    if not value >= least:
-        raise UsageError(f"{source}: {option}: {text} is below {least:g}")
+    if not value >= minimum:
+        raise UsageError(f"{source}: {option}: {text} is below {minimum:g}")
     return value
 
 

@@ -143,9 +143,11 @@ class ZnodeBatch:
         """
         paths, data, _, *numbers, _, children, _ = zip(*znodes, strict=True) if znodes else ((),) * 11
         columns = [np.array(column, np.int64) for column in (*numbers, children)]
-        mzxid, ctime, mtime, version, owner, below = columns
+        mzxid, ctime, mtime, version, owner, child_counts = columns
         changes = np.array([znode.changes for znode in znodes], np.int64)
-        return cls(list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], below, changes)
+        return cls(
+            list(paths), list(data), mzxid, ctime, mtime, version, owner, gaps or [], child_counts, changes
+        )
 
 
 def znode_batches(records: Iterable[Znode | tuple[str, str]]) -> Iterator[ZnodeBatch]:
@@ -241,8 +243,8 @@ class History(NamedTuple):
 
     def continues(self, earlier: History) -> bool:
         """Return whether this history continues ``earlier``, at the same or a later revision."""
-        same = self.cluster == earlier.cluster and self.revision >= earlier.revision
-        return same and self.ahead[1] >= earlier.ahead[0]
+        is_same_history = self.cluster == earlier.cluster and self.revision >= earlier.revision
+        return is_same_history and self.ahead[1] >= earlier.ahead[0]
 
 
 class LedgerMoves(NamedTuple):
@@ -365,11 +367,11 @@ def tree_of(below_root: str) -> Tree | None:
     >>> tree_of("00/0000/L0001"), tree_of("underreplication/locks/urL0000000001"), tree_of("cookies/bk1:3181")
     (<Tree.LEDGERS: 'ledgers'>, <Tree.MARKS: 'marks'>, None)
     """
-    first = below_root.partition("/")[0]
-    if first == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
+    first_name = below_root.partition("/")[0]
+    if first_name == "underreplication" and "/".join(below_root.split("/", 2)[:2]) in MARK_ROOTS:
         return Tree.MARKS
     # ID-...: short-lived nodes of the flat id generator, which are siblings of the ledgers.
-    if first in CLUSTER_CHILDREN or first.startswith("ID-"):
+    if first_name in CLUSTER_CHILDREN or first_name.startswith("ID-"):
         return None
     return Tree.LEDGERS
 

@@ -132,21 +132,21 @@ def check_reachable(uri: str | MetadataUri, options: StoreOptions | None = None)
     read_credentials(options.credentials if options else None)  # report wrong credentials before wrong hosts
     if parsed.scheme != "zk" and any(map(os.environ.get, PROXIES)):
         return
-    troubles = []
+    problems = []
     for host in parsed.hosts:
         name, _, port = host.rpartition(":")
         try:
             socket.create_connection((name.strip("[]"), int(port)), KNOCK_S, all_errors=True).close()
             return
         except (socket.gaierror, UnicodeError) as error:
-            troubles.append(f"{host} does not resolve ({getattr(error, 'strerror', None) or error})")
+            problems.append(f"{host} does not resolve ({getattr(error, 'strerror', None) or error})")
         except ExceptionGroup as group:  # one error for each address of the host
             if group.subgroup(TimeoutError):
                 return
             reasons = {str(cause.strerror): 1 for cause in group.exceptions if isinstance(cause, OSError)}
-            troubles.append(f"{host}: {' and '.join(reasons)}")
+            problems.append(f"{host}: {' and '.join(reasons)}")
     raise StoreError(
-        f"cannot connect to {parsed.text}: {'; '.join(troubles)}; check the hosts of the metadata URI, and "
+        f"cannot connect to {parsed.text}: {'; '.join(problems)}; check the hosts of the metadata URI, and "
         "that this machine can reach them"
     )
 
@@ -224,14 +224,14 @@ def source_options(
         named_options: further options of the source; those that are None are omitted.
         moment: result of `MetadataStore.cluster`, to read etcd at the same revision; None for the newest.
     """
-    slots = most_slots(spark)
+    slot_count = most_slots(spark)
     # The executors of a new session may not have started yet.
-    unbounded = max(running_slots(spark), spark.sparkContext.defaultParallelism)
+    default_slots = max(running_slots(spark), spark.sparkContext.defaultParallelism)
     store = store_options(options)
     settings = {
         **asdict(replace(store, rate_limit=store.rate_limit / copies_of_task(spark))),
-        "parts": unbounded if slots is None else slots * options.parts_per_core,
-        "at_once": slots,
+        "parts": default_slots if slot_count is None else slot_count * options.parts_per_core,
+        "at_once": slot_count,
         **named_options,
     }
     if moment is not None and moment.revision is not None:
@@ -251,11 +251,11 @@ def choose_layout(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKi
             the ledger manager of another kind of store.
     """
     if store.keeps_marks:  # the store has ZooKeeper's paths
-        return _by_paths(store, cluster)
-    return _in_etcd(store.uri, cluster)
+        return _layout_of_paths(store, cluster)
+    return _layout_in_etcd(store.uri, cluster)
 
 
-def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+def _layout_of_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     uri, uri_layout = store.uri, store.uri.layout
     znode = cluster.nodes.get("LAYOUT")
     for path, reason in cluster.gaps:
@@ -265,8 +265,8 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
     if znode is None and has_pulsar_layout(store, cluster):
         return LayoutKind.HIERARCHICAL, "no LAYOUT znode, as in every store of Pulsar: hierarchical"
     if znode is None:
-        where = "taken from the URI" if uri_layout else "hierarchical is assumed"
-        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {where}"
+        layout_source = "taken from the URI" if uri_layout else "hierarchical is assumed"
+        return uri_layout or LayoutKind.HIERARCHICAL, f"no LAYOUT znode: {layout_source}"
     try:
         kind = layout_codec.decode(znode.data).kind
     except (DecodeError, RuleError) as error:
@@ -283,7 +283,7 @@ def _by_paths(store: MetadataStore, cluster: ClusterNodes) -> tuple[LayoutKind, 
     return kind, f"LAYOUT says {kind.value}"
 
 
-def _in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
+def _layout_in_etcd(uri: MetadataUri, cluster: ClusterNodes) -> tuple[LayoutKind, str]:
     key = cluster.nodes.get("LAYOUT")
     if key is None:
         return LayoutKind.ETCD, "no layout key: etcd has one layout"

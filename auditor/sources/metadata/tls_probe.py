@@ -32,17 +32,17 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     try:
         context = _context(tls)
         with (
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as plain,
-            context.wrap_socket(plain, server_hostname=host.strip("[]")) as secured,
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_PROBE_SECONDS) as plain_socket,
+            context.wrap_socket(plain_socket, server_hostname=host.strip("[]")) as tls_socket,
         ):
-            answers = bool(secured.recv(1))
+            answers = bool(tls_socket.recv(1))
     except ssl.SSLCertVerificationError as error:
         return (
             f"the certificate of the server is not accepted ({error.verify_message}); "
             f"name its authority as ca in {place}"
         )
     except ssl.SSLError as error:
-        return _alert(error.reason or "", tls, place)
+        return _alert_problem(error.reason or "", tls, place)
     except (OSError, ValueError):
         return None
     if tls is None and answers:
@@ -50,7 +50,7 @@ def tls_problem(address: str, tls: Tls | None, section: str) -> str | None:
     return None
 
 
-def _alert(reason: str, tls: Tls | None, place: str) -> str | None:
+def _alert_problem(reason: str, tls: Tls | None, place: str) -> str | None:
     if any(word in reason for word in _NO_TLS):
         return None if tls is None else f"the server does not use TLS; remove {place}"
     certificate = None if tls is None else tls.certificate

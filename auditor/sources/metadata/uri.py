@@ -55,7 +55,7 @@ OXIA = f"{METADATA_STORE}oxia"
 OXIA_PORT = 6648
 DEFAULT_NAMESPACE = "default"
 """Oxia namespace that is used if the URI names none, as in Pulsar's driver."""
-_RUNNING = {
+_LIVE_SCHEMES = {
     "zk": (2181, "its root is the path, as in zk://host:2181/ledgers"),
     "etcd": (2379, "its scope is the path, as in etcd://host:2379/scope"),
     PATHS_ETCD: (2379, "its root is the path"),
@@ -125,13 +125,13 @@ def parse_metadata_uri(uri: str | MetadataUri) -> MetadataUri:
     authority, slash, path = location.partition("/")
     path = slash + path
     query = dict(parse_qsl(query_text, keep_blank_values=True))
-    _refuse_user(uri, authority)
+    _require_no_user(uri, authority)
     if scheme in _LAYOUTS:
-        return _parse_running(uri, "zk", authority, path, query, _LAYOUTS[scheme])
+        return _parse_live(uri, "zk", authority, path, query, _LAYOUTS[scheme])
     if scheme in SAVED:
         return _parse_saved(uri, scheme, authority, unquote(path), query)
     if scheme == "etcd":
-        return _parse_running(uri, scheme, authority, unquote(path), query, LayoutKind.ETCD)
+        return _parse_live(uri, scheme, authority, unquote(path), query, LayoutKind.ETCD)
     if scheme.startswith(("etcd+", "etcd-snapshot+")):
         raise UsageError(
             f"{redact(uri)!r}: etcd has one layout, so its scheme takes no suffix; known forms: {FORMS}"
@@ -157,14 +157,14 @@ def redact(uri: str) -> str:
     >>> redact("zk:me:secret@h1:2181/ledgers"), redact("dump:///a@b.jsonl")
     ('***@h1:2181/ledgers', 'dump:///a@b.jsonl')
     """
-    before, at_sign, after = uri.rpartition("@")
-    scheme, separator, user = before.partition("://")
+    user_part, at_sign, location = uri.rpartition("@")
+    scheme, separator, user = user_part.partition("://")
     if not at_sign or user.startswith("/"):  # an @ in a path, not after a user
         return uri
-    return f"{'' if '@' in scheme else scheme}{separator}***@{after}" if separator else f"***@{after}"
+    return f"{'' if '@' in scheme else scheme}{separator}***@{location}" if separator else f"***@{location}"
 
 
-def _refuse_user(uri: str, authority: str) -> None:
+def _require_no_user(uri: str, authority: str) -> None:
     if "@" in authority:
         raise UsageError(
             f"{redact(uri)!r}: a URI takes no user and no password; write them into a credentials file, and "
@@ -177,22 +177,22 @@ def _metadata_store(uri: str) -> MetadataUri:
     kind, _, location = uri.removeprefix(METADATA_STORE).partition(":")
     if kind == "zk":  # Pulsar's root below its chroot is always the same
         authority, _, chroot = location.removeprefix("//").partition("/")
-        _refuse_user(uri, authority)
+        _require_no_user(uri, authority)
         root = chroot if chroot.rpartition("/")[2] == "ledgers" else f"{chroot}/ledgers".strip("/")
-        return _parse_running(uri, "zk", authority, f"/{root}", {})
+        return _parse_live(uri, "zk", authority, f"/{root}", {})
     if kind == "etcd":
         location, _, query = location.partition("?")
         if location.startswith("//"):
             authority, slash, path = location[2:].partition("/")
         else:
             authority, slash, path = re.sub("https?://", "", location), "", ""
-        _refuse_user(uri, authority)
-        return _parse_running(uri, PATHS_ETCD, authority, unquote(slash + path) or DEFAULT_ROOT, query)
+        _require_no_user(uri, authority)
+        return _parse_live(uri, PATHS_ETCD, authority, unquote(slash + path) or DEFAULT_ROOT, query)
     if kind == "etcd-snapshot" and location.startswith("//"):
         path, _, query = location[2:].partition("?")
-        authority, slash, below = path.partition("/")
+        authority, slash, relative_path = path.partition("/")
         parameters = dict(parse_qsl(query, keep_blank_values=True))
-        return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + below), parameters)
+        return _parse_saved(uri, PATHS_SNAPSHOT, authority, unquote(slash + relative_path), parameters)
     if kind == "oxia":
         return _oxia(uri, location)
     raise UsageError(f"{redact(uri)!r}: unknown metadata store {kind!r}; known forms: {FORMS}")
@@ -205,7 +205,7 @@ def _oxia(uri: str, location: str) -> MetadataUri:
     """
     location, _, query = location.removeprefix("//").partition("?")
     authority, _, path = location.partition("/")
-    _refuse_user(uri, authority)
+    _require_no_user(uri, authority)
     # The query may have client settings of Pulsar's driver, such as batchingMaxDelayMillis. They are ignored.
     root = _root(uri, dict(parse_qsl(query, keep_blank_values=True)).get("root", DEFAULT_ROOT))
     hosts = tuple(_host(uri, host, OXIA_PORT) for host in re.split("[;,]", authority))
@@ -218,7 +218,7 @@ def _oxia(uri: str, location: str) -> MetadataUri:
     return MetadataUri(OXIA, hosts, "", root, None, uri, namespace=namespace)
 
 
-def _parse_running(
+def _parse_live(
     uri: str,
     scheme: str,
     authority: str,
@@ -226,9 +226,9 @@ def _parse_running(
     query: str | dict[str, str],
     layout: LayoutKind | None = None,
 ) -> MetadataUri:
-    port, place = _RUNNING[scheme]
+    port, root_hint = _LIVE_SCHEMES[scheme]
     if query:
-        raise UsageError(f"{redact(uri)!r}: a live store takes no query; {place}")
+        raise UsageError(f"{redact(uri)!r}: a live store takes no query; {root_hint}")
     hosts = tuple(_host(uri, host, port) for host in re.split("[;,]", authority))
     root = _scope(uri, path) if scheme == "etcd" else _root(uri, path)
     return MetadataUri(scheme, hosts, "", root, layout, uri)
@@ -248,9 +248,11 @@ def _parse_saved(uri: str, scheme: str, authority: str, path: str, query: dict[s
         )
     parameter = SAVED[scheme]
     parameters = (parameter, "scope") if scheme == "dump" else (parameter,)
-    unknown = sorted(set(query) - {*parameters})
-    if unknown:
-        raise UsageError(f"{redact(uri)!r}: unknown parameter {unknown[0]!r}; pass only {parameter}=/ledgers")
+    unknown_parameters = sorted(set(query) - {*parameters})
+    if unknown_parameters:
+        raise UsageError(
+            f"{redact(uri)!r}: unknown parameter {unknown_parameters[0]!r}; pass only {parameter}=/ledgers"
+        )
     if len(query) > 1:
         raise UsageError(f"{redact(uri)!r}: root and scope mean the same; pass one of them")
     root = next((query[name] for name in parameters if name in query), DEFAULT_ROOT)

@@ -209,7 +209,7 @@ def parse_owners_uri(text: str) -> OwnersUri:
             f"known applications: {', '.join(APPLICATIONS)}"
         )
     scheme, _, location = uri.partition("://")
-    body, _, query = location.partition("?")
+    store_location, _, query = location.partition("?")
     if scheme in SAVED:
         parameters = dict(parse_qsl(query, keep_blank_values=True))
         chroot = parameters.pop("root", "/")
@@ -217,13 +217,13 @@ def parse_owners_uri(text: str) -> OwnersUri:
             raise UsageError(
                 f"{redact(text)!r}: unknown parameter {min(parameters)!r}; pass only root=/chroot"
             )
-        store = f"{scheme}://{body}"
+        store = f"{scheme}://{store_location}"
     elif scheme == OXIA:
         chroot, store = "", uri.rstrip("/")  # the path is the namespace, and its root is fixed
     else:
         if query:
             raise UsageError(f"{redact(text)!r}: a live store takes no query; write the chroot as the path")
-        authority, _, path = body.partition("/")
+        authority, _, path = store_location.partition("/")
         chroot, store = f"/{path}", f"{scheme}://{authority}"
     owners = OwnersUri(application, store, chroot.rstrip("/"))
     for tree in APPLICATIONS[application].trees:
@@ -259,14 +259,14 @@ def named_stores(options: AuditOptions) -> tuple[OwnersUri, ...] | None:
     Raises:
         UsageError: a value names no application, its URI is invalid, or a store is named beside `NOBODY`.
     """
-    texts = parse_texts(options.owners)
-    if not texts:
+    owner_texts = parse_texts(options.owners)
+    if not owner_texts:
         return None
-    if NOBODY in texts:
-        if {*texts} != {NOBODY}:
+    if NOBODY in owner_texts:
+        if {*owner_texts} != {NOBODY}:
             raise UsageError(f"--owners {NOBODY}: it excludes every other --owners; drop one of them")
         return ()
-    return tuple(dict.fromkeys(parse_owners_uri(text) for text in texts))
+    return tuple(dict.fromkeys(parse_owners_uri(text) for text in owner_texts))
 
 
 def declared_stores(options: AuditOptions) -> tuple[str, ...]:
@@ -285,11 +285,11 @@ def beside(application: str, metadata: MetadataUri) -> OwnersUri:
     >>> beside("pulsar", metadata).tree("schemas")
     'zk://h1:2181,h2:2181/east/schemas'
     """
-    where = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)
+    store_location = quote(metadata.path) if metadata.path else ",".join(metadata.hosts)
     if metadata.scheme == OXIA:
-        return OwnersUri(application, f"{OXIA}://{where}/{quote(metadata.namespace)}", "")
+        return OwnersUri(application, f"{OXIA}://{store_location}/{quote(metadata.namespace)}", "")
     scheme = metadata.scheme.removeprefix(METADATA_STORE)
-    return OwnersUri(application, f"{scheme}://{where}", metadata.root.rpartition("/")[0])
+    return OwnersUri(application, f"{scheme}://{store_location}", metadata.root.rpartition("/")[0])
 
 
 def _with_root(store: str, root: str) -> str:
@@ -332,8 +332,8 @@ OWNERS = schema_of(
 )
 
 Row = tuple[Any, ...]
-_NOBODY = Owner(OwnerNames(), ())
-_NOTHING = Reference(None, None)  # type: ignore[arg-type]  # the kind of an unread reference is unknown
+_NO_OWNER = Owner(OwnerNames(), ())
+_NO_REFERENCE = Reference(None, None)  # type: ignore[arg-type]  # the kind of an unread reference is unknown
 
 
 def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.RecordBatch:
@@ -347,27 +347,29 @@ def owner_rows(batch: ZnodeBatch, owners: OwnersUri, reader: Reader) -> pa.Recor
 def _rows(batch: ZnodeBatch, source: tuple[str, str], reader: Reader, start: int) -> Iterator[Row]:
     numbers = zip(batch.mzxid.tolist(), batch.ctime.tolist(), batch.mtime.tolist(), strict=True)
     for path, data, (mzxid, ctime, mtime) in zip(batch.paths, batch.data, numbers, strict=True):
-        end = (mzxid, _time(ctime), _time(mtime))
+        row_end = (mzxid, _time(ctime), _time(mtime))
         try:
             owner = reader(path[start:], bytes(data))
         except DecodeError as error:
-            yield _row(source, "unreadable", path, _NOBODY, _NOTHING, (*end, str(error), error.offset))
+            yield _row(
+                source, "unreadable", path, _NO_OWNER, _NO_REFERENCE, (*row_end, str(error), error.offset)
+            )
         except ValueError as error:
             if data:  # an unknown znode without a value refers to nothing
-                yield _row(source, "misplaced", path, _NOBODY, _NOTHING, (*end, str(error), None))
+                yield _row(source, "misplaced", path, _NO_OWNER, _NO_REFERENCE, (*row_end, str(error), None))
         else:
             if owner is not None:
                 for reference in owner.references:
-                    yield _row(source, "ok", path, owner, reference, (*end, None, None))
+                    yield _row(source, "ok", path, owner, reference, (*row_end, None, None))
     for path, reason in batch.gaps:
-        yield _row(source, "gap", path, _NOBODY, _NOTHING, (None, None, None, reason, None))
+        yield _row(source, "gap", path, _NO_OWNER, _NO_REFERENCE, (None, None, None, reason, None))
 
 
 def _row(
-    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, end: Row
+    source: tuple[str, str], status: str, path: str, owner: Owner, reference: Reference, row_end: Row
 ) -> Row:
     position = owner.mark_delete or (None, None)
-    return (*source, status, path, *owner.names, *reference, *position, owner.compression, *end)
+    return (*source, status, path, *owner.names, *reference, *position, owner.compression, *row_end)
 
 
 def _time(value: int) -> int | None:

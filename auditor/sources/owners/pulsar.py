@@ -54,14 +54,15 @@ def read_owner(path: str, data: bytes) -> Owner | None:
 
 def _topic(owner: OwnerNames, data: bytes) -> Owner:
     topic = managed_ledger.decode(data)
-    borrowed, count = topic.shadow_source is not None, len(topic.ledgers)
-    listed = tuple(
-        _reference(ledger, place, count, borrowed=borrowed) for place, ledger in enumerate(topic.ledgers)
+    is_borrowed, count = topic.shadow_source is not None, len(topic.ledgers)
+    listed_references = tuple(
+        _reference(ledger, place, count, is_borrowed=is_borrowed)
+        for place, ledger in enumerate(topic.ledgers)
     )
-    return Owner(owner, listed or (Reference(OwnerKind.DATA, None),), None, topic.compression)
+    return Owner(owner, listed_references or (Reference(OwnerKind.DATA, None),), None, topic.compression)
 
 
-def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, borrowed: bool) -> Reference:
+def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, is_borrowed: bool) -> Reference:
     offload = ledger.offload
     return Reference(
         OwnerKind.DATA,
@@ -74,7 +75,7 @@ def _reference(ledger: ListedLedger, place: int, ledger_count: int, *, borrowed:
         _state(offload) if offload else None,
         offload.uid if offload else None,
         offload.timestamp if offload else None,
-        borrowed,
+        is_borrowed,
     )
 
 
@@ -93,8 +94,8 @@ def _cursor(owner: OwnerNames, names: Names, data: bytes) -> Owner:
         for name, ledger_id in cursor.buckets.items()
     ]
     if names.cursor == COMPACTION and (cursor.compacted_ledger is not None or cursor.ledger_id is not None):
-        stale = cursor.ledger_id is not None
-        references.append(Reference(OwnerKind.COMPACTED, cursor.compacted_ledger, stale=stale))
+        is_stale = cursor.ledger_id is not None
+        references.append(Reference(OwnerKind.COMPACTED, cursor.compacted_ledger, stale=is_stale))
     return Owner(owner, tuple(references), cursor.mark_delete, cursor.compression)
 
 

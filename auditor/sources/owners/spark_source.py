@@ -97,8 +97,8 @@ class OwnerReader(DataSourceReader):
                 yield owner_rows(batch, owners, reader) if self.decoded else value_rows(batch, owners)
 
     def _store_partitions(self, owners: OwnersUri) -> list[OwnerPartition]:
-        first, *later_trees = APPLICATIONS[owners.application].trees
-        partitions = self._tree_partitions(owners, first)
+        first_tree, *later_trees = APPLICATIONS[owners.application].trees
+        partitions = self._tree_partitions(owners, first_tree)
         for tree in later_trees:
             try:
                 partitions += self._tree_partitions(owners, tree)
@@ -142,9 +142,9 @@ def value_rows(batch: ZnodeBatch, owners: OwnersUri) -> pa.RecordBatch:
     A path without a value refers to nothing and gives no row. The top of a tree gives no row either,
     because only some stores count it as part of the tree.
     """
-    tops = {f"{owners.chroot}/{tree}" for tree in APPLICATIONS[owners.application].trees}
+    tree_roots = {f"{owners.chroot}/{tree}" for tree in APPLICATIONS[owners.application].trees}
     has_value = [
-        len(data) > 0 and path not in tops for path, data in zip(batch.paths, batch.data, strict=True)
+        len(data) > 0 and path not in tree_roots for path, data in zip(batch.paths, batch.data, strict=True)
     ]
     rows = np.flatnonzero(has_value).tolist()
     start, gaps = len(owners.chroot), batch.gaps

@@ -100,15 +100,15 @@ class LineStore(SavedStore[Whole]):
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
         size = self._size
-        if self._packed():
+        if self._is_packed():
             part_count = min(part_count, PACKED_PARTS)
-        step = max(1, -(-size // max(1, part_count)))
-        return [DumpPart(tree, start, min(start + step, size)) for start in range(0, size, step)]
+        part_bytes = max(1, -(-size // max(1, part_count)))
+        return [DumpPart(tree, start, min(start + part_bytes, size)) for start in range(0, size, part_bytes)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read the znodes of one byte range; see `MetadataStore.read`."""
         assert isinstance(part, DumpPart)
-        records = self._scan(part.start, part.end)
+        records = self._read_records(part.start, part.end)
         return znode_batches(record for record in records if self._concerns(record, part.tree))
 
     def has_beside(self, name: str) -> bool:
@@ -132,7 +132,7 @@ class LineStore(SavedStore[Whole]):
         newest: Znode | None = None
         record: Znode | tuple[str, str] | None = None
         frame, size = Frame(), self._size
-        for record in self._scan(0, size, frame):
+        for record in self._read_records(0, size, frame):
             if not isinstance(record, Znode):
                 gaps.append(record)
                 continue
@@ -148,23 +148,23 @@ class LineStore(SavedStore[Whole]):
                 nodes.append(record)
         frame.finish(size)
         gaps += [(self.root, f"line at byte {offset}: {reason}") for offset, reason in frame.faults]
-        last = record.path if isinstance(record, Znode) else None
-        return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last)
+        last_path = record.path if isinstance(record, Znode) else None
+        return Whole(nodes, [gap for gap in gaps if self._concerns(gap, None)], newest, frame, last_path)
 
-    def _cut(self, whole: Whole) -> str | None:
+    def _cut_reason(self, whole: Whole) -> str | None:
         """Return the reason why a dump without a last line may be cut off; None if there is no sign of it."""
         if whole.frame.ended or whole.frame.begun:
             return None
-        below = len(self.root) + 1
-        tops = {znode.path[below:].partition("/")[0] for znode in whole.nodes}
+        name_offset = len(self.root) + 1
+        top_names = {znode.path[name_offset:].partition("/")[0] for znode in whole.nodes}
         # A store of Pulsar has no LAYOUT, so its absence indicates nothing.
         expected = [
             name for name in self.always_there if name != "LAYOUT" or PULSAR_TREE not in self._siblings
         ]
-        absent = [name for name in expected if name not in tops]
-        if absent:
-            return f"the dump has no {' and no '.join(absent)}; it may be cut off"
-        if (whole.last or "")[below:].partition("/")[0] in self.bookies_below:
+        missing_names = [name for name in expected if name not in top_names]
+        if missing_names:
+            return f"the dump has no {' and no '.join(missing_names)}; it may be cut off"
+        if (whole.last or "")[name_offset:].partition("/")[0] in self.bookies_below:
             return f"the dump ends with {whole.last} and has no last line that confirms its end"
         return None
 
@@ -177,7 +177,7 @@ class LineStore(SavedStore[Whole]):
         with self._readable():
             return held_bytes(self._path)
 
-    def _packed(self) -> bool:
+    def _is_packed(self) -> bool:
         with self._readable():
             return packing_of(self._path) is not None
 
@@ -190,7 +190,7 @@ class LineStore(SavedStore[Whole]):
                 raise no_dump(self._path) from error
             raise StoreError(f"cannot read the dump {self._path}: {error.strerror or error}") from error
 
-    def _modified(self) -> int:
+    def _modification_time(self) -> int:
         """Return the modification time of the file, in ms."""
         with self._readable():
             return self._path.stat().st_mtime_ns // 1_000_000
@@ -204,14 +204,16 @@ class LineStore(SavedStore[Whole]):
             return not isinstance(record, Znode)
         return tree is Tree.WHOLE or self.tree_of(record[0]) is tree
 
-    def _scan(self, start: int, end: int, frame: Frame | None = None) -> Iterator[Znode | tuple[str, str]]:
+    def _read_records(
+        self, start: int, end: int, frame: Frame | None = None
+    ) -> Iterator[Znode | tuple[str, str]]:
         """Yield a znode or gap for every line that begins in the byte range and is at or below the root.
 
         ``frame`` records every line. Lines beside the root are recorded in the store.
         """
         prefix, parent = self.root + "/", self.root.rpartition("/")[0] + "/"
         frame = frame or Frame()
-        for offset, line in self._range(start, end):
+        for offset, line in self._read_lines(start, end):
             if isinstance(line, str):
                 frame.record(offset)
                 yield self.root, f"line at byte {offset}: {line}"
@@ -233,24 +235,24 @@ class LineStore(SavedStore[Whole]):
             if znode.path == self.root or znode.path.startswith(prefix):
                 yield znode
             elif znode.path.startswith(parent):
-                name, below, _ = znode.path[len(parent) :].partition("/")
-                self._siblings[name] = self._siblings.get(name) if below else znode.data
+                name, child_path, _ = znode.path[len(parent) :].partition("/")
+                self._siblings[name] = self._siblings.get(name) if child_path else znode.data
 
-    def _range(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
+    def _read_lines(self, start: int, end: int) -> Iterator[tuple[int, bytes | str]]:
         """Yield (offset, line) for the lines that begin in the byte range.
 
         For a line that is too long or cut off, yield a reason as text instead of its bytes.
         """
         # Start one byte early: a range that begins exactly at a line must not skip it.
         offset = max(0, start - 1)
-        with self._readable(), open_packed(self._path, offset) as (file, unpacked):
+        with self._readable(), open_packed(self._path, offset) as (file, unpacked_file):
             if start:
                 offset += next_line(file)[1]
             while offset < end:
                 line, length = next_line(file)
                 if not length:
                     # The file became shorter. The lost lines could have been anything.
-                    damage = unpacked.damage if unpacked else None
+                    damage = unpacked_file.damage if unpacked_file else None
                     yield offset, damage or "cut off"
                     return
                 self._lines += 1
@@ -260,7 +262,7 @@ class LineStore(SavedStore[Whole]):
                     yield offset, line
                 offset += length
 
-    def _nothing_read(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
+    def _empty_dump_error(self, problem: str, way_out: str, damage: Sequence[tuple[str, str]]) -> StoreError:
         """Return the error for a dump without any node of the cluster. It names the roots that the dump has.
 
         Args:

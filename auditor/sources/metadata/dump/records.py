@@ -97,8 +97,8 @@ class Frame:
             if self.begun or self.ended or self.records:
                 self.faults.append((offset, "a first line after other lines"))
             self.begun = True
-            first = frame[BEGIN]
-            time = first.get(TIME) if isinstance(first, dict) else None
+            begin_record = frame[BEGIN]
+            time = begin_record.get(TIME) if isinstance(begin_record, dict) else None
             if time is None:
                 return
             if type(time) is int and 0 <= time < _LATEST:
@@ -107,13 +107,13 @@ class Frame:
                 self.faults.append((offset, "a first line whose time is not a number of milliseconds"))
             return
         end = frame[END]
-        promised = end.get(NODES) if isinstance(end, dict) else None
-        if type(promised) is not int:
+        expected_records = end.get(NODES) if isinstance(end, dict) else None
+        if type(expected_records) is not int:
             self.faults.append((offset, "a last line that does not count nodes"))
         elif self.ended:
             self.faults.append((offset, "a second last line"))
-        elif promised != self.records:
-            counts = f"its last line counts {promised} records, {self.records} are present"
+        elif expected_records != self.records:
+            counts = f"its last line counts {expected_records} records, {self.records} are present"
             self.faults.append((offset, f"cut off or changed: {counts}"))
         self.ended = True
 
@@ -223,13 +223,13 @@ def int64s_of(record: dict[str, Any], names: tuple[str, ...]) -> list[int]:
 
 def next_line(file: BinaryIO) -> tuple[bytes | None, int]:
     """Read the next line. Return the line and its length; None instead of a line longer than `LINE_LIMIT`."""
-    piece = file.readline(LINE_LIMIT)
-    length = len(piece)
-    if length < LINE_LIMIT or piece.endswith(b"\n"):
-        return piece, length
-    while len(piece) == LINE_LIMIT and not piece.endswith(b"\n"):
-        piece = file.readline(LINE_LIMIT)
-        length += len(piece)
+    line_bytes = file.readline(LINE_LIMIT)
+    length = len(line_bytes)
+    if length < LINE_LIMIT or line_bytes.endswith(b"\n"):
+        return line_bytes, length
+    while len(line_bytes) == LINE_LIMIT and not line_bytes.endswith(b"\n"):
+        line_bytes = file.readline(LINE_LIMIT)
+        length += len(line_bytes)
     return None, length
 
 

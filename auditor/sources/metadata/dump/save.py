@@ -51,8 +51,8 @@ class SaveRequest:
     @property
     def trees(self) -> tuple[str, ...]:
         """Return the absolute paths of the siblings."""
-        above = self.uri.root.rpartition("/")[0]
-        return tuple(f"{above}/{name}" for name in self.siblings)
+        parent_path = self.uri.root.rpartition("/")[0]
+        return tuple(f"{parent_path}/{name}" for name in self.siblings)
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,16 @@ def save(
             f"{request.uri}: already saved; a dump needs a running store: zk://, etcd:// or metadata-store:oxia://"
         )
     check_reachable(request.uri, request.options)
-    saving = READERS[request.uri.scheme](request)
-    out.write(first_line(saving.time))
+    store_records = READERS[request.uri.scheme](request)
+    out.write(first_line(store_records.time))
     records = unread = 0
     gaps: list[tuple[str, str]] = []
-    for batch in saving.batches:
+    for batch in store_records.batches:
         out.write(b"".join(map(line_of, batch)))
         records += len(batch)
-        missed = [(record["path"], record[UNREAD]) for record in batch if UNREAD in record]
-        unread += len(missed)
-        gaps += missed[: SHOWN_GAPS - len(gaps)]
+        unread_gaps = [(record["path"], record[UNREAD]) for record in batch if UNREAD in record]
+        unread += len(unread_gaps)
+        gaps += unread_gaps[: SHOWN_GAPS - len(gaps)]
         progress(records)
     out.write(last_line(records))
     return DumpSummary(records, unread, gaps)
@@ -139,25 +139,25 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         raise UsageError(f"{path.parent}: no such directory; create it, or name another FILE")
     if path.exists() or path.is_symlink():  # a dangling link, which would be overwritten
         raise UsageError(f"{path}: already exists and is not overwritten; name another FILE")
-    descriptor, unfinished = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    descriptor, temporary_path = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with (
             named_target(path),
-            os.fdopen(descriptor, "wb") as plain,
-            _open_packing(plain, PACKINGS.get(path.suffix)) as file,
+            os.fdopen(descriptor, "wb") as unpacked_file,
+            _open_packing(unpacked_file, PACKINGS.get(path.suffix)) as file,
         ):
             yield file
-        Path(unfinished).replace(path)
+        Path(temporary_path).replace(path)
     finally:
-        Path(unfinished).unlink(missing_ok=True)
+        Path(temporary_path).unlink(missing_ok=True)
 
 
 @contextmanager
-def _open_packing(plain: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
+def _open_packing(unpacked_file: BinaryIO, packing: str | None) -> Iterator[BinaryIO]:
     if packing is None:
-        yield plain
+        yield unpacked_file
         return
-    with pa.CompressedOutputStream(plain, packing) as file:
+    with pa.CompressedOutputStream(unpacked_file, packing) as file:
         yield cast(BinaryIO, file)
 
 
@@ -221,9 +221,9 @@ def _key_batches(request: SaveRequest, revision: int) -> Iterator[list[Record]]:
     with closing(EtcdClient(request.uri.hosts, request.options)) as client:
         pages = EtcdPages(client, request.options)
         for tree in (root, *request.trees):
-            above, _, name = tree.rpartition("/")
+            parent_path, _, name = tree.rpartition("/")
             key = etcd.key_bytes(tree)
-            for start, end in ((key, key + b"\0"), etcd.children(above, name)):
+            for start, end in ((key, key + b"\0"), etcd.children(parent_path, name)):
                 for page in pages.read(start, end, revision):
                     records = [
                         key_record(key, _data_to_save(etcd.key_text(key), data, request), *numbers)

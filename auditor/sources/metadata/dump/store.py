@@ -58,10 +58,10 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-_PATHS_ONLY = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
-_OWN_ONLY = ("layout", "instanceid", "ledgers", "bookies", "buckets")
+_PATH_LAYOUT_NAMES = ("LAYOUT", "INSTANCEID", "available", "idgen", "idgen-long")
+_OWN_LAYOUT_NAMES = ("layout", "instanceid", "ledgers", "bookies", "buckets")
 _KEY_NUMBERS = ("createRevision", "modRevision", "lease", "version")
-_USUAL_KEY = {"lease": OWNER_UNKNOWN}
+_KEY_DEFAULTS = {"lease": OWNER_UNKNOWN}
 
 
 def key_of_line(line: bytes) -> Znode:
@@ -81,7 +81,7 @@ def key_of_line(line: bytes) -> Znode:
     if path != record["path"]:
         # Either of them could be right.
         raise DamagedLineError(None, "path and key disagree")
-    return key_znode(path, base64_of(record, "data"), *int64s_of(_USUAL_KEY | record, _KEY_NUMBERS))
+    return key_znode(path, base64_of(record, "data"), *int64s_of(_KEY_DEFAULTS | record, _KEY_NUMBERS))
 
 
 def key_record(key: bytes, data: bytes, *numbers: int) -> dict[str, Any]:
@@ -115,18 +115,26 @@ class EtcdDumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """Pass over the whole file once; see `MetadataStore.cluster`."""
-        whole = self._load()
-        newest, gaps = whole.newest, tuple(whole.gaps)
-        if newest is None:
-            raise self._nothing_read(
+        whole_dump = self._load()
+        newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
+        if newest_record is None:
+            raise self._empty_dump_error(
                 f"there is no BookKeeper cluster below {self.root} in {self._path}",
                 f"name its {self.parameter} with ?{self.parameter}=/path, exactly as BookKeeper has it",
                 gaps,
             )
-        revision = f"revision {max(newest.czxid, newest.mzxid)}"
-        nodes, complete, cut = self.names(self.root, whole.nodes), whole.frame.complete, self._cut(whole)
-        modified = self._modified() if whole.frame.time is None else whole.frame.time
-        return ClusterNodes(nodes, modified, revision, gaps, (self.note,), proves_absence=complete, cut=cut)
+        revision = f"revision {max(newest_record.czxid, newest_record.mzxid)}"
+        nodes, is_complete, cut_reason = (
+            self.names(self.root, whole_dump.nodes),
+            whole_dump.frame.complete,
+            self._cut_reason(whole_dump),
+        )
+        modification_time = (
+            self._modification_time() if whole_dump.frame.time is None else whole_dump.frame.time
+        )
+        return ClusterNodes(
+            nodes, modification_time, revision, gaps, (self.note,), proves_absence=is_complete, cut=cut_reason
+        )
 
 
 class PathEtcdDumpStore(EtcdDumpStore):
@@ -152,10 +160,10 @@ def has_paths(records: Iterable[dict[str, Any]], root: str) -> bool:
     for record in records:
         path = record["path"]
         if path.startswith(f"{root}/"):
-            top = path[len(root) + 1 :].partition("/")[0]
-            if top in _PATHS_ONLY or top.isdigit():
+            top_name = path[len(root) + 1 :].partition("/")[0]
+            if top_name in _PATH_LAYOUT_NAMES or top_name.isdigit():
                 return True
-            if top in _OWN_ONLY:
+            if top_name in _OWN_LAYOUT_NAMES:
                 return False
     return False
 
@@ -164,7 +172,7 @@ RECORDS_LOOKED_AT = 10_000
 """Number of records of an etcd dump that `open_dump` reads to find its layout."""
 
 _ZNODE_NUMBERS = ("czxid", "mzxid", "ctime", "mtime", "version", "ephemeralOwner")
-_USUAL_ZNODE = {"ephemeralOwner": OWNER_UNKNOWN}
+_ZNODE_DEFAULTS = {"ephemeralOwner": OWNER_UNKNOWN}
 _SESSION, _MODIFICATIONS = "session", "modifications"
 
 
@@ -179,8 +187,8 @@ def open_dump(uri: MetadataUri) -> MetadataStore:
         record = first_record(Path(uri.path))
         if not record or "modRevision" not in record:
             return ZooKeeperDumpStore(uri)
-        first = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
-        return (PathEtcdDumpStore if has_paths(first, uri.root) else EtcdDumpStore)(uri)
+        first_records = islice(records_of(Path(uri.path)), RECORDS_LOOKED_AT)
+        return (PathEtcdDumpStore if has_paths(first_records, uri.root) else EtcdDumpStore)(uri)
     except OSError:
         return ZooKeeperDumpStore(uri)
 
@@ -198,9 +206,9 @@ def znode_of_line(line: bytes) -> Znode:
             f"this dump mixes two stores: it begins with ZooKeeper's czxid, and {record['path']} has etcd's "
             "modRevision; save each by itself"
         )
-    changed = record.get("cversion")
-    creation_count = changed if type(changed) is int and changed >= 0 else UNCOUNTED
-    numbers = int64s_of(_USUAL_ZNODE | record | _owner_of_session(record), _ZNODE_NUMBERS)
+    child_version = record.get("cversion")
+    creation_count = child_version if type(child_version) is int and child_version >= 0 else UNCOUNTED
+    numbers = int64s_of(_ZNODE_DEFAULTS | record | _owner_of_session(record), _ZNODE_NUMBERS)
     znode = Znode(record["path"], base64_of(record, "data"), *numbers)
     if _MODIFICATIONS in record:
         [modifications] = int64s_of(record, (_MODIFICATIONS,))
@@ -230,9 +238,9 @@ def znode_record(znode: Znode) -> dict[str, Any]:
     """
     numbers = (znode.czxid, znode.mzxid, znode.ctime, znode.mtime, znode.version, znode.ephemeral_owner)
     # cversion counts every creation and every deletion of a child.
-    changed = 2 * znode.made - znode.children
+    child_version = 2 * znode.made - znode.children
     data = {"path": znode.path, "data": base64_text(znode.data)}
-    return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": changed}
+    return data | dict(zip(_ZNODE_NUMBERS, numbers, strict=True)) | {"cversion": child_version}
 
 
 def oxia_record(znode: Znode) -> dict[str, Any]:
@@ -260,17 +268,19 @@ class ZooKeeperDumpStore(LineStore):
 
     def cluster(self) -> ClusterNodes:
         """Pass over the whole file once; see `MetadataStore.cluster`."""
-        whole = self._load()
-        newest, gaps = whole.newest, tuple(whole.gaps)
-        if newest is None:
-            raise self._nothing_read(
+        whole_dump = self._load()
+        newest_record, gaps = whole_dump.newest, tuple(whole_dump.gaps)
+        if newest_record is None:
+            raise self._empty_dump_error(
                 f"{self._path} has no znode {self.root}", "name the right root with ?root=/path", gaps
             )
-        nodes = _with_generator_counts({znode.path[len(self.root) + 1 :]: znode for znode in whole.nodes})
-        scan_time = max(newest.ctime, newest.mtime, whole.frame.time or 0)
-        zxid = max(newest.czxid, newest.mzxid)
-        complete, cut = whole.frame.complete, self._cut(whole)
-        return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=complete, cut=cut)
+        nodes = _with_generator_counts(
+            {znode.path[len(self.root) + 1 :]: znode for znode in whole_dump.nodes}
+        )
+        scan_time = max(newest_record.ctime, newest_record.mtime, whole_dump.frame.time or 0)
+        zxid = max(newest_record.czxid, newest_record.mzxid)
+        is_complete, cut_reason = whole_dump.frame.complete, self._cut_reason(whole_dump)
+        return ClusterNodes(nodes, scan_time, hex(zxid), gaps, proves_absence=is_complete, cut=cut_reason)
 
 
 def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
@@ -280,12 +290,12 @@ def _with_generator_counts(nodes: dict[str, Znode]) -> dict[str, Znode]:
     present. For a znode above ledgers or marks it is unknown, because ``nodes`` lacks its children.
     """
     child_counts = Counter(path.rpartition("/")[0] for path in nodes)
-    counted = {}
+    counted_nodes = {}
     for path, znode in nodes.items():
         creation_count = UNCOUNTED
         if znode.modifications != UNCOUNTED:  # Oxia: `made` is exact already
             creation_count = znode.made
         elif znode.made != UNCOUNTED and path.partition("/")[0] in ("idgen", "idgen-long"):
             creation_count = (znode.made + child_counts[path] + 1) // 2
-        counted[path] = znode._replace(made=creation_count)
-    return counted
+        counted_nodes[path] = znode._replace(made=creation_count)
+    return counted_nodes

@@ -40,11 +40,16 @@ _LOST_ENDPOINT_CODES = (
     grpc.StatusCode.CANCELLED,
     grpc.StatusCode.RESOURCE_EXHAUSTED,  # "too many requests"; `finish` handles a message that is too large
 )
-_TOO_LARGE = "larger than max"
+_TOO_LARGE_MESSAGE = "larger than max"
 _COMPACTED = "has been compacted"
-_OLD_TOKENS = ("invalid auth token", "revision of auth store is old")
-_NO_USER = ("user name is empty", "authentication failed", "user name not found", "permission denied")
-_HANDSHAKE = ("ssl", "tls", "handshake", "certificate")
+_OLD_TOKEN_MESSAGES = ("invalid auth token", "revision of auth store is old")
+_NO_USER_MESSAGES = (
+    "user name is empty",
+    "authentication failed",
+    "user name not found",
+    "permission denied",
+)
+_HANDSHAKE_MESSAGES = ("ssl", "tls", "handshake", "certificate")
 
 
 class Keys(NamedTuple):
@@ -200,7 +205,7 @@ class EtcdClient:
             TooLargeError: the answer would exceed `MESSAGE_LIMIT`.
             StoreError: no endpoint answers, or this client may not read the range.
         """
-        tokens_left = 1
+        token_retries = 1
         question = pending.question
         failures = 0
         while True:
@@ -210,16 +215,16 @@ class EtcdClient:
                 pass  # another request found the endpoint dead, and closed it
             except grpc.RpcError as error:
                 code, details = error.code(), error.details() or ""
-                if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE in details:
+                if code is grpc.StatusCode.RESOURCE_EXHAUSTED and _TOO_LARGE_MESSAGE in details:
                     raise TooLargeError(f"{self.name}: {details}") from error
-                if tokens_left and any(words in details for words in _OLD_TOKENS):
-                    tokens_left -= 1
+                if token_retries and any(words in details for words in _OLD_TOKEN_MESSAGES):
+                    token_retries -= 1
                     pending.endpoint.forget_token()
                 elif code in _LOST_ENDPOINT_CODES:
                     failures += 1
-                    self._leave(pending.endpoint, failures, error)
+                    self._leave_endpoint(pending.endpoint, failures, error)
                 else:
-                    raise self._refusal(question, error) from error
+                    raise self._refusal_error(question, error) from error
             self.operations["retry"] += 1
             pending = self._send(question, failures)
 
@@ -253,9 +258,9 @@ class EtcdClient:
             return endpoint.status()
         except grpc.RpcError as error:
             raise (
-                self._unreachable(error)
+                self._unreachable_error(error)
                 if error.code() in _LOST_ENDPOINT_CODES
-                else self._refusal(question, error)
+                else self._refusal_error(question, error)
             ) from error
 
     def expect_cluster(self, cluster_id: int) -> None:
@@ -277,9 +282,9 @@ class EtcdClient:
                 return Pending(question, endpoint, endpoint.ask(question))
             except grpc.RpcError as error:
                 if error.code() not in _LOST_ENDPOINT_CODES:
-                    raise self._refusal(question, error) from error
+                    raise self._refusal_error(question, error) from error
                 failures += 1
-                self._leave(endpoint, failures, error)
+                self._leave_endpoint(endpoint, failures, error)
 
     def _endpoint(self) -> _Endpoint:
         if self._current is None:
@@ -288,15 +293,15 @@ class EtcdClient:
             self.operations["connect"] += 1
         return self._current
 
-    def _leave(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
+    def _leave_endpoint(self, endpoint: _Endpoint, failures: int, error: grpc.RpcError) -> None:
         """Move from a failed endpoint to the next, unless another question has already done so.
 
         Raise after the last round. ``failures`` is the number of failures of this question so far.
         """
-        rounds, step = divmod(failures, len(self._hosts))
+        rounds, endpoint_number = divmod(failures, len(self._hosts))
         if rounds > len(ROUND_WAITS_S):
-            raise self._unreachable(error) from error
-        if step == 0:
+            raise self._unreachable_error(error) from error
+        if endpoint_number == 0:
             self._sleep(ROUND_WAITS_S[rounds - 1])
         if endpoint is self._current:
             self.close()
@@ -322,7 +327,7 @@ class EtcdClient:
         self._limit.take(len(keys.names))
         return EtcdAnswer(keys, response.count, response.more, response.ByteSize(), header.revision)
 
-    def _refusal(self, question: EtcdQuestion, error: grpc.RpcError) -> StoreError:
+    def _refusal_error(self, question: EtcdQuestion, error: grpc.RpcError) -> StoreError:
         code, details = error.code(), error.details() or ""
         if code is grpc.StatusCode.OUT_OF_RANGE and _COMPACTED in details:
             return CompactedError(
@@ -335,7 +340,7 @@ class EtcdClient:
                 "backup during the scan?"
             )
         if code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) or any(
-            words in details for words in _NO_USER
+            words in details for words in _NO_USER_MESSAGES
         ):
             start = question.start.decode("utf-8", "backslashreplace")
             return StoreError(
@@ -344,7 +349,7 @@ class EtcdClient:
             )
         return StoreError(f"{self.name} refused to answer: {code.name}: {details}")
 
-    def _unreachable(self, error: grpc.RpcError) -> StoreError:
+    def _unreachable_error(self, error: grpc.RpcError) -> StoreError:
         details = error.details() or ""
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return StoreError(
@@ -353,6 +358,6 @@ class EtcdClient:
         tls = read_credentials(self._options.credentials).etcd.tls
         if (problem := tls_problem(self._hosts[self._place], tls, "etcd.tls")) is not None:
             return StoreError(f"{self._hosts[self._place]}: {problem}")
-        if any(word in details.lower() for word in _HANDSHAKE):
+        if any(word in details.lower() for word in _HANDSHAKE_MESSAGES):
             return StoreError(f"{self.name}: no TLS connection: {details}")
         return StoreError(f"cannot reach {self.name}: {details}; check the hosts of the metadata URI")

@@ -82,42 +82,42 @@ def spans(scope: str, counts: Counter, first: First, task_count: int) -> list[Ke
         key_of(scope, number) for number in (*range(0, _UNSIGNED // 2, 8 << 56), _UNSIGNED // 2, _UNSIGNED)
     ]
     cut_spans = _cut_at_edges(whole, edges[1:], counts)
-    grain = _grain(sum(span.keys for span in cut_spans), task_count)
+    target_keys = _target_keys(sum(span.keys for span in cut_spans), task_count)
     buckets = [key_of(scope, bucket << 56) for bucket in range(1, etcd.BUCKET_COUNT)]
-    waiting: list[KeySpan] = []
+    uncut_spans: list[KeySpan] = []
     for span in cut_spans:
-        waiting += _cut_at_edges(span, buckets, counts) if span.keys > grain else [span]
-    return _cut_down(waiting, grain, lambda span: _cut(scope, span, counts, first))
+        uncut_spans += _cut_at_edges(span, buckets, counts) if span.keys > target_keys else [span]
+    return _cut_to_size(uncut_spans, target_keys, lambda span: _halve(scope, span, counts, first))
 
 
-def _grain(total: int, task_count: int) -> int:
+def _target_keys(total: int, task_count: int) -> int:
     """Return the largest number of keys in a span, for ``total`` keys and ``task_count`` tasks."""
     return max(PART_KEYS, min(SPAN_KEYS, total // (2 * max(1, task_count))))
 
 
-def _cut_down(
-    waiting: list[KeySpan], grain: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
+def _cut_to_size(
+    uncut_spans: list[KeySpan], target_keys: int, cut: Callable[[KeySpan], Sequence[KeySpan]]
 ) -> list[KeySpan]:
-    """Cut spans repeatedly until each has at most ``grain`` keys, or cannot be cut.
+    """Cut spans repeatedly until each has at most ``target_keys`` keys, or cannot be cut.
 
     ``cut`` returns the pieces of a span, or nothing if the span cannot be cut.
     """
-    waiting, done, cuts = waiting[::-1], [], 0
-    while waiting:
-        span = waiting.pop()
-        pieces = cut(span) if span.keys > grain and cuts < CUTS_LIMIT else ()
+    uncut_spans, finished_spans, cut_count = uncut_spans[::-1], [], 0
+    while uncut_spans:
+        span = uncut_spans.pop()
+        pieces = cut(span) if span.keys > target_keys and cut_count < CUTS_LIMIT else ()
         if pieces:
-            cuts += 1
-            waiting += pieces[::-1]
+            cut_count += 1
+            uncut_spans += pieces[::-1]
         else:
-            done.append(span)
-    return done
+            finished_spans.append(span)
+    return finished_spans
 
 
 def _cut_at_edges(span: KeySpan, edges: Sequence[bytes], counts: Counter) -> list[KeySpan]:
     """Cut a span at those ``edges`` that are inside it."""
-    inside = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
-    ranges = list(pairwise(inside))
+    inner_edges = [span.start, *(edge for edge in edges if span.start < edge < span.end), span.end]
+    ranges = list(pairwise(inner_edges))
     return [KeySpan(*ends, keys) for ends, keys in zip(ranges, counts(ranges), strict=True)]
 
 
@@ -131,30 +131,30 @@ def balance(all_spans: Sequence[KeySpan], group_count: int) -> list[list[KeySpan
     [[(b'a', b'b')], [(b'b', b'd')]]
     """
     total = sum(span.keys for span in all_spans)
-    share = max(PART_KEYS, -(-total // max(1, group_count)))
+    keys_per_group = max(PART_KEYS, -(-total // max(1, group_count)))
     groups: list[list[KeySpan]] = [[]]
     size = 0
     for span in all_spans:
-        if groups[-1] and size + span.keys // 2 >= share:
+        if groups[-1] and size + span.keys // 2 >= keys_per_group:
             groups.append([])
             size = 0
         groups[-1].append(span)
         size += span.keys
-    return [_join(group) for group in groups]
+    return [_join_small_spans(group) for group in groups]
 
 
-def _join(group: Sequence[KeySpan]) -> list[KeySpan]:
+def _join_small_spans(group: Sequence[KeySpan]) -> list[KeySpan]:
     joined = [group[0]]
     for span in group[1:]:
-        before = joined[-1]
-        if before.keys + span.keys <= JOINED_KEYS:
-            joined[-1] = KeySpan(before.start, span.end, before.keys + span.keys)
+        previous_span = joined[-1]
+        if previous_span.keys + span.keys <= JOINED_KEYS:
+            joined[-1] = KeySpan(previous_span.start, span.end, previous_span.keys + span.keys)
         else:
             joined.append(span)
     return joined
 
 
-def _cut(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
+def _halve(scope: str, span: KeySpan, counts: Counter, first: First) -> Sequence[KeySpan]:
     """Cut a span in two, each with about half of its keys and at least one. Return () if that is impossible.
 
     The left span ends at the first key's number plus a power of two. The power is the largest one with which
@@ -195,13 +195,13 @@ def digit_spans(start: bytes, end: bytes, counts: Counter, first: First, task_co
     (total,) = counts([(start, end)])
 
     def cut(span: KeySpan) -> Sequence[KeySpan]:
-        edges = _edges(span, first)
+        edges = _digit_edges(span, first)
         return _cut_at_edges(span, edges, counts) if edges else ()
 
-    return _cut_down([KeySpan(start, end, total)], _grain(total, task_count), cut)
+    return _cut_to_size([KeySpan(start, end, total)], _target_keys(total, task_count), cut)
 
 
-def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
+def _digit_edges(span: KeySpan, first: First) -> Sequence[bytes]:
     """Return keys at which a span can be cut; [] if there are none.
 
     Take the first key in the span, and in it the first digit at or after the place where it differs from the
@@ -210,16 +210,16 @@ def _edges(span: KeySpan, first: First) -> Sequence[bytes]:
     key = first(span.start, span.end)
     if key is None:
         return []
-    for position in range(_alike(key, span.end), len(key)):
+    for position in range(_common_prefix_length(key, span.end), len(key)):
         if key[position : position + 1].isdigit():
             edges = [key[:position] + digit for digit in _DIGITS]
-            inside = [edge for edge in edges if span.start < edge < span.end]
-            if inside:
-                return inside
+            inner_edges = [edge for edge in edges if span.start < edge < span.end]
+            if inner_edges:
+                return inner_edges
     return []
 
 
-def _alike(key: bytes, other_key: bytes) -> int:
+def _common_prefix_length(key: bytes, other_key: bytes) -> int:
     """Return the number of leading bytes that two keys have in common."""
     for position, (byte, other_byte) in enumerate(zip(key, other_key, strict=False)):
         if byte != other_byte:

@@ -54,7 +54,7 @@ from auditor.sources.metadata.store import (
 )
 from auditor.sources.metadata.uri import MetadataUri
 
-_SINGLE = (
+_SINGLE_KEYS = (
     "layout",
     "instanceid",
     "cookies",
@@ -65,7 +65,7 @@ _SINGLE = (
     "buckets",
     "underreplication",
 )
-_PARENTS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
+_PARENT_PATHS = ("cookies", "bookies/writable", "bookies/readonly", "buckets")
 
 
 class EtcdStore(PinnedEtcd):
@@ -82,12 +82,12 @@ class EtcdStore(PinnedEtcd):
         """
         if tree is Tree.MARKS:
             return []
-        moment = self._moment = self._moment or self._pin()
+        moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
             scope, _, name = self.root.rpartition("/")
             return [self._part(etcd.children(scope, name), moment)]
-        key_spans = spans(self.root, *self._at(moment), part_count)
-        return [self._part(_edges(group), moment) for group in balance(key_spans, part_count)]
+        key_spans = spans(self.root, *self._counter_at(moment), part_count)
+        return [self._part(_group_edges(group), moment) for group in balance(key_spans, part_count)]
 
     def history(self) -> History:
         """Return the identity of the store's history, at the revision that `cluster` pinned last.
@@ -95,21 +95,25 @@ class EtcdStore(PinnedEtcd):
         Raises:
             StoreError: see `cluster`.
         """
-        moment = self._moment = self._moment or self._pin()
+        moment = self._moment = self._moment or self._pin_moment()
         # The log index before the revision gives the smallest difference, that after it the largest.
-        before = self._client.log_index()
+        index_before = self._client.log_index()
         key = etcd.key_bytes(f"{self.root}/layout")
-        newest = self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision
-        after = self._client.log_index()
-        return History(self._cluster_id(), moment.revision, (before - newest, after - newest))
+        newest_revision = self._client.ask(EtcdQuestion(key, b"", 0, bare=True)).revision
+        index_after = self._client.log_index()
+        return History(
+            self._cluster_id(),
+            moment.revision,
+            (index_before - newest_revision, index_after - newest_revision),
+        )
 
-    def parts_since(self, earlier: EarlierLedgers, part_count: int) -> list[Part]:
+    def parts_since(self, earlier_ledgers: EarlierLedgers, part_count: int) -> list[Part]:
         """Return ranges of keys that match the earlier run's files; see `ComparableStore.parts_since`."""
-        moment = self._moment = self._moment or self._pin()
-        whole = etcd.children(self.root, etcd.LEDGERS)
+        moment = self._moment = self._moment or self._pin_moment()
+        ledger_key_range = etcd.children(self.root, etcd.LEDGERS)
         return [
             SincePart(start, end, moment, self._cluster_id(), group)
-            for group, start, end in earlier.balance(*whole, part_count)
+            for group, start, end in earlier_ledgers.balance(*ledger_key_range, part_count)
         ]
 
     def rows_since(self, part: Part, columns: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -119,8 +123,8 @@ class EtcdStore(PinnedEtcd):
         yield from SinceReader(self._pages, part, self.root, columns).rows()
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
-        ranges = [etcd.children(self.root, rel) for rel in _PARENTS]
-        key_batches, gaps = self._gather(moment, _SINGLE, ranges)
+        ranges = [etcd.children(self.root, relative_path) for relative_path in _PARENT_PATHS]
+        key_batches, gaps = self._read_ranges(moment, _SINGLE_KEYS, ranges)
         if (
             not any(keys.names for keys in key_batches)
             and self._pages.first(*etcd.children(self.root, "ledgers"), moment.revision) is None
@@ -132,7 +136,7 @@ class EtcdStore(PinnedEtcd):
         return by_node_name(self.root, znodes_of(key_batches)), gaps
 
 
-def _edges(group: list[KeySpan]) -> tuple[bytes, ...]:
+def _group_edges(group: list[KeySpan]) -> tuple[bytes, ...]:
     return (group[0].start, *(span.end for span in group))
 
 
@@ -144,27 +148,29 @@ class PathEtcdStore(PinnedEtcd):
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return ranges of keys at the revision that `cluster` pinned last; see `MetadataStore.parts`."""
-        moment = self._moment = self._moment or self._pin()
+        moment = self._moment = self._moment or self._pin_moment()
         if tree is Tree.WHOLE:
-            return [self._part(_below(self.root), moment, tree)]
+            return [self._part(_keys_below(self.root), moment, tree)]
         if tree is Tree.MARKS:
-            return [self._part(_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
+            return [self._part(_keys_below(f"{self.root}/{name}"), moment, tree) for name in MARK_ROOTS]
         parts: list[Part] = []
         for start, end in _without_marks(self.root):
-            cut = digit_spans(start, end, *self._at(moment), part_count)
-            parts += [self._part(_edges(group), moment, tree) for group in balance(cut, part_count)]
+            ledger_spans = digit_spans(start, end, *self._counter_at(moment), part_count)
+            parts += [
+                self._part(_group_edges(group), moment, tree) for group in balance(ledger_spans, part_count)
+            ]
         return parts
 
     def has_beside(self, name: str) -> bool:
         """Return whether a key exists at or below that name; see `NeighbourStore.has_beside`."""
-        moment = self._moment = self._moment or self._pin()
+        moment = self._moment = self._moment or self._pin_moment()
         neighbour = f"{self.root.rpartition('/')[0]}/{name}"
-        return self._pages.first(*_below(neighbour), moment.revision) is not None
+        return self._pages.first(*_keys_below(neighbour), moment.revision) is not None
 
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
         ranges = [key_range for name in CLUSTER_CHILDREN for key_range in _without_marks(self.root, name)]
-        key_batches, gaps = self._gather(moment, CLUSTER_CHILDREN, ranges)
-        first = self._pages.first(*_below(self.root), moment.revision)
+        key_batches, gaps = self._read_ranges(moment, CLUSTER_CHILDREN, ranges)
+        first = self._pages.first(*_keys_below(self.root), moment.revision)
         if first is None:
             raise StoreError(
                 f"there is no BookKeeper cluster below {self.root} in {self._client.name}; end the metadata "
@@ -185,20 +191,20 @@ def count_path_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptio
     return LedgerCount(keys, False)
 
 
-def _below(path: str) -> tuple[bytes, bytes]:
+def _keys_below(path: str) -> tuple[bytes, bytes]:
     parent, _, name = path.rpartition("/")
     return etcd.children(parent, name)
 
 
 def _without_marks(root: str, name: str | None = None) -> list[tuple[bytes, bytes]]:
     """Return the key ranges below the root, or below its child ``name``, that have no marks and locks."""
-    start, end = _below(f"{root}/{name}" if name else root)
+    start, end = _keys_below(f"{root}/{name}" if name else root)
     ranges = []
-    for left_out in sorted(MARK_ROOTS):
-        begin, stop = _below(f"{root}/{left_out}")
-        if start < begin < end:
-            ranges.append((start, begin))
-            start = stop
+    for excluded_root in sorted(MARK_ROOTS):
+        excluded_start, excluded_end = _keys_below(f"{root}/{excluded_root}")
+        if start < excluded_start < end:
+            ranges.append((start, excluded_start))
+            start = excluded_end
     return [*ranges, (start, end)]
 
 
@@ -217,10 +223,10 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
 def probe(host: str, options: StoreOptions) -> Server:
     """Ask one member for its version, with Status."""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     with closing(EtcdClient([host], options, sleep=lambda _: None)) as client:
         try:
             version = client.version()
         except StoreError as error:
             return Server(host, False, trouble=str(error))
-    return Server(host, True, (time.monotonic() - begun) * 1000, version)
+    return Server(host, True, (time.monotonic() - start_time) * 1000, version)

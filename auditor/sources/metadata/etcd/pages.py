@@ -57,16 +57,16 @@ class Page:
 
 def batch_of(page: Page, time: int) -> ZnodeBatch:
     """Return a page as a `ZnodeBatch`. ``time`` is the time when the page's revision was pinned, in ms."""
-    changed = np.array(page.keys.changed, np.int64)
+    revisions = np.array(page.keys.changed, np.int64)
     names = ByteColumn.of(page.keys.names)
-    plain = names.octets.max(initial=0) < 0x80  # all keys are ASCII
+    is_ascii = names.octets.max(initial=0) < 0x80  # all keys are ASCII
     return ZnodeBatch(
-        TextColumn(names) if plain else [key_text(name) for name in page.keys.names],
+        TextColumn(names) if is_ascii else [key_text(name) for name in page.keys.names],
         page.keys.values,
-        mzxid=changed,
-        ctime=np.full(len(changed), NO_TIME, np.int64),
-        mtime=np.full(len(changed), time, np.int64),
-        version=changed,
+        mzxid=revisions,
+        ctime=np.full(len(revisions), NO_TIME, np.int64),
+        mtime=np.full(len(revisions), time, np.int64),
+        version=revisions,
         ephemeral_owner=np.array(page.keys.leases, np.int64),
         gaps=page.gaps,
         # The first write of a key is its creation.
@@ -113,12 +113,12 @@ class EtcdPages:
         """Return whether the reader may send a second question before it has used the answer to the first."""
         return self._in_flight > 1
 
-    def ask_changed(self, start: bytes, end: bytes, revision: int, since: int) -> Pending:
-        """Ask for the keys of a range that changed at revision ``since`` or later.
+    def ask_changed(self, start: bytes, end: bytes, revision: int, since_revision: int) -> Pending:
+        """Ask for the keys of a range that changed at revision ``since_revision`` or later.
 
         `changed` waits for the answer.
         """
-        return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since))
+        return self._client.begin(EtcdQuestion(start, end, revision, self._limit, since=since_revision))
 
     def changed(self, pending: Pending) -> ChangedKeys | None:
         """Return the changed keys that `ask_changed` asked for; None for more than `CHANGED_PAGES` pages.
@@ -130,7 +130,7 @@ class EtcdPages:
         """
         pages: list[Page] = []
         count = 0
-        for page, answer in self._all(pending):
+        for page, answer in self._read_pages(pending):
             if len(pages) == CHANGED_PAGES:
                 return None
             pages.append(page)
@@ -144,23 +144,23 @@ class EtcdPages:
 
     def _counted_pages(self, question: EtcdQuestion) -> Iterator[Page]:
         """Yield all pages of a range. Raise if they do not have as many keys as the server counts."""
-        read = expected = 0
-        for page, answer in self._all(self._client.begin(question)):
+        read = expected_count = 0
+        for page, answer in self._read_pages(self._client.begin(question)):
             read += len(answer.keys.names)
-            expected = max(expected, answer.count)
+            expected_count = max(expected_count, answer.count)
             yield page
-        if read != expected:
+        if read != expected_count:
             raise StoreError(
                 f"{self._client.name}: {read} keys received from {key_text(question.start)} on, "
-                f"{expected} counted by etcd at revision {question.revision}"
+                f"{expected_count} counted by etcd at revision {question.revision}"
             )
 
-    def _all(self, sent: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
+    def _read_pages(self, first_pending: Pending) -> Iterator[tuple[Page, EtcdAnswer]]:
         """Yield the page that a sent question asked for, and all following pages of its range.
 
         Each page comes with its answer.
         """
-        pending = sent
+        pending = first_pending
         while True:
             question = pending.question
             try:
@@ -170,36 +170,36 @@ class EtcdPages:
                     self._limit = max(1, question.limit // 2)
                     pending = self._client.begin(replace(question, limit=self._limit))
                     continue
-                page, answer = self._too_large(question)
+                page, answer = self._read_large_page(question)
             else:
                 page = Page(answer.keys)
                 if not question.bare:
-                    self._learn(answer)
+                    self._adapt_limit(answer)
             if not (answer.has_more and answer.keys.names):
                 yield page, answer
                 return
             limit = question.limit if question.bare else self._limit
-            following = replace(question, start=answer.keys.names[-1] + b"\0", limit=limit)
-            ahead = self._client.begin(following) if self.asks_ahead else None
+            next_question = replace(question, start=answer.keys.names[-1] + b"\0", limit=limit)
+            next_pending = self._client.begin(next_question) if self.asks_ahead else None
             yield page, answer
-            pending = ahead or self._client.begin(following)
+            pending = next_pending or self._client.begin(next_question)
 
     def counts(self, ranges: Sequence[tuple[bytes, bytes]], revision: int) -> list[int]:
         """Return the number of keys in each range, without reading keys."""
         counts: list[int] = []
-        sent: deque[Pending] = deque()
+        sent_questions: deque[Pending] = deque()
         for start, end in ranges:
-            if len(sent) >= self._in_flight:
-                counts.append(self._client.finish(sent.popleft()).count)
-            sent.append(self._client.begin(EtcdQuestion(start, end, revision, counted=True)))
-        return counts + [self._client.finish(pending).count for pending in sent]
+            if len(sent_questions) >= self._in_flight:
+                counts.append(self._client.finish(sent_questions.popleft()).count)
+            sent_questions.append(self._client.begin(EtcdQuestion(start, end, revision, counted=True)))
+        return counts + [self._client.finish(pending).count for pending in sent_questions]
 
     def first(self, start: bytes, end: bytes, revision: int) -> bytes | None:
         """Return the first key of a range; None if the range is empty."""
         answer = self._client.ask(EtcdQuestion(start, end, revision, limit=1, bare=True))
         return answer.keys.names[0] if answer.keys.names else None
 
-    def _too_large(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
+    def _read_large_page(self, question: EtcdQuestion) -> tuple[Page, EtcdAnswer]:
         """Return a gap for the key whose value fits no message, after reading the key without its value."""
         answer = self._client.ask(replace(question, limit=1, bare=True))
         reason = f"its value is larger than a message of {MESSAGE_LIMIT} bytes"
@@ -207,8 +207,8 @@ class EtcdPages:
             Keys([], [], [], [], [], []), [(key_text(name), reason) for name in answer.keys.names]
         ), answer
 
-    def _learn(self, answer: EtcdAnswer) -> None:
+    def _adapt_limit(self, answer: EtcdAnswer) -> None:
         if answer.keys.names:
-            fitting = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
+            fitting_keys = PAGE_BYTES * len(answer.keys.names) // max(1, answer.size)
             # At most twice the last page: later values may be larger.
-            self._limit = max(1, min(fitting, 2 * self._limit, self._largest))
+            self._limit = max(1, min(fitting_keys, 2 * self._limit, self._largest))

@@ -124,12 +124,12 @@ class SinceReader:
             CompactedError, StoreError: see `EtcdPages.read`.
         """
         part = self._part
-        sent: deque[_Question] = deque()
+        questions: deque[_Question] = deque()
         for piece in pieces(part.earlier, part.start, part.end, self._columns):
-            sent.append(self._send(piece))
-            while len(sent) > self._pages.asks_ahead:
-                yield from self._read(sent.popleft())
-        for question in sent:
+            questions.append(self._send(piece))
+            while len(questions) > self._pages.asks_ahead:
+                yield from self._read(questions.popleft())
+        for question in questions:
             yield from self._read(question)
 
     def _send(self, piece: EarlierPiece) -> _Question:
@@ -137,38 +137,38 @@ class SinceReader:
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
         if not len(versions):
             return _Question(piece, 0, None)
-        newest = min(WITNESSES, 1 + len(versions) // 4)
-        since = int(np.partition(versions, -newest)[-newest])
+        witness_count = min(WITNESSES, 1 + len(versions) // 4)
+        since = int(np.partition(versions, -witness_count)[-witness_count])
         revision = self._part.moment.revision
         return _Question(piece, since, self._pages.ask_changed(piece.start, piece.end, revision, since))
 
-    def _read(self, sent: _Question) -> Iterator[pa.RecordBatch]:
-        changed_rows = self._take(sent)
+    def _read(self, question: _Question) -> Iterator[pa.RecordBatch]:
+        changed_rows = self._changed_rows(question)
         if changed_rows is not None:
             yield changed_rows
             return
-        start, end, _ = sent.piece
+        start, end, _ = question.piece
         for page in self._pages.read(start, end, self._part.moment.revision):
             if page.keys.names or page.gaps:
                 yield self._decode(page)
 
-    def _take(self, sent: _Question) -> pa.RecordBatch | None:
+    def _changed_rows(self, question: _Question) -> pa.RecordBatch | None:
         """Return the current rows of a piece, in order; None if the range must be read completely."""
-        piece, since, pending = sent
-        changed = self._pages.changed(pending) if pending is not None else None
-        if changed is None:
+        piece, since, pending = question
+        changed_keys = self._pages.changed(pending) if pending is not None else None
+        if changed_keys is None:
             return None
         versions: NDArray[np.int64] = np.asarray(piece.rows["version"])
-        page = Page.join(changed.pages)
+        page = Page.join(changed_keys.pages)
         current_versions = _Versions.of(page.keys.names, page.keys.changed)
         if not (current_versions.agree(piece.rows) & (versions >= since)).any():
             return None
         is_unchanged = (versions < since) & ~current_versions.have(piece.rows)
-        unchanged_count = changed.count - len(page.keys.names) - len(page.gaps)
+        unchanged_count = changed_keys.count - len(page.keys.names) - len(page.gaps)
         if not self._part.earlier.whole or int(is_unchanged.sum()) != unchanged_count:
-            listed = self._listed(piece, since)
-            is_unchanged &= listed.agree(piece.rows)
-            if int(is_unchanged.sum()) != len(listed.paths) or len(listed.paths) != unchanged_count:
+            listing = self._listed(piece, since)
+            is_unchanged &= listing.agree(piece.rows)
+            if int(is_unchanged.sum()) != len(listing.paths) or len(listing.paths) != unchanged_count:
                 return None
         return self._merge(piece.rows, np.flatnonzero(is_unchanged), page)
 
@@ -177,9 +177,9 @@ class SinceReader:
         names: list[bytes] = []
         versions: list[int] = []
         for keys in self._pages.names(piece.start, piece.end, self._part.moment.revision):
-            old = [position for position, version in enumerate(keys.changed) if version < since]
-            names += [keys.names[position] for position in old]
-            versions += [keys.changed[position] for position in old]
+            old_rows = [position for position, version in enumerate(keys.changed) if version < since]
+            names += [keys.names[position] for position in old_rows]
+            versions += [keys.changed[position] for position in old_rows]
         return _Versions.of(names, versions)
 
     def _merge(self, rows: pa.RecordBatch, unchanged_rows: NDArray[np.int64], page: Page) -> pa.RecordBatch:
@@ -189,14 +189,14 @@ class SinceReader:
         """
         columns = {name: rows[name] for name in self._columns.names}
         columns |= {"mtime": self._part.moment.time, "reused": True}
-        new = self._decode(page)
-        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), new])
-        places = [
-            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in new["path"].to_pylist()
+        added = self._decode(page)
+        merged_rows = pa.concat_batches([rows_of_columns(self._columns, rows.num_rows, columns), added])
+        insert_at = [
+            bisect_left(rows["path"], path, key=pa.StringScalar.as_py) for path in added["path"].to_pylist()
         ]
-        before = np.searchsorted(unchanged_rows, np.array(places, np.int64))
+        earlier_counts = np.searchsorted(unchanged_rows, np.array(insert_at, np.int64))
         return merged_rows.take(
-            pa.array(np.insert(unchanged_rows, before, rows.num_rows + np.arange(new.num_rows)))
+            pa.array(np.insert(unchanged_rows, earlier_counts, rows.num_rows + np.arange(added.num_rows)))
         )
 
     def _decode(self, page: Page) -> pa.RecordBatch:
@@ -223,8 +223,8 @@ class _Versions:
         """Return a mask of the rows whose path is among ``paths`` with the same version."""
         positions = pc.index_in(rows["path"], self.paths)
         own_versions = np.append(self.versions, -1)[np.asarray(positions.fill_null(len(self.versions)))]
-        same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
-        return same
+        is_same: NDArray[np.bool_] = own_versions == np.asarray(rows["version"])
+        return is_same
 
 
 @dataclass(frozen=True)
@@ -258,8 +258,8 @@ class PinnedEtcd(ABC):
         self._moment: Moment | None = None
         self._requested_moment: Moment | None = None
         if options.revision is not None:
-            pinned = clock() if options.revision_time is None else options.revision_time
-            self._requested_moment = Moment(options.revision, pinned)
+            pinned_time = clock() if options.revision_time is None else options.revision_time
+            self._requested_moment = Moment(options.revision, pinned_time)
 
     @abstractmethod
     def _nodes(self, moment: Moment) -> tuple[dict[str, Znode], list[tuple[str, str]]]:
@@ -278,7 +278,7 @@ class PinnedEtcd(ABC):
         """
         lost = 0
         while True:
-            self._moment = self._pin()
+            self._moment = self._pin_moment()
             try:
                 nodes, gaps = self._nodes(self._moment)
                 break
@@ -314,7 +314,7 @@ class PinnedEtcd(ABC):
         self._client.expect_cluster(part.cluster_id)
         for start, end in zip(part.edges, part.edges[1:], strict=False):
             for page in self._pages.read(start, end, part.moment.revision):
-                tree_page = page if part.tree is Tree.WHOLE else _of_tree(page, self.root, part.tree)
+                tree_page = page if part.tree is Tree.WHOLE else _select_tree(page, self.root, part.tree)
                 if tree_page.keys.names or tree_page.gaps:
                     yield batch_of(tree_page, part.moment.time)
 
@@ -341,12 +341,12 @@ class PinnedEtcd(ABC):
         """Close the connection. The pinned revision stays."""
         self._client.close()
 
-    def _at(self, moment: Moment) -> tuple[Counter, First]:
+    def _counter_at(self, moment: Moment) -> tuple[Counter, First]:
         """Return two functions for a moment: one counts the keys of ranges, one finds a range's first key."""
         revision = moment.revision
         return partial(self._pages.counts, revision=revision), partial(self._pages.first, revision=revision)
 
-    def _gather(
+    def _read_ranges(
         self, moment: Moment, names: Iterable[str], ranges: Iterable[tuple[bytes, bytes]]
     ) -> tuple[list[Keys], list[tuple[str, str]]]:
         """Read single keys by their names below the root, and all keys of some ranges.
@@ -354,9 +354,9 @@ class PinnedEtcd(ABC):
         Return the keys, and gaps: (path, reason).
         """
         single = (etcd.key_bytes(f"{self.root}/{name}") for name in names)
-        single_keys = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
-        pages = [page for ends in ranges for page in self._pages.read(*ends, moment.revision)]
-        return single_keys + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
+        batches = [self._client.ask(EtcdQuestion(key, b"", moment.revision)).keys for key in single]
+        pages = [page for key_range in ranges for page in self._pages.read(*key_range, moment.revision)]
+        return batches + [page.keys for page in pages], [gap for page in pages for gap in page.gaps]
 
     def _part(self, edges: tuple[bytes, ...], moment: Moment, tree: Tree = Tree.WHOLE) -> EtcdPart:
         return EtcdPart(edges, moment, self._cluster_id(), tree)
@@ -368,7 +368,7 @@ class PinnedEtcd(ABC):
         assert cluster_id is not None
         return cluster_id
 
-    def _pin(self) -> Moment:
+    def _pin_moment(self) -> Moment:
         if self._requested_moment is not None:
             return self._requested_moment
         clock_time = self._clock()  # before the request: a later time would make ages too small
@@ -385,16 +385,16 @@ def znodes_of(key_batches: Iterable[Keys]) -> list[Znode]:
     ]
 
 
-def _of_tree(page: Page, root: str, tree: Tree) -> Page:
+def _select_tree(page: Page, root: str, tree: Tree) -> Page:
     """Return the keys and gaps of a page that belong to ``tree``."""
-    names, below = page.keys.names, len(root) + 1
+    names, name_offset = page.keys.names, len(root) + 1
     name_start = len(etcd.key_bytes(root)) + 1
-    gaps = [gap for gap in page.gaps if tree_of(gap[0][below:]) is tree]
+    gaps = [gap for gap in page.gaps if tree_of(gap[0][name_offset:]) is tree]
     if (
         tree is Tree.LEDGERS
         and names
         and all(name[name_start : name_start + 1].isdigit() for name in (names[0], names[-1]))
     ):
         return Page(page.keys, gaps)  # keys are in order, so all others begin with digits too
-    rows = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[below:]) is tree]
+    rows = [row for row, name in enumerate(names) if tree_of(etcd.key_text(name)[name_offset:]) is tree]
     return Page(page.keys.taken(rows), gaps)

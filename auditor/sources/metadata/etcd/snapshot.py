@@ -102,9 +102,11 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         ``scan_time`` is the file's modification time. ``nodes`` are keyed by ZooKeeper's names
         (`auditor.keys.etcd.node_name`).
         """
-        loaded = self._load_keys(self.kind)
-        position = f"revision {loaded.index.revision}"
-        return ClusterNodes(loaded.nodes, loaded.changed, position, loaded.gaps, loaded.notes)
+        driver_state = self._load_keys(self.kind)
+        revision_text = f"revision {driver_state.index.revision}"
+        return ClusterNodes(
+            driver_state.nodes, driver_state.changed, revision_text, driver_state.gaps, driver_state.notes
+        )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return parts of neighbouring leaf pages, without pages that have no ledger.
@@ -113,10 +115,10 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """
         if tree is Tree.MARKS and not self.keeps_marks:
             return []
-        loaded = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
-        gaps: list[Part] = [GapsPart(loaded.gaps)] if loaded.gaps else []
-        counted = tree if loaded.index.kind is KeyKind.PATHS else Tree.WHOLE
-        return [*gaps, *self._cut(loaded, part_count, counted)]
+        driver_state = self._load_keys(KeyKind.WHOLE if tree is Tree.WHOLE else self.kind)
+        gaps: list[Part] = [GapsPart(driver_state.gaps)] if driver_state.gaps else []
+        counted_tree = tree if driver_state.index.kind is KeyKind.PATHS else Tree.WHOLE
+        return [*gaps, *self._leaf_parts(driver_state, part_count, counted_tree)]
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -129,15 +131,15 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
             return
         assert isinstance(part, LeavesPart)
         with map_file(Path(part.file)) as data:
-            _refuse_other(data, part)
-            holds = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
+            _require_same_file(data, part)
+            is_held = np.unpackbits(np.frombuffer(part.holds, np.uint8), count=part.changes).astype(bool)
             change_start = 0
             for first in range(0, len(part.start), READ_LEAVES):
                 leaf_range = slice(first, first + READ_LEAVES)
                 leaf_elements = elements(data, part.start[leaf_range], part.end[leaf_range])
                 if leaf_elements.damaged:
                     raise StoreError(f"{part.file} changed while it was read")
-                held_rows = np.flatnonzero(holds[change_start : change_start + len(leaf_elements.leaf)])
+                held_rows = np.flatnonzero(is_held[change_start : change_start + len(leaf_elements.leaf)])
                 keys = key_spans(data, leaf_elements)
                 columns = (
                     leaf_elements.value_at,
@@ -146,8 +148,8 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
                     *keys,
                 )
                 rows = zip(*(column[held_rows].tolist() for column in columns), strict=True)
-                unsure = (held_rows + change_start < part.unsure).tolist()
-                yield from znode_batches(self._items(data, rows, unsure, part.tree))
+                is_stale_risk = (held_rows + change_start < part.unsure).tolist()
+                yield from znode_batches(self._znodes_and_gaps(data, rows, is_stale_risk, part.tree))
                 change_start += len(leaf_elements.leaf)
             if change_start != part.changes:
                 raise StoreError(f"{part.file} changed while it was read")
@@ -170,41 +172,45 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         """Return the number of keys read."""
         return {"keys": self._keys}
 
-    def _items(
-        self, data: memoryview, rows: Iterator[tuple[int, ...]], unsure: list[bool], tree: Tree
+    def _znodes_and_gaps(
+        self, data: memoryview, rows: Iterator[tuple[int, ...]], is_stale_risk: list[bool], tree: Tree
     ) -> Iterator[Znode | tuple[str, str]]:
-        for (value_at, value_end, main, begin, stop), before_damage in zip(rows, unsure, strict=True):
+        for (value_at, value_end, key_revision, begin, stop), has_stale_risk in zip(
+            rows, is_stale_risk, strict=True
+        ):
             self._keys += 1
             path = etcd.key_text(bytes(data[begin:stop]))
             if tree is not Tree.WHOLE and tree_of(path[len(self.root) + 1 :]) is not tree:
                 continue
             try:
-                znode = _znode(data, PageSpan(value_at, value_end), main)
-                yield (path, _STALE_REASON) if before_damage else znode
+                znode = _znode(data, PageSpan(value_at, value_end), key_revision)
+                yield (path, _STALE_REASON) if has_stale_risk else znode
             except DecodeError as damage:
                 yield path, f"byte {value_at}: {damage}"
 
-    def _cut(self, loaded: _DriverState, part_count: int, tree: Tree) -> Iterator[Part]:
-        pages = loaded.index.leaves
+    def _leaf_parts(self, driver_state: _DriverState, part_count: int, tree: Tree) -> Iterator[Part]:
+        pages = driver_state.index.leaves
         ends = np.cumsum(pages.counts)
-        useful = np.flatnonzero(pages.counts)
-        if len(useful):
-            useful = useful[np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful])]
-        step = min(PART_LEAVES, max(1, -(-len(useful) // max(1, part_count))))
-        for first in range(0, len(useful), step):
-            chosen_leaves = useful[first : first + step]
-            holds = np.concatenate(
+        useful_leaves = np.flatnonzero(pages.counts)
+        if len(useful_leaves):
+            useful_leaves = useful_leaves[
+                np.logical_or.reduceat(pages.holds, (ends - pages.counts)[useful_leaves])
+            ]
+        step = min(PART_LEAVES, max(1, -(-len(useful_leaves) // max(1, part_count))))
+        for first in range(0, len(useful_leaves), step):
+            chosen_leaves = useful_leaves[first : first + step]
+            leaf_holds = np.concatenate(
                 [pages.holds[ends[leaf] - pages.counts[leaf] : ends[leaf]] for leaf in chosen_leaves]
             )
             unsure = int(pages.counts[chosen_leaves][ends[chosen_leaves] <= pages.unsure].sum())
             yield LeavesPart(
                 str(self._path),
-                loaded.size,
-                loaded.meta.transaction,
+                driver_state.size,
+                driver_state.meta.transaction,
                 pages.start[chosen_leaves],
                 pages.end[chosen_leaves],
-                len(holds),
-                np.packbits(holds).tobytes(),
+                len(leaf_holds),
+                np.packbits(leaf_holds).tobytes(),
                 unsure,
                 tree,
             )
@@ -231,28 +237,28 @@ class EtcdSnapshotStore(SavedStore[_DriverState]):
         kind = self._kind
         try:
             with map_file(self._path) as data:
-                changed = self._path.stat().st_mtime_ns // 1_000_000
+                modified_ms = self._path.stat().st_mtime_ns // 1_000_000
                 meta = read_meta(data)
-                reasons, notes = _doubts(data, meta)
+                reasons, notes = _completeness_problems(data, meta)
                 index = build_index(data, meta, self.root, kind)
                 notes += index.notes
                 if index.damage:
                     count_note = f" (and {len(index.damage) - 1} more)" if len(index.damage) > 1 else ""
                     reasons.append(f"{index.damage[0]}{count_note}")
-                nodes, unread = _nodes(data, index)
+                nodes, unread_gaps = _nodes(data, index)
                 size = len(data)
         except DecodeError as damage:
-            raise _unreadable(self._path, damage) from damage
-        gaps = tuple([(self.root, f"{self._path.name}: {reason}") for reason in reasons] + unread)
+            raise _unreadable_error(self._path, damage) from damage
+        gaps = tuple([(self.root, f"{self._path.name}: {reason}") for reason in reasons] + unread_gaps)
         if not (nodes or index.leaves.holds.any()) and not (kind is KeyKind.WHOLE and gaps):
-            also = f" ({gaps[0][1]})" if gaps else ""
+            gap = f" ({gaps[0][1]})" if gaps else ""
             if kind is KeyKind.WHOLE:
                 raise NoRootError(f"{self._path} has no key below {self.root}")
             raise StoreError(
-                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._way_out()}{also}"
+                f"there is no BookKeeper cluster below {self.root} in {self._path}; {self._way_out()}{gap}"
             )
         messages = (self.note, *(f"{self._path.name}: {note}" for note in (*notes, *reasons)))
-        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, messages, changed)
+        return _DriverState(size, meta, index, self.names(self.root, nodes), gaps, messages, modified_ms)
 
 
 class PathEtcdSnapshotStore(EtcdSnapshotStore):
@@ -285,27 +291,27 @@ def recognise(parsed: MetadataUri) -> None:
         with map_file(file) as data:
             read_meta(data)
     except DecodeError as damage:
-        raise _unreadable(file, damage) from damage
+        raise _unreadable_error(file, damage) from damage
 
 
-def _unreadable(file: Path, damage: DecodeError) -> StoreError:
+def _unreadable_error(file: Path, damage: DecodeError) -> StoreError:
     """Return the error for a file that cannot be read at all."""
-    instead = "name a file that `etcdctl snapshot save` wrote"
+    expected_file = "name a file that `etcdctl snapshot save` wrote"
     if file_kind(file) == BBOLT:
         return StoreError(f"{file} is not an etcd snapshot that can be read: {damage}")
-    return StoreError(f"{not_a('an etcd snapshot that can be read', file, instead)} ({damage})")
+    return StoreError(f"{not_a('an etcd snapshot that can be read', file, expected_file)} ({damage})")
 
 
-def _refuse_other(data: memoryview, part: LeavesPart) -> None:
+def _require_same_file(data: memoryview, part: LeavesPart) -> None:
     try:
-        same = len(data) == part.size and read_meta(data).transaction == part.transaction
+        is_same_file = len(data) == part.size and read_meta(data).transaction == part.transaction
     except DecodeError:
-        same = False
-    if not same:
+        is_same_file = False
+    if not is_same_file:
         raise StoreError(f"{part.file} changed while it was read")
 
 
-def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
+def _completeness_problems(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
     """Return two lists for the report: reasons why data may be missing, and harmless notes on the file."""
     written_bytes = meta.pages * meta.page_size
     if len(data) < written_bytes:
@@ -315,11 +321,11 @@ def _doubts(data: memoryview, meta: Meta) -> tuple[list[str], list[str]]:
         return reasons, [
             "a copy of etcd's own file: no hash, and changes that were only in the server's log are missing"
         ]
-    body = len(data) - _HASH_BYTES
+    body_bytes = len(data) - _HASH_BYTES
     digest = hashlib.sha256()
-    for offset in range(0, body, _HASH_CHUNK):
-        digest.update(data[offset : min(offset + _HASH_CHUNK, body)])
-    if digest.digest() != data[body:]:
+    for offset in range(0, body_bytes, _HASH_CHUNK):
+        digest.update(data[offset : min(offset + _HASH_CHUNK, body_bytes)])
+    if digest.digest() != data[body_bytes:]:
         return ["its SHA-256 is wrong: some bytes changed, and it is unknown which"], []
     return [], []
 
@@ -335,14 +341,16 @@ def _nodes(data: memoryview, index: EtcdSnapshotIndex) -> tuple[list[Znode], lis
     return nodes, gaps
 
 
-def _znode(data: memoryview, span: PageSpan, main: int | None) -> Znode:
+def _znode(data: memoryview, span: PageSpan, key_revision: int | None) -> Znode:
     """Decode the change at ``span``.
 
-    ``main`` is the revision in the change's database key; None if unknown.
+    ``key_revision`` is the revision in the change's database key; None if unknown.
     """
     key_value = decode_key_value(bytes(data[span.at : span.end]))
-    if main is not None and key_value.mod_revision != main:
-        raise DecodeError("etcd key", 0, f"its key has revision {main}, its value {key_value.mod_revision}")
+    if key_revision is not None and key_value.mod_revision != key_revision:
+        raise DecodeError(
+            "etcd key", 0, f"its key has revision {key_revision}, its value {key_value.mod_revision}"
+        )
     path = etcd.key_text(key_value.key)
     return key_znode(
         path,

@@ -57,8 +57,8 @@ _UUID_LENGTH = 36
 _DASHES = np.array([8, 13, 18, 23])
 _DIGITS = np.delete(np.arange(_UUID_LENGTH), _DASHES)
 _NO_DIGIT = 16
-_NIBBLES = np.full(256, _NO_DIGIT, np.uint8)
-_NIBBLES[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
+_NIBBLE_OF_BYTE = np.full(256, _NO_DIGIT, np.uint8)
+_NIBBLE_OF_BYTE[np.frombuffer(b"0123456789abcdef", np.uint8)] = np.arange(16)
 _NO_LEDGER, _SET, _DELETED = range(3)  # kinds of change: of another key, write or delete of a ledger's key
 
 
@@ -155,31 +155,31 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
     first_leaf = pass_state.leaves
     for leaf, damage in leaf_elements.damaged.items():
         pass_state.lost(damage, first_leaf + leaf + 1)
-    stamps = revisions(data, leaf_elements)
-    begin, stop = key_spans(data, leaf_elements)
-    good = stamps.valid & (begin >= 0)
-    good &= ~_out_of_order(pass_state, stamps, good)
-    for row in np.flatnonzero(~good).tolist():
+    key_revisions = revisions(data, leaf_elements)
+    key_at, key_end = key_spans(data, leaf_elements)
+    is_valid = key_revisions.valid & (key_at >= 0)
+    is_valid &= ~_find_unordered(pass_state, key_revisions, is_valid)
+    for row in np.flatnonzero(~is_valid).tolist():
         reason = "not a change of a key, or older than the change before it"
         offset = int(leaf_elements.key_at[row])
         pass_state.lost(
             DecodeError("etcd snapshot", offset, reason), first_leaf + int(leaf_elements.leaf[row]) + 1
         )
-    kinds = np.full(len(good), _NO_LEDGER, np.uint8)
-    rows = np.flatnonzero(good)
-    rows = rows[_below(data, pass_state.scope, begin[rows], stop[rows])]
+    kinds = np.full(len(is_valid), _NO_LEDGER, np.uint8)
+    rows = np.flatnonzero(is_valid)
+    rows = rows[_keys_below(data, pass_state.scope, key_at[rows], key_end[rows])]
     identities = (
-        _uuids
+        _uuid_identities
         if pass_state.kind is KeyKind.UUIDS
-        else partial(_hashes, whole=pass_state.kind is KeyKind.WHOLE)
+        else partial(_hash_keys, is_all=pass_state.kind is KeyKind.WHOLE)
     )
-    is_ledger, high, low = identities(data, pass_state.scope, begin[rows], stop[rows])
+    is_ledger, high, low = identities(data, pass_state.scope, key_at[rows], key_end[rows])
     ledgers = rows[is_ledger]
-    kinds[ledgers] = np.where(stamps.deleted[ledgers], _DELETED, _SET)
+    kinds[ledgers] = np.where(key_revisions.deleted[ledgers], _DELETED, _SET)
     # Copies, because a column view would keep the array of both halves alive.
     pass_state.low.append(low.copy())
     pass_state.high.append(high.copy() if high.any() else np.empty(0, np.uint64))
-    _others(data, pass_state, leaf_elements, stamps, rows[~is_ledger], begin, stop)
+    _add_other_keys(data, pass_state, leaf_elements, key_revisions, rows[~is_ledger], key_at, key_end)
     pass_state.start.append(leaf_starts)
     pass_state.end.append(end)
     pass_state.leaves += len(spans)
@@ -188,113 +188,115 @@ def _add(data: memoryview, pass_state: _Pass, spans: list[PageSpan]) -> None:
     pass_state.changes += len(kinds)
 
 
-def _out_of_order(pass_state: _Pass, stamps: Revisions, good: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _find_unordered(
+    pass_state: _Pass, key_revisions: Revisions, is_valid: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """Return a mask of misplaced changes: they are not later than the valid change before them."""
-    wrong = np.zeros(len(good), bool)
-    rows = np.flatnonzero(good)
+    is_unordered = np.zeros(len(is_valid), bool)
+    rows = np.flatnonzero(is_valid)
     if rows.size:
-        main, sub = stamps.main[rows], stamps.sub[rows]
-        main_before = np.concatenate([[pass_state.last[0]], main[:-1]])
-        sub_before = np.concatenate([[pass_state.last[1]], sub[:-1]])
-        wrong[rows] = (main < main_before) | ((main == main_before) & (sub <= sub_before))
-        pass_state.last = int(main[-1]), int(sub[-1])
-    return wrong
+        mains, subs = key_revisions.main[rows], key_revisions.sub[rows]
+        earlier_mains = np.concatenate([[pass_state.last[0]], mains[:-1]])
+        earlier_subs = np.concatenate([[pass_state.last[1]], subs[:-1]])
+        is_unordered[rows] = (mains < earlier_mains) | ((mains == earlier_mains) & (subs <= earlier_subs))
+        pass_state.last = int(mains[-1]), int(subs[-1])
+    return is_unordered
 
 
-def _below(
-    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
+def _keys_below(
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
     """Return a mask of the keys that are the scope or below it. /bk2 is not below /bk."""
-    inside = np.zeros(len(begin), bool)
+    is_below = np.zeros(len(key_at), bool)
     if not len(scope):
-        return begin >= 0
-    rows = np.flatnonzero(stop - begin >= len(scope))
-    rows = rows[(windows(data, begin[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
-    after = begin[rows] + len(scope)
+        return key_at >= 0
+    rows = np.flatnonzero(key_end - key_at >= len(scope))
+    rows = rows[(windows(data, key_at[rows], len(scope)) == np.frombuffer(scope, np.uint8)).all(axis=1)]
+    suffix_at = key_at[rows] + len(scope)
     octets = np.frombuffer(data, np.uint8)
-    whole = after == stop[rows]
-    inside[rows] = whole | (octets[np.where(whole, 0, after)] == ord("/"))
-    return inside
+    is_root = suffix_at == key_end[rows]
+    is_below[rows] = is_root | (octets[np.where(is_root, 0, suffix_at)] == ord("/"))
+    return is_below
 
 
-def _uuids(
-    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64]
+def _uuid_identities(
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the keys that are ledgers of BookKeeper's driver, and the two halves of their ids."""
     prefix = np.frombuffer(scope + f"/{etcd.LEDGERS}/".encode(), np.uint8)
-    rows = np.flatnonzero(stop - begin == len(prefix) + _UUID_LENGTH)
-    names = windows(data, begin[rows], len(prefix) + _UUID_LENGTH)
-    digits = _NIBBLES[names[:, len(prefix) + _DIGITS]]
+    rows = np.flatnonzero(key_end - key_at == len(prefix) + _UUID_LENGTH)
+    names = windows(data, key_at[rows], len(prefix) + _UUID_LENGTH)
+    digits = _NIBBLE_OF_BYTE[names[:, len(prefix) + _DIGITS]]
     is_uuid = (names[:, : len(prefix)] == prefix).all(axis=1)
     is_uuid &= (names[:, len(prefix) + _DASHES] == ord("-")).all(axis=1) & (digits != _NO_DIGIT).all(axis=1)
     digits = digits[is_uuid]
-    halves = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view(">u8").astype(np.uint64)
-    is_ledger = np.zeros(len(begin), bool)
+    id_halves = np.ascontiguousarray(digits[:, 0::2] << 4 | digits[:, 1::2]).view(">u8").astype(np.uint64)
+    is_ledger = np.zeros(len(key_at), bool)
     is_ledger[rows[is_uuid]] = True
-    return is_ledger, halves[:, 0], halves[:, 1]
+    return is_ledger, id_halves[:, 0], id_halves[:, 1]
 
 
-def _hashes(
-    data: memoryview, scope: bytes, begin: NDArray[np.int64], stop: NDArray[np.int64], *, whole: bool
+def _hash_keys(
+    data: memoryview, scope: bytes, key_at: NDArray[np.int64], key_end: NDArray[np.int64], *, is_all: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.uint64], NDArray[np.uint64]]:
     """Return a mask of the numerous keys (`KeyKind`), and two hash values for each of them.
 
-    With ``whole``, all keys below the scope are numerous. The probability that any two keys have both
+    With ``is_all``, all keys below the scope are numerous. The probability that any two keys have both
     hash values in common is 2^-64.
     """
     octets = np.frombuffer(data, np.uint8)
-    inside = stop - begin > len(scope) + 1
-    if whole:
-        many = inside
+    is_below = key_end - key_at > len(scope) + 1
+    if is_all:
+        is_ledger = is_below
     else:
-        after = octets[np.where(inside, begin + len(scope) + 1, 0)]
-        many = inside & (after >= ord("0")) & (after <= ord("9"))
+        first_bytes = octets[np.where(is_below, key_at + len(scope) + 1, 0)]
+        is_ledger = is_below & (first_bytes >= ord("0")) & (first_bytes <= ord("9"))
         for root in MARK_ROOTS:
             prefix = np.frombuffer(b"/" + root.encode() + b"/", np.uint8)
-            rows = np.flatnonzero(stop - begin - len(scope) > len(prefix))
-            matches = windows(data, begin[rows] + len(scope), len(prefix)) == prefix
-            many[rows] |= matches.all(axis=1)
-    starts, lengths = begin[many], (stop - begin)[many]
+            rows = np.flatnonzero(key_end - key_at - len(scope) > len(prefix))
+            matches = windows(data, key_at[rows] + len(scope), len(prefix)) == prefix
+            is_ledger[rows] |= matches.all(axis=1)
+    starts, lengths = key_at[is_ledger], (key_end - key_at)[is_ledger]
     high, low = np.zeros(len(starts), np.uint64), np.zeros(len(starts), np.uint64)
     for length in np.unique(lengths).tolist():
         rows = np.flatnonzero(lengths == length)
         names = windows(data, starts[rows], length)
         # Each half is the sum of bytes times random factors. A fixed seed gives every run the same hashes.
         factors = np.random.default_rng(length).integers(0, 2**64, (2, length), np.uint64, endpoint=False)
-        for half, numbers in ((high, factors[0]), (low, factors[1])):
+        for hash_half, numbers in ((high, factors[0]), (low, factors[1])):
             for place in range(length):
-                half[rows] += names[:, place].astype(np.uint64) * numbers[place]
-    return many, high, low
+                hash_half[rows] += names[:, place].astype(np.uint64) * numbers[place]
+    return is_ledger, high, low
 
 
-def _others(
+def _add_other_keys(
     data: memoryview,
     pass_state: _Pass,
     leaf_elements: Elements,
-    stamps: Revisions,
+    key_revisions: Revisions,
     rows: NDArray[np.int64],
-    begin: NDArray[np.int64],
-    stop: NDArray[np.int64],
+    key_at: NDArray[np.int64],
+    key_end: NDArray[np.int64],
 ) -> None:
     """Record the last change of each key that is not a ledger's. These keys are few, but some change often.
 
     Every new ledger changes one of 128 counters. So only the last change of each key is decoded.
     """
-    lengths = stop[rows] - begin[rows]
+    lengths = key_end[rows] - key_at[rows]
     for length in np.unique(lengths).tolist():
         rows_of_length = rows[lengths == length][::-1]
-        names = windows(data, begin[rows_of_length], length).view(f"S{length}").ravel()
+        names = windows(data, key_at[rows_of_length], length).view(f"S{length}").ravel()
         for row in rows_of_length[np.unique(names, return_index=True)[1]].tolist():
-            key = bytes(data[int(begin[row]) : int(stop[row])])
+            key = bytes(data[int(key_at[row]) : int(key_end[row])])
             span = PageSpan(int(leaf_elements.value_at[row]), int(leaf_elements.value_end[row]))
-            pass_state.other_keys[key] = (pass_state.changes + row, span, bool(stamps.deleted[row]))
+            pass_state.other_keys[key] = (pass_state.changes + row, span, bool(key_revisions.deleted[row]))
 
 
 def _finish(data: memoryview, meta: Meta, pass_state: _Pass) -> EtcdSnapshotIndex:
     kinds = np.concatenate([*pass_state.kinds, np.empty(0, np.uint8)])
     counts = np.concatenate([*pass_state.counts, np.empty(0, np.int64)])
     holds = np.zeros(len(kinds), bool)
-    holds[kinds != _NO_LEDGER] = _last_of_each(pass_state)
+    holds[kinds != _NO_LEDGER] = _find_last_changes(pass_state)
     holds &= kinds == _SET
     keys: dict[bytes, PageSpan] = {}
     for key, (change, span, deleted) in pass_state.other_keys.items():
@@ -320,32 +322,32 @@ def _is_of_tree(key: bytes, pass_state: _Pass) -> bool:
     """Return whether a key that is not at a ledger's path still belongs to a tree that tasks read."""
     if pass_state.kind is KeyKind.UUIDS:
         return key.startswith(pass_state.scope + f"/{etcd.LEDGERS}/".encode())
-    below = etcd.key_text(key[len(pass_state.scope) + 1 :])
-    return pass_state.kind is KeyKind.PATHS and below != "" and tree_of(below) is not None
+    relative_path = etcd.key_text(key[len(pass_state.scope) + 1 :])
+    return pass_state.kind is KeyKind.PATHS and relative_path != "" and tree_of(relative_path) is not None
 
 
-def _last_of_each(pass_state: _Pass) -> NDArray[np.bool_]:
+def _find_last_changes(pass_state: _Pass) -> NDArray[np.bool_]:
     """Return a mask of the ledger changes that are the last change of their ledger."""
     starts = np.cumsum([0, *(len(part) for part in pass_state.low)])
     result = np.zeros(starts[-1], bool)
     for share in range(SHARES if len(result) else 0):
-        picked = [np.flatnonzero(part % SHARES == share) for part in pass_state.low]
-        rows = np.concatenate([start + share_rows for start, share_rows in zip(starts, picked, strict=False)])
-        low = np.concatenate(
-            [part[share_rows] for part, share_rows in zip(pass_state.low, picked, strict=True)]
+        picks = [np.flatnonzero(part % SHARES == share) for part in pass_state.low]
+        rows = np.concatenate([start + share_rows for start, share_rows in zip(starts, picks, strict=False)])
+        lows = np.concatenate(
+            [part[share_rows] for part, share_rows in zip(pass_state.low, picks, strict=True)]
         )
-        high = np.concatenate(
-            [_high(part, share_rows) for part, share_rows in zip(pass_state.high, picked, strict=True)]
+        highs = np.concatenate(
+            [_highs(part, share_rows) for part, share_rows in zip(pass_state.high, picks, strict=True)]
         )
-        order = np.lexsort((low, high))
-        low, high = low[order], high[order]
+        order = np.lexsort((lows, highs))
+        lows, highs = lows[order], highs[order]
         last = np.ones(len(rows), bool)
-        last[:-1] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
+        last[:-1] = (lows[1:] != lows[:-1]) | (highs[1:] != highs[:-1])
         result[rows[order[last]]] = True
     return result
 
 
-def _high(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _highs(part: NDArray[np.uint64], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Return the upper halves of the ids at ``rows``. An empty ``part`` stands for zeros (scope 0)."""
     return part[rows] if len(part) else np.zeros(len(rows), np.uint64)
 
@@ -386,12 +388,12 @@ def _add_markers(
     leaf_starts, end = np.array(spans, np.int64).T
     leaf_elements = elements(data, leaf_starts, end)
     deleted = revisions(data, leaf_elements).deleted
-    begin, stop = key_spans(data, leaf_elements)
+    key_at, key_end = key_spans(data, leaf_elements)
     rows = []
     for marker in markers:
         suffix = np.frombuffer(f"/{marker}".encode(), np.uint8)
-        long_enough = np.flatnonzero((begin >= 0) & (stop - begin > len(suffix)))
-        ends = windows(data, stop[long_enough] - len(suffix), len(suffix))
-        rows += long_enough[(ends == suffix).all(axis=1)].tolist()
+        candidate_rows = np.flatnonzero((key_at >= 0) & (key_end - key_at > len(suffix)))
+        ends = windows(data, key_end[candidate_rows] - len(suffix), len(suffix))
+        rows += candidate_rows[(ends == suffix).all(axis=1)].tolist()
     for row in sorted(rows):
-        is_there[bytes(data[int(begin[row]) : int(stop[row])])] = not deleted[row]
+        is_there[bytes(data[int(key_at[row]) : int(key_end[row])])] = not deleted[row]

@@ -125,8 +125,8 @@ class ShardAnswer(Generic[Item]):
             raise StoreError(f"{self._client.name}: shard {self._shard.number}: {error}") from error
 
     def _send(self) -> SentCall:
-        asked = self._question
-        return self._client.send(self._shard, asked.method, asked.answer, asked.request(self._shard.number))
+        request = self._question.request(self._shard.number)
+        return self._client.send(self._shard, self._question.method, self._question.answer, request)
 
 
 class OxiaClient:
@@ -168,7 +168,7 @@ class OxiaClient:
         Raises:
             StoreError: no server answers, the namespace does not exist, or this client may not read it.
         """
-        return self._assigned().shards
+        return self._current_assignments().shards
 
     def renew(self) -> tuple[ShardRange, ...]:
         """Request the shards again, and return them like `shards`."""
@@ -203,20 +203,20 @@ class OxiaClient:
         Raises:
             StoreError: the server no longer keeps some of these writes.
         """
-        expected = after + 1
-        if expected > until:
+        expected_offset = after + 1
+        if expected_offset > until:
             return
         with closing(self._notifications(shard, after)) as stream:
-            for changed in stream:
+            for write in stream:
                 # The server trims what is older than its retention, and says nothing of it.
-                if changed.offset != expected:
+                if write.offset != expected_offset:
                     raise StoreError(
-                        f"{self.name}: shard {shard.number} tells of its log from {changed.offset} on, and "
-                        f"no longer of {expected}"
+                        f"{self.name}: shard {shard.number} tells of its log from {write.offset} on, and "
+                        f"no longer of {expected_offset}"
                     )
-                yield changed
-                expected += 1
-                if expected > until:
+                yield write
+                expected_offset += 1
+                if expected_offset > until:
                     return
 
     def send(self, shard: ShardRange, method: str, answer: Any, request: Any) -> SentCall:
@@ -290,8 +290,8 @@ class OxiaClient:
             try:
                 for message in sent.messages:
                     self.count(message.changes)
-                    kinds = {changed.change.kind for changed in message.changes}
-                    paths = tuple(key_text(changed.key) for changed in message.changes)
+                    kinds = {write.change.kind for write in message.changes}
+                    paths = tuple(key_text(write.key) for write in message.changes)
                     failures, after = 0, message.offset
                     yield NotifiedWrite(message.offset, paths, bool(kinds - _SINGLE_KEY_CHANGES))
                 raise StoreError(f"{self.name}: shard {shard.number} stopped sending changes")
@@ -302,24 +302,24 @@ class OxiaClient:
                 sent.messages.cancel()
 
     def _leader(self, shard: ShardRange) -> str:
-        assigned = self._assigned()
-        if shard not in assigned.shards:
+        assignments = self._current_assignments()
+        if shard not in assignments.shards:
             raise StoreError(
                 f"{self.name}: its shards are others than when the reading began, as after a split; run the "
                 "command again"
             )
-        return assigned.leaders[shard.number]
+        return assignments.leaders[shard.number]
 
-    def _assigned(self) -> Assignments:
+    def _current_assignments(self) -> Assignments:
         if self._assignments is None:
             self._assignments = self._ask_assignments()
         return self._assignments
 
     def _ask_assignments(self) -> Assignments:
-        failed: tuple[str, Exception] | None = None
-        for wait in RETRY_WAITS_S:
-            if failed is not None and wait:
-                self._sleep(wait)
+        last_failure: tuple[str, Exception] | None = None
+        for wait_seconds in RETRY_WAITS_S:
+            if last_failure is not None and wait_seconds:
+                self._sleep(wait_seconds)
             for host in self._hosts:
                 try:
                     return self._assignments_of(host)
@@ -327,12 +327,12 @@ class OxiaClient:
                     self._close(host)
                     if not is_temporary(error):
                         raise refusal(self.name, self.namespace, error) from error
-                    failed = host, error
+                    last_failure = host, error
                 except UnsettledError as error:
-                    failed = host, error
+                    last_failure = host, error
                 self.operations["retry"] += 1
-        assert failed is not None
-        host, reason = failed
+        assert last_failure is not None
+        host, reason = last_failure
         raise reason if isinstance(reason, StoreError) else self._unreachable(host, self.name, reason)
 
     def _assignments_of(self, host: str) -> Assignments:
@@ -384,17 +384,17 @@ class OxiaClient:
 
 
 def _assignments(name: str, namespace: str, message: Any) -> Assignments:
-    assigned = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
-    found = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in assigned)
-    expected = 0
-    for low, high, number, leader in found:
+    unsorted = message.namespaces[namespace].shards if message and namespace in message.namespaces else ()
+    ranges = sorted((shard.hashes.min, shard.hashes.max, shard.shard, shard.leader) for shard in unsorted)
+    expected_low = 0
+    for low, high, number, leader in ranges:
         # A hole would be records that nobody reads; what lies twice, records that are read twice.
-        if low != expected or high < low:
-            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected}")
+        if low != expected_low or high < low:
+            raise UnsettledError(f"{name}: its shards leave a hole or overlap at hash {expected_low}")
         if not leader:
             raise UnsettledError(f"{name}: shard {number} has no leader now; try again later")
-        expected = high + 1
-    if expected != _HASHES:
-        raise UnsettledError(f"{name}: its shards end at hash {expected} of {_HASHES}")
-    shards = tuple(ShardRange(number, low, high) for low, high, number, _ in found)
-    return Assignments(shards, {number: leader for _, _, number, leader in found})
+        expected_low = high + 1
+    if expected_low != _HASHES:
+        raise UnsettledError(f"{name}: its shards end at hash {expected_low} of {_HASHES}")
+    shards = tuple(ShardRange(number, low, high) for low, high, number, _ in ranges)
+    return Assignments(shards, {number: leader for _, _, number, leader in ranges})

@@ -97,59 +97,63 @@ class OxiaStore:
         ``scan_time`` comes from this machine's clock. It is never before the largest time in a record, which
         a leader's clock sets.
         """
-        now = self._clock()  # before the servers are asked: an age must not come out too small
+        start_ms = self._clock()  # before the servers are asked: an age must not come out too small
         shards = self._client.renew()
         self._shards = frozenset(shards)
         names = [f"{self.root}/{name}" for name in CLUSTER_CHILDREN]
         replication = f"{self.root}/underreplication"
         below = [path for path in self._children(replication) if path[len(self.root) + 1 :] not in MARK_ROOTS]
-        walked = [Directory(path, 1, shards) for path in (*names, *below) if path != replication]
+        walked_directories = [Directory(path, 1, shards) for path in (*names, *below) if path != replication]
         nodes: dict[str, Znode] = {}
         gaps: list[Gap] = []
-        found = [*self._records([self.root, *names, *below]), *self._walk(walked)]
-        for znodes, missed in found:
-            gaps += missed
+        znode_batches = [*self._records([self.root, *names, *below]), *self._walk(walked_directories)]
+        for znodes, batch_gaps in znode_batches:
+            gaps += batch_gaps
             nodes |= {znode.path[len(self.root) + 1 :]: znode for znode in znodes}
         root = nodes.pop("", None)
         if root is None and not nodes:
             self._check_root()
-        times = [max(znode.ctime, znode.mtime) for znode in (*nodes.values(), *filter(None, [root]))]
-        newest = max((znode.version for znode in nodes.values()), default=0)
-        position = f"versions up to {newest} in {len(shards)} shards"
-        return ClusterNodes(nodes, max(now, *times, 0), position, tuple(gaps), (NOTE,))
+        change_times = [max(znode.ctime, znode.mtime) for znode in (*nodes.values(), *filter(None, [root]))]
+        newest_version = max((znode.version for znode in nodes.values()), default=0)
+        position = f"versions up to {newest_version} in {len(shards)} shards"
+        return ClusterNodes(nodes, max(start_ms, *change_times, 0), position, tuple(gaps), (NOTE,))
 
-    def parts(self, tree: Tree, layout: LayoutKind, wanted: int) -> list[Part]:
-        """Cut a tree into subtrees, and deal them out to ``wanted`` parts; see `MetadataStore.parts`."""
-        shards, wanted = self._client.shards(), max(1, wanted)
+    def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
+        """Cut a tree into subtrees, and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""
+        shards, part_count = self._client.shards(), max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
-            dealt = [shards[share::wanted] for share in range(wanted)]
-            return [OxiaPart(tree, (), (Directory(self.root, 0, share),)) for share in dealt if share]
-        frontier = self._roots(tree)
+            share_groups = [shards[share::part_count] for share in range(part_count)]
+            return [OxiaPart(tree, (), (Directory(self.root, 0, share),)) for share in share_groups if share]
+        level_paths = self._roots(tree)
         listed: list[str] = []
-        while len(frontier) < wanted * SPREAD:
-            children = self._next_level(tree, frontier)
+        while len(level_paths) < part_count * SPREAD:
+            children = self._next_level(tree, level_paths)
             if not children:
                 break
             listed += children
-            frontier = [path for above in frontier for path in children.get(above, [above])]
+            level_paths = [
+                path for parent_path in level_paths for path in children.get(parent_path, [parent_path])
+            ]
         parts: list[Part] = []
-        for share in range(wanted):
-            mine = frontier[share::wanted]
-            paths = (*mine, *listed[share::wanted])
+        for share in range(part_count):
+            subtree_paths = level_paths[share::part_count]
+            paths = (*subtree_paths, *listed[share::part_count])
             if paths:
-                parts.append(OxiaPart(tree, paths, tuple(Directory(path, 1, shards) for path in mine)))
+                parts.append(
+                    OxiaPart(tree, paths, tuple(Directory(path, 1, shards) for path in subtree_paths))
+                )
         return parts
 
     def part_of(self, path: str) -> Part:
         """Return the part with the record at ``path`` alone; see `OnePathStore.part_of`."""
         return OxiaPart(Tree.WHOLE, (path,))
 
-    def parts_of(self, paths: Sequence[str], wanted: int) -> list[Part]:
-        """Deal single records out to at most ``wanted`` parts; see `WatchableStore.parts_of`."""
-        wanted = max(1, wanted)
-        dealt = [tuple(paths[share::wanted]) for share in range(wanted)]
-        return [OxiaPart(Tree.WHOLE, share) for share in dealt if share]
+    def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
+        """Deal single records out to at most ``part_count`` parts; see `WatchableStore.parts_of`."""
+        part_count = max(1, part_count)
+        share_groups = [tuple(paths[share::part_count]) for share in range(part_count)]
+        return [OxiaPart(Tree.WHOLE, share) for share in share_groups if share]
 
     def watch_ledgers(self) -> None:
         """Record the current offset of each shard's log; see `WatchableStore.watch_ledgers`."""
@@ -224,15 +228,17 @@ class OxiaStore:
         start = len(self.root) + 1
         return [path for path in paths if tree is Tree.WHOLE or tree_of(path[start:]) is tree]
 
-    def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
-        """List the children of those paths in ``frontier`` that may be cut.
+    def _next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
+        """List the children of those paths in ``level_paths`` that may be cut.
 
         Return {} if more than `LISTED_LIMIT` may be cut.
         """
-        divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
-        if len(divisible) > LISTED_LIMIT:
+        divisible_paths = [
+            path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
+        ]
+        if len(divisible_paths) > LISTED_LIMIT:
             return {}
-        return list_children(self._client, divisible, self._options.in_flight)
+        return list_children(self._client, divisible_paths, self._options.in_flight)
 
     def _check_root(self) -> None:
         if not self._is_there(self.root):
@@ -249,7 +255,7 @@ class OxiaStore:
 SAMPLED = 8
 """Number of directories to list on each level, to estimate the ledgers. Each has at most 10,000 children."""
 
-_LEVELS = (
+_LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
@@ -266,32 +272,34 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
         if layout is LayoutKind.FLAT:
             return LedgerCount(sum(len(keys) for keys in _flat_keys(client, uri.root)), True)
         tops = list_children(client, [uri.root], options.in_flight)[uri.root]
-        total, exact, start = 0.0, True, len(uri.root) + 1
-        for name, levels, layouts in _LEVELS:
-            frontier = [path for path in tops if layout in layouts and name.fullmatch(path[start:])]
-            each_stands_for = 1.0
+        estimated_ledgers, is_exact, start = 0.0, True, len(uri.root) + 1
+        for name, levels, layouts in _LAYOUT_LEVELS:
+            level_paths = [path for path in tops if layout in layouts and name.fullmatch(path[start:])]
+            sample_weight = 1.0
             for _ in range(levels + 1):
-                if len(frontier) > SAMPLED:
-                    exact = False
-                    each_stands_for *= len(frontier) / SAMPLED
-                    frontier = [frontier[n * len(frontier) // SAMPLED] for n in range(SAMPLED)]
-                children = list_children(client, frontier, options.in_flight)
-                frontier = [path for above in frontier for path in children[above]]
-            total += each_stands_for * len(frontier)
-    return LedgerCount(round(total), exact)
+                if len(level_paths) > SAMPLED:
+                    is_exact = False
+                    sample_weight *= len(level_paths) / SAMPLED
+                    level_paths = [
+                        level_paths[number * len(level_paths) // SAMPLED] for number in range(SAMPLED)
+                    ]
+                children = list_children(client, level_paths, options.in_flight)
+                level_paths = [path for parent_path in level_paths for path in children[parent_path]]
+            estimated_ledgers += sample_weight * len(level_paths)
+    return LedgerCount(round(estimated_ledgers), is_exact)
 
 
 def _flat_keys(client: OxiaClient, root: str) -> Iterator[list[bytes]]:
     """Yield the keys of the ledgers directly below the root, one list for each message."""
-    stem = len(key_bytes(root)) + 1
+    key_offset = len(key_bytes(root)) + 1
     for shard in client.shards():
         for keys in client.begin(shard, ChildKeys(root)).batches():
-            yield [key for key in keys if tree_of(key_text(key[stem:])) is Tree.LEDGERS]
+            yield [key for key in keys if tree_of(key_text(key[key_offset:])) is Tree.LEDGERS]
 
 
 def probe(host: str, options: StoreOptions) -> Server:
     """Request the assignments from one server. The service name that it accepts shows its release."""
-    begun = time.monotonic()
+    start_time = time.monotonic()
     with closing(OxiaClient([host], DEFAULT_NAMESPACE, options, sleep=lambda _: None)) as client:
         trouble = None
         try:
@@ -301,4 +309,4 @@ def probe(host: str, options: StoreOptions) -> Server:
                 return Server(host, False, trouble=str(error))
             trouble = str(error)
         version = SERVICES.get(client.service or "")
-        return Server(host, True, (time.monotonic() - begun) * 1000, version, trouble=trouble)
+        return Server(host, True, (time.monotonic() - start_time) * 1000, version, trouble=trouble)

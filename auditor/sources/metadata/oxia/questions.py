@@ -17,7 +17,7 @@ from auditor.sources.metadata.store import MAX_INT64, Znode, owner_of_session
 NOTE = "Oxia has no moment to read all at: each directory of a shard is read at a moment of its own"
 """Note about Oxia in the report."""
 
-_FOUND, _NO_SUCH_KEY = 0, 1
+_KEY_FOUND, _NO_SUCH_KEY = 0, 1
 
 Item = TypeVar("Item")
 
@@ -96,7 +96,7 @@ class ChildRecords:
 
     def items(self, message: Any) -> list[OxiaRecord]:
         """See `ShardQuestion`."""
-        return [_record(found, _own(self.path, found.key)) for found in message.records]
+        return [_record(record, _require_child_key(self.path, record.key)) for record in message.records]
 
     def after(self, items: list[OxiaRecord]) -> Self:
         """See `ShardQuestion`."""
@@ -123,7 +123,7 @@ class ChildKeys:
 
     def items(self, message: Any) -> list[bytes]:
         """See `ShardQuestion`."""
-        return [_own(self.path, key) for key in message.keys]
+        return [_require_child_key(self.path, key) for key in message.keys]
 
     def after(self, items: list[bytes]) -> Self:
         """See `ShardQuestion`."""
@@ -156,7 +156,7 @@ class RecordsAt:
         if len(message.records) > len(self.keys):
             raise StoreError(f"{len(message.records)} records were answered, and {len(self.keys)} asked for")
         pairs = zip(self.keys, message.records, strict=False)
-        return [_record_at(found, key) for key, found in pairs]
+        return [_record_at(record, key) for key, record in pairs]
 
     def after(self, items: list[OxiaRecord | None]) -> Self:
         """See `ShardQuestion`."""
@@ -173,26 +173,26 @@ def range_request(shard: int, path: str, start: bytes | None) -> Any:
     >>> range_request(0, "/ledgers", None).end
     b'/ledgers//'
     """
-    stem = key_bytes(path) + b"/"
-    return pb.OxiaRangeRequest(shard=shard, start=start or stem, end=stem + b"/")
+    key_prefix = key_bytes(path) + b"/"
+    return pb.OxiaRangeRequest(shard=shard, start=start or key_prefix, end=key_prefix + b"/")
 
 
-def _own(path: str, key: bytes) -> bytes:
-    stem = key_bytes(path) + b"/"
-    if not key.startswith(stem) or b"/" in key[len(stem) :]:
+def _require_child_key(path: str, key: bytes) -> bytes:
+    key_prefix = key_bytes(path) + b"/"
+    if not key.startswith(key_prefix) or b"/" in key[len(key_prefix) :]:
         raise StoreError(f"{key_text(key)} was answered, which does not lie right below {path}")
     return key
 
 
-def _record_at(found: Any, key: bytes) -> OxiaRecord | None:
-    if found.status not in (_FOUND, _NO_SUCH_KEY):
-        raise StoreError(f"{key_text(key)} was answered with status {found.status}")
-    return _record(found, key) if found.status == _FOUND else None
+def _record_at(record: Any, key: bytes) -> OxiaRecord | None:
+    if record.status not in (_KEY_FOUND, _NO_SUCH_KEY):
+        raise StoreError(f"{key_text(key)} was answered with status {record.status}")
+    return _record(record, key) if record.status == _KEY_FOUND else None
 
 
-def _record(found: Any, key: bytes) -> OxiaRecord:
-    version = found.version
+def _record(record: Any, key: bytes) -> OxiaRecord:
+    version = record.version
     session = version.session if version.HasField("session") else None
     # Times have no sign on the wire; what no clock says stays a number of 64 bits here.
     times = (min(version.created, MAX_INT64), min(version.modified, MAX_INT64))
-    return OxiaRecord(key, found.value, version.id, version.modifications, *times, session)
+    return OxiaRecord(key, record.value, version.id, version.modifications, *times, session)

@@ -52,8 +52,8 @@ def read_records(client: OxiaClient, paths: Sequence[str], batch: int) -> Iterat
         keys = tuple(map(key_bytes, paths[begin : begin + batch]))
         for answer in [client.begin(shard, RecordsAt(keys)) for shard in client.shards()]:
             for records in answer.batches():
-                if found := [record.znode() for record in records if record is not None]:
-                    yield RecordBatch(found, [])
+                if znodes := [record.znode() for record in records if record is not None]:
+                    yield RecordBatch(znodes, [])
 
 
 def list_children(client: OxiaClient, paths: Sequence[str], in_flight: int) -> dict[str, list[str]]:
@@ -66,15 +66,15 @@ def list_children(client: OxiaClient, paths: Sequence[str], in_flight: int) -> d
     """
     children: dict[str, set[str]] = {path: set() for path in paths}
     questions = ((ChildKeys(path), shard, path) for path in paths for shard in client.shards())
-    sent: deque[tuple[str, ShardAnswer[bytes]]] = deque()
+    sent_questions: deque[tuple[str, ShardAnswer[bytes]]] = deque()
     while True:
         for question, shard, path in questions:
-            sent.append((path, client.begin(shard, question)))
-            if len(sent) >= in_flight:
+            sent_questions.append((path, client.begin(shard, question)))
+            if len(sent_questions) >= in_flight:
                 break
-        if not sent:
+        if not sent_questions:
             return {path: sorted(names) for path, names in children.items()}
-        path, answer = sent.popleft()
+        path, answer = sent_questions.popleft()
         for keys in answer.batches():
             children[path].update(map(key_text, keys))
 
@@ -83,7 +83,7 @@ def walk_records(
     client: OxiaClient,
     tops: Iterable[Directory],
     in_flight: int,
-    concerns: Callable[[str], bool] = lambda path: True,
+    is_wanted: Callable[[str], bool] = lambda path: True,
 ) -> Iterator[RecordBatch]:
     """Yield all records below some directories.
 
@@ -93,33 +93,39 @@ def walk_records(
         client: the client.
         tops: the directories.
         in_flight: number of pending requests from which on no further directory is requested.
-        concerns: returns whether to read the record at a path. The walk does not look below other records.
+        is_wanted: returns whether to read the record at a path. The walk does not look below other records.
     """
-    waiting = list(tops)[::-1]
-    sent: deque[_Asked] = deque()
-    everywhere = client.shards()
-    while waiting or sent:
-        while waiting and len(sent) < in_flight:
-            directory = waiting.pop()
+    unasked_directories = list(tops)[::-1]
+    sent_questions: deque[_SentQuestion] = deque()
+    all_shards = client.shards()
+    while unasked_directories or sent_questions:
+        while unasked_directories and len(sent_questions) < in_flight:
+            directory = unasked_directories.pop()
             below: dict[str, None] = {}
             answers = [client.begin(shard, ChildRecords(directory.path)) for shard in directory.shards]
-            sent += [_Asked(directory, answer, below, answer is answers[-1]) for answer in answers]
-        asked = sent.popleft()
-        is_deepest = asked.directory.depth == DEPTH_LIMIT
-        for records in asked.answer.batches():
-            znodes = [znode for znode in (record.znode() for record in records) if concerns(znode.path)]
-            inner = [znode.path for znode in znodes if not (znode.data and LEAF.fullmatch(_name(znode.path)))]
+            sent_questions += [
+                _SentQuestion(directory, answer, below, answer is answers[-1]) for answer in answers
+            ]
+        sent_question = sent_questions.popleft()
+        is_deepest = sent_question.directory.depth == DEPTH_LIMIT
+        for records in sent_question.answer.batches():
+            znodes = [znode for znode in (record.znode() for record in records) if is_wanted(znode.path)]
+            inner_paths = [
+                znode.path for znode in znodes if not (znode.data and LEAF.fullmatch(_name(znode.path)))
+            ]
             reason = f"it is {DEPTH_LIMIT} levels down, and nothing was looked for below it"
-            gaps = [(path, reason) for path in inner] if is_deepest else []
+            gaps = [(path, reason) for path in inner_paths] if is_deepest else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)
-            asked.below.update(() if is_deepest else dict.fromkeys(inner))
-        if asked.is_last:
-            depth = asked.directory.depth + 1
-            waiting += [Directory(path, depth, everywhere) for path in reversed(asked.below)]
+            sent_question.below.update(() if is_deepest else dict.fromkeys(inner_paths))
+        if sent_question.is_last:
+            depth = sent_question.directory.depth + 1
+            unasked_directories += [
+                Directory(path, depth, all_shards) for path in reversed(sent_question.below)
+            ]
 
 
-class _Asked(NamedTuple):
+class _SentQuestion(NamedTuple):
     """The pending answer of one shard for a directory.
 
     ``below`` collects the directory's subdirectories from all of its shards. ``is_last`` is True for the

@@ -47,22 +47,22 @@ class NotificationWatch:
         Raises:
             StoreError: a shard does not report all writes, or there are too many.
         """
-        moved: set[str] = set()
+        moved_ledgers: set[str] = set()
         if set(self._client.renew()) != set(self._offsets):
             raise StoreError("the shards of the namespace are others than before")
-        for shard, begin in self._offsets.items():
-            end = self._client.offset(shard)
-            if end < begin:
+        for shard, start_offset in self._offsets.items():
+            end_offset = self._client.offset(shard)
+            if end_offset < start_offset:
                 raise StoreError(f"the log of shard {shard.number} is shorter than before")
-            if end - begin > MOVES_LIMIT:
+            if end_offset - start_offset > MOVES_LIMIT:
                 raise StoreError(f"there were more than {MOVES_LIMIT:,} writes to shard {shard.number}")
-            for changed in self._client.changes(shard, begin, end):
-                if changed.has_range:
+            for write in self._client.changes(shard, start_offset, end_offset):
+                if write.has_range:
                     raise StoreError("a range of records was deleted, and no single one of them is named")
-                moved.update(path for path in changed.paths if self._is_ledger(path))
-            if len(moved) > MOVES_LIMIT:
+                moved_ledgers.update(path for path in write.paths if self._is_ledger(path))
+            if len(moved_ledgers) > MOVES_LIMIT:
                 raise StoreError(f"more than {MOVES_LIMIT:,} records moved since the first scan")
-        return moved
+        return moved_ledgers
 
     def _is_ledger(self, path: str) -> bool:
         return path.startswith(self._below) and tree_of(path[len(self._below) :]) is Tree.LEDGERS

@@ -118,60 +118,64 @@ class ZooKeeperReader:
 
     def _ask(self, operation: Operation, paths: Sequence[str]) -> list[Answer | FailedRead]:
         answers: list[Answer | FailedRead] = [FailedRead(None, "not asked")] * len(paths)
-        waiting = deque(self._chunks(paths))
-        sent: deque[tuple[_Chunk, list[Any]]] = deque()
+        unsent_chunks = deque(self._chunks(paths))
+        sent_chunks: deque[tuple[_Chunk, list[Any]]] = deque()
         single_chunks = 0  # chunks to ask one at a time
-        while waiting or sent:
-            session = self._session_for(anew=not sent)
-            while waiting and len(sent) < (1 if single_chunks else self._options.in_flight):
-                chunk = waiting.popleft()
+        while unsent_chunks or sent_chunks:
+            session = self._session_for(may_reconnect=not sent_chunks)
+            while unsent_chunks and len(sent_chunks) < (1 if single_chunks else self._options.in_flight):
+                chunk = unsent_chunks.popleft()
                 self._limit.take(len(chunk.places))
-                sent.append((chunk, self._send(session, operation, [paths[place] for place in chunk.places])))
-            chunk, pending = sent.popleft()
+                sent_chunks.append(
+                    (chunk, self._send(session, operation, [paths[place] for place in chunk.places]))
+                )
+            chunk, pending = sent_chunks.popleft()
             try:
-                received = self._receive(session, pending)
+                chunk_answers = self._receive(session, pending)
             except (*LOST, UnimplementedError) as error:
                 # Every request in flight is lost. Only a chunk that was alone is known to be the cause.
-                lost = (
-                    [chunk, *(sent_chunk for sent_chunk, _ in sent)]
-                    if sent
-                    else self._again(chunk, error, answers)
+                lost_chunks = (
+                    [chunk, *(sent_chunk for sent_chunk, _ in sent_chunks)]
+                    if sent_chunks
+                    else self._split_or_record(chunk, error, answers)
                 )
-                single_chunks = max(0, single_chunks - 1) + len(lost)
-                sent.clear()
-                waiting.extendleft(reversed(lost))
+                single_chunks = max(0, single_chunks - 1) + len(lost_chunks)
+                sent_chunks.clear()
+                unsent_chunks.extendleft(reversed(lost_chunks))
                 self.close()
                 continue
             except (ZookeeperError, DecodeError) as error:
-                lost = self._again(chunk, error, answers)
-                waiting.extendleft(reversed(lost))
-                single_chunks += len(lost) if single_chunks else 0
+                lost_chunks = self._split_or_record(chunk, error, answers)
+                unsent_chunks.extendleft(reversed(lost_chunks))
+                single_chunks += len(lost_chunks) if single_chunks else 0
             else:
-                for place, answer in zip(chunk.places, received, strict=True):
-                    answers[place] = answer
+                for position, answer in zip(chunk.places, chunk_answers, strict=True):
+                    answers[position] = answer
             single_chunks = max(0, single_chunks - 1)
         return answers
 
     def _chunks(self, paths: Sequence[str]) -> list[_Chunk]:
         chunks = [_Chunk([])]
         size = 0
-        for place, path in enumerate(paths):
+        for position, path in enumerate(paths):
             size += len(path) * 3 + 16  # a character takes three bytes of UTF-8 at most, the frame 14
             if len(chunks[-1].places) >= self._options.batch or size > REQUEST_BYTES:
                 chunks.append(_Chunk([]))
                 size = len(path) * 3 + 16
-            chunks[-1].places.append(place)
+            chunks[-1].places.append(position)
         return chunks if paths else []
 
-    def _again(self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]) -> list[_Chunk]:
+    def _split_or_record(
+        self, chunk: _Chunk, error: Exception, answers: list[Answer | FailedRead]
+    ) -> list[_Chunk]:
         """Return the chunks to request again after ``error``: two halves of a chunk, or the same single path.
 
         Halving separates a znode that cannot be read from the others. After the last attempt for a single
         path, nothing is requested again, and the path's answer is the error.
         """
         if len(chunk.places) > 1:
-            middle = len(chunk.places) // 2
-            return [_Chunk(chunk.places[:middle]), _Chunk(chunk.places[middle:])]
+            half = len(chunk.places) // 2
+            return [_Chunk(chunk.places[:half]), _Chunk(chunk.places[half:])]
         chunk.attempts += 1
         if chunk.attempts < ATTEMPTS:
             return [chunk]
@@ -191,16 +195,17 @@ class ZooKeeperReader:
             return session.answers(pending[0])
         return [session.answer(request) for request in pending]
 
-    def _session_for(self, anew: bool) -> Session:
+    def _session_for(self, may_reconnect: bool) -> Session:
         """Return the session for the next request, and find out whether its server knows multiRead.
 
         Args:
-            anew: True if no answer is pending. Then a session that moved to another server is replaced.
+            may_reconnect: True if no answer is pending. A session that moved to another server is then
+                replaced.
         """
-        if self._session is not None and self._session.moved and anew:
+        if self._session is not None and self._session.moved and may_reconnect:
             self.close()
         for _ in range(ATTEMPTS):
-            session = self._session = self._session or self._opened()
+            session = self._session = self._session or self._open_session()
             if self._multi_read is not None:
                 return session
             self.operations["multi_read"] += 1
@@ -214,11 +219,11 @@ class ZooKeeperReader:
                 self.close()
         # A server before 3.6 answers "unimplemented" and ends the session.
         self.close()
-        session = self._session = self._opened()
+        session = self._session = self._open_session()
         self._multi_read = False
         return session
 
-    def _opened(self) -> Session:
+    def _open_session(self) -> Session:
         """Open a session with a server that has every transaction that the leader has now.
 
         If no server accepts the very first connection, give up at once: the hosts may be wrong. Later, try

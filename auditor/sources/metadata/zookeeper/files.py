@@ -43,14 +43,14 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     """
     files_by_kind: dict[str, list[ZxidFile]] = {"snapshot": [], "log": []}
     try:
-        inner = directory / "version-2"
-        for path in (inner if inner.is_dir() else directory).iterdir():
+        version_directory = directory / "version-2"
+        for path in (version_directory if version_directory.is_dir() else directory).iterdir():
             match = _NAME.fullmatch(path.name)
             if match and (match[1] == "snapshot" or not match[3]):
                 files_by_kind[match[1]].append(ZxidFile(int(match[2], 16), path))
     except OSError as error:
         if directory.is_file():
-            raise StoreError(_not_snapshots(directory)) from error
+            raise StoreError(_no_snapshots_message(directory)) from error
         raise StoreError(f"cannot read the snapshot directory {directory}: {error.strerror}") from error
     if not files_by_kind["snapshot"]:
         raise StoreError(
@@ -59,18 +59,18 @@ def snapshots_and_logs(directory: Path) -> tuple[list[ZxidFile], list[ZxidFile]]
     return sorted(files_by_kind["snapshot"], reverse=True), sorted(files_by_kind["log"])
 
 
-def recognise(parsed: MetadataUri) -> None:
+def recognise(metadata_uri: MetadataUri) -> None:
     """Check that at least one snapshot file in the directory begins like a ZooKeeper snapshot.
 
     Raises:
         StoreError: no snapshot file does, or `snapshots_and_logs` fails.
     """
-    snapshots, _ = snapshots_and_logs(Path(parsed.path))
+    snapshots, _ = snapshots_and_logs(Path(metadata_uri.path))
     if not any(_begins_like_a_snapshot(path) for _, path in snapshots):
-        raise StoreError(_not_snapshots(snapshots[0].path))
+        raise StoreError(_no_snapshots_message(snapshots[0].path))
 
 
-def _not_snapshots(path: Path) -> str:
+def _no_snapshots_message(path: Path) -> str:
     return not_a("a ZooKeeper snapshot", path, "name a ZooKeeper server's version-2 directory")
 
 
@@ -96,35 +96,35 @@ def map_file(path: Path) -> Iterator[memoryview]:
     try:
         with open_regular(path) as file:
             if path.suffix not in (".gz", ".snappy"):
-                yield _view(file)
+                yield _map_bytes(file)
                 return
-            with tempfile.TemporaryFile() as plain:
-                _unpack(file, path.suffix, plain)
-                plain.flush()
-                yield _view(plain)
+            with tempfile.TemporaryFile() as unpacked_file:
+                _unpack(file, path.suffix, unpacked_file)
+                unpacked_file.flush()
+                yield _map_bytes(unpacked_file)
     except NotRegularError as error:
         raise DecodeError("file", 0, error.strerror) from error
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _unpack(file: IO[bytes], suffix: str, plain: IO[bytes]) -> None:
+def _unpack(file: IO[bytes], suffix: str, unpacked_file: IO[bytes]) -> None:
     if suffix == ".snappy":
         for block in encodings.decompress(file):  # type: ignore[arg-type]  # IO[bytes] is what open() gives
-            plain.write(block)
+            unpacked_file.write(block)
         return
     try:
-        most = most_unpacked(os.fstat(file.fileno()).st_size)
-        with gzip.open(file) as unpacked:
-            while piece := unpacked.read(_COPY_BYTES):
-                if plain.tell() > most:
-                    raise DecodeError("gzip stream", file.tell(), f"it holds more than {most:,} bytes")
-                plain.write(piece)
+        max_bytes = most_unpacked(os.fstat(file.fileno()).st_size)
+        with gzip.open(file) as packed_stream:
+            while chunk := packed_stream.read(_COPY_BYTES):
+                if unpacked_file.tell() > max_bytes:
+                    raise DecodeError("gzip stream", file.tell(), f"it holds more than {max_bytes:,} bytes")
+                unpacked_file.write(chunk)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DecodeError("gzip stream", file.tell(), str(error)) from error
 
 
-def _view(file: IO[bytes]) -> memoryview:
+def _map_bytes(file: IO[bytes]) -> memoryview:
     if file.seek(0, 2) == 0:  # an empty file cannot be mapped
         return memoryview(b"")
     # The map is not closed here: arrays over it can live on in an error's traceback. It needs no open file.

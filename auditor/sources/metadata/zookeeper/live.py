@@ -103,10 +103,10 @@ class ZooKeeperStore:
         """
         # A second scan on the same connection must see everything that exists when it begins.
         self._reader.catch_up()
-        newest = self._check_root()
+        newest_time = self._check_root()
         gaps: list[tuple[str, str]] = []
         names = [name for name in CLUSTER_CHILDREN if name != "underreplication"]
-        tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication(gaps)
+        tops = [Top(f"{self.root}/{name}") for name in names] + self._underreplication_tops(gaps)
         answers = self._reader.data([top.path for top in tops])
         # Most of them are optional: `walk` must not take an absent one for a deleted one.
         tops = [
@@ -115,12 +115,12 @@ class ZooKeeperStore:
             if not (isinstance(answer, FailedRead) and answer.code == NO_NODE)
         ]
         nodes: dict[str, Znode] = {}
-        for znodes, missed in walk(self._reader, tops):
-            gaps += missed
+        for znodes, subtree_gaps in walk(self._reader, tops):
+            gaps += subtree_gaps
             for znode in znodes:
                 nodes[znode.path[len(self.root) + 1 :]] = znode
-                newest = max(newest, znode.ctime, znode.mtime)
-        return ClusterNodes(nodes, max(self._clock(), newest), hex(self._reader.last_zxid), tuple(gaps))
+                newest_time = max(newest_time, znode.ctime, znode.mtime)
+        return ClusterNodes(nodes, max(self._clock(), newest_time), hex(self._reader.last_zxid), tuple(gaps))
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Cut a tree into subtrees and deal them out to ``part_count`` parts; see `MetadataStore.parts`."""
@@ -128,20 +128,23 @@ class ZooKeeperStore:
         part_count = max(1, part_count)
         if tree is Tree.LEDGERS and layout is LayoutKind.FLAT:
             self._check_root()
-            return [ShareOfRootPart(share, part_count, self._reader.last_zxid) for share in range(part_count)]
-        frontier = self._roots(tree)
-        listed: list[Top] = []
-        while len(frontier) < part_count * SPREAD:
-            children = self._next_level(tree, frontier)
+            return [
+                ShareOfRootPart(part_number, part_count, self._reader.last_zxid)
+                for part_number in range(part_count)
+            ]
+        level_paths = self._roots(tree)
+        listed_tops: list[Top] = []
+        while len(level_paths) < part_count * SPREAD:
+            children = self._next_level(tree, level_paths)
             if not children:
                 break
-            listed += [Top(path, deep=False) for path in children]
-            frontier = [below for path in frontier for below in children.get(path, [path])]
-        return self._deal([*map(Top, frontier), *listed], part_count)
+            listed_tops += [Top(path, deep=False) for path in children]
+            level_paths = [below for path in level_paths for below in children.get(path, [path])]
+        return self._distribute_tops([*map(Top, level_paths), *listed_tops], part_count)
 
-    def _deal(self, tops: list[Top], part_count: int) -> list[Part]:
-        dealt = [tuple(tops[share::part_count]) for share in range(part_count)]
-        return [SubtreesPart(share, self._reader.last_zxid) for share in dealt if share]
+    def _distribute_tops(self, tops: list[Top], part_count: int) -> list[Part]:
+        top_groups = [tuple(tops[top_group::part_count]) for top_group in range(part_count)]
+        return [SubtreesPart(top_group, self._reader.last_zxid) for top_group in top_groups if top_group]
 
     def _roots(self, tree: Tree) -> list[str]:
         """Return the top znodes of a tree."""
@@ -150,16 +153,18 @@ class ZooKeeperStore:
         names = sorted(self._children(self.root))
         return [f"{self.root}/{name}" for name in names if tree is Tree.WHOLE or tree_of(name) is tree]
 
-    def _next_level(self, tree: Tree, frontier: list[str]) -> dict[str, list[str]]:
-        """List the children of those znodes in ``frontier`` that may be cut.
+    def _next_level(self, tree: Tree, level_paths: list[str]) -> dict[str, list[str]]:
+        """List the children of those znodes in ``level_paths`` that may be cut.
 
         Return {} if more than `LISTED_LIMIT` may be cut.
         """
-        divisible = [path for path in frontier if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])]
-        if len(divisible) > LISTED_LIMIT:
+        divisible_paths = [
+            path for path in level_paths if DIVISIBLE[tree].fullmatch(path[len(self.root) + 1 :])
+        ]
+        if len(divisible_paths) > LISTED_LIMIT:
             return {}
         children: dict[str, list[str]] = {}
-        for path, answer in zip(divisible, self._reader.children(divisible), strict=True):
+        for path, answer in zip(divisible_paths, self._reader.children(divisible_paths), strict=True):
             # A znode that cannot be listed is not cut. Its task reports the reason.
             if not isinstance(answer, FailedRead):
                 children[path] = [f"{path}/{name}" for name in sorted(answer)]
@@ -189,7 +194,7 @@ class ZooKeeperStore:
     def parts_of(self, paths: Sequence[str], part_count: int) -> list[Part]:
         """Deal single znodes out to parts; see `WatchableStore.parts_of`."""
         self._reader.catch_up()
-        return self._deal([Top(path, deep=False) for path in paths], max(1, part_count))
+        return self._distribute_tops([Top(path, deep=False) for path in paths], max(1, part_count))
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -247,27 +252,27 @@ class ZooKeeperStore:
     def _check_root(self) -> int:
         (answer,) = self._reader.data([self.root])
         if isinstance(answer, FailedRead):
-            raise self._no_root(answer)
+            raise self._missing_root_error(answer)
         return max(answer.stat.ctime, answer.stat.mtime)
 
     def _children(self, path: str) -> list[str]:
         (names,) = self._reader.children([path])
         if isinstance(names, FailedRead):
-            raise self._no_root(names)
+            raise self._missing_root_error(names)
         return names
 
-    def _no_root(self, failed: FailedRead) -> StoreError:
-        where = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
-        if failed.code == NO_NODE:
-            return NoRootError(f"there is no znode {where}; end the metadata URI with the cluster's root")
-        if failed.code == NO_AUTH:
+    def _missing_root_error(self, failed_read: FailedRead) -> StoreError:
+        location = f"{self.root} in ZooKeeper at {','.join(self._hosts)}"
+        if failed_read.code == NO_NODE:
+            return NoRootError(f"there is no znode {location}; end the metadata URI with the cluster's root")
+        if failed_read.code == NO_AUTH:
             return StoreError(
-                f"not authorised to read {where}; give this client's user or address READ there, "
+                f"not authorised to read {location}; give this client's user or address READ there, "
                 "or name a permitted user in the --credentials file"
             )
-        return StoreError(f"cannot read {where}: {failed.reason}")
+        return StoreError(f"cannot read {location}: {failed_read.reason}")
 
-    def _underreplication(self, gaps: list[tuple[str, str]]) -> list[Top]:
+    def _underreplication_tops(self, gaps: list[tuple[str, str]]) -> list[Top]:
         """Return the znodes at and below ``underreplication`` to read, without marks and locks.
 
         Marks and locks are left out because they grow with the number of ledgers.
@@ -285,7 +290,7 @@ class ZooKeeperStore:
 SAMPLED = 64
 """Largest number of znodes to look at on one level to count ledgers: some hundreds of reads for a tree."""
 
-_LEVELS = (
+_LAYOUT_LEVELS = (
     (re.compile("[0-9]{2}"), 1, (LayoutKind.HIERARCHICAL, LayoutKind.LEGACY_HIERARCHICAL)),
     (re.compile("[0-9]{3}"), 3, (LayoutKind.HIERARCHICAL, LayoutKind.LONG_HIERARCHICAL)),
 )
@@ -294,8 +299,8 @@ _LEVELS = (
 ANSWER_LIMIT = 4096
 """Largest number of bytes to read of an answer to ``srvr``. A usual answer has 200."""
 
-_VERSION = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
-_MODE = re.compile(r"^Mode: (\w+)", re.MULTILINE)
+_VERSION_PATTERN = re.compile(r"^Zookeeper version: ([0-9][\w.]*)", re.MULTILINE)
+_MODE_PATTERN = re.compile(r"^Mode: (\w+)", re.MULTILINE)
 
 
 def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -> LedgerCount:
@@ -308,12 +313,12 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
     reader = ZooKeeperReader(uri.hosts, options, probe=root)
 
     def children(paths: Sequence[str]) -> list[str]:
-        listed = zip(paths, reader.children(paths), strict=True)
+        listed_tops = zip(paths, reader.children(paths), strict=True)
         return [
-            f"{path}/{n}"
-            for path, names in listed
+            f"{path}/{number}"
+            for path, names in listed_tops
             if not isinstance(names, FailedRead)
-            for n in sorted(names)
+            for number in sorted(names)
         ]
 
     def grandchildren(paths: Sequence[str]) -> int:
@@ -323,23 +328,27 @@ def count_ledgers(uri: MetadataUri, layout: LayoutKind, options: StoreOptions) -
 
     try:
         if layout is LayoutKind.FLAT:  # the list itself could be too long for one answer
-            own = reader.data([f"{root}/{name}" for name in CLUSTER_CHILDREN])
-            child_count = sum(not isinstance(answer, FailedRead) for answer in own)
+            cluster_answers = reader.data([f"{root}/{name}" for name in CLUSTER_CHILDREN])
+            child_count = sum(not isinstance(answer, FailedRead) for answer in cluster_answers)
             return LedgerCount(max(0, grandchildren([root]) - child_count), True)
         tops = children([root])
-        ledgers, exact = 0.0, True
-        for name, levels, layouts in _LEVELS:
-            frontier = [path for path in tops if layout in layouts and name.fullmatch(path[len(root) + 1 :])]
-            each_stands_for = 1.0
+        ledgers, is_exact = 0.0, True
+        for name, levels, layouts in _LAYOUT_LEVELS:
+            level_paths = [
+                path for path in tops if layout in layouts and name.fullmatch(path[len(root) + 1 :])
+            ]
+            sample_weight = 1.0
             for level in range(levels + 1):
-                if len(frontier) > SAMPLED:
-                    exact = False
-                    each_stands_for *= len(frontier) / SAMPLED
-                    frontier = [frontier[n * len(frontier) // SAMPLED] for n in range(SAMPLED)]
+                if len(level_paths) > SAMPLED:
+                    is_exact = False
+                    sample_weight *= len(level_paths) / SAMPLED
+                    level_paths = [
+                        level_paths[number * len(level_paths) // SAMPLED] for number in range(SAMPLED)
+                    ]
                 if level < levels:
-                    frontier = children(frontier)
-            ledgers += each_stands_for * grandchildren(frontier)
-        return LedgerCount(round(ledgers), exact)
+                    level_paths = children(level_paths)
+            ledgers += sample_weight * grandchildren(level_paths)
+        return LedgerCount(round(ledgers), is_exact)
     finally:
         reader.close()
 
@@ -348,11 +357,11 @@ def probe(host: str, options: StoreOptions) -> Server:
     """Request version and mode from one server with the command ``srvr``."""
     tls = read_credentials(options.credentials).zookeeper.tls is not None
     name, _, port = host.rpartition(":")
-    begun = time.monotonic()
+    start_time = time.monotonic()
     answer = b""
     try:
         with socket.create_connection((name.strip("[]"), int(port)), options.timeout_s) as connection:
-            latency = (time.monotonic() - begun) * 1000
+            latency = (time.monotonic() - start_time) * 1000
             if tls:
                 return Server(host, True, latency, trouble="srvr is not sent over TLS")
             connection.sendall(b"srvr")
@@ -362,8 +371,8 @@ def probe(host: str, options: StoreOptions) -> Server:
         if not answer:
             return Server(host, False, trouble=error.strerror or str(error))
     text = answer.decode("utf-8", "replace")
-    version, mode = _VERSION.search(text), _MODE.search(text)
+    version, mode = _VERSION_PATTERN.search(text), _MODE_PATTERN.search(text)
     if version is None:
-        why = "it does not allow srvr" if "whitelist" in text else "it does not answer srvr"
-        return Server(host, True, latency, trouble=why)
+        refusal_reason = "it does not allow srvr" if "whitelist" in text else "it does not answer srvr"
+        return Server(host, True, latency, trouble=refusal_reason)
     return Server(host, True, latency, version[1], mode[1] if mode else None)

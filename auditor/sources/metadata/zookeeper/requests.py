@@ -32,11 +32,11 @@ from typing import NamedTuple
 from auditor.errors import DecodeError
 
 _HEADER = struct.Struct("!iBi")
-_INT = struct.Struct("!i")
+_INT32 = struct.Struct("!i")
 _STAT = struct.Struct("!qqqqiiiqiiq")
 _HEADER_BYTES, _STAT_BYTES = _HEADER.size, _STAT.size
 _ERROR = -1
-_END = _HEADER.pack(-1, 1, -1)
+_MULTI_END = _HEADER.pack(-1, 1, -1)
 
 
 class Stat(NamedTuple):
@@ -93,8 +93,8 @@ class MultiRead:
         pieces = []
         for path in self.paths:
             encoded = path.encode()
-            pieces += [header, _INT.pack(len(encoded)), encoded, b"\0"]
-        return b"".join(pieces) + _END
+            pieces += [header, _INT32.pack(len(encoded)), encoded, b"\0"]
+        return b"".join(pieces) + _MULTI_END
 
     def deserialize(self, buffer: bytes, offset: int) -> list[Answer]:
         """Return the answers in the order of the paths.
@@ -103,12 +103,12 @@ class MultiRead:
             DecodeError: the response breaks the format, or the number of answers is not that of the paths.
         """
         answers: list[Answer] = []
-        header_at, int_at, stat_at = _HEADER.unpack_from, _INT.unpack_from, _STAT.unpack_from
-        new = tuple.__new__
+        header_at, int_at, stat_at = _HEADER.unpack_from, _INT32.unpack_from, _STAT.unpack_from
+        new_tuple = tuple.__new__
         try:
             while True:
-                kind, done, _ = header_at(buffer, offset)
-                if done:
+                kind, is_end, _ = header_at(buffer, offset)
+                if is_end:
                     break
                 offset += _HEADER_BYTES
                 if kind == _GET_DATA:
@@ -116,8 +116,8 @@ class MultiRead:
                     length = int_at(buffer, offset)[0]
                     begin = offset + 4
                     end = begin + length if length > 0 else begin
-                    stat = new(Stat, stat_at(buffer, end))  # raises if it ends beyond the buffer
-                    answers.append(new(NodeData, (bytes(buffer[begin:end]), stat)))
+                    stat = new_tuple(Stat, stat_at(buffer, end))  # raises if it ends beyond the buffer
+                    answers.append(new_tuple(NodeData, (bytes(buffer[begin:end]), stat)))
                     offset = end + _STAT_BYTES
                 else:
                     answer, offset = _answer(buffer, offset, kind)
@@ -131,16 +131,16 @@ class MultiRead:
 
 
 def _answer(buffer: bytes, offset: int, kind: int) -> tuple[Answer, int]:
-    (number,) = _INT.unpack_from(buffer, offset)
-    offset += _INT.size
+    (number,) = _INT32.unpack_from(buffer, offset)
+    offset += _INT32.size
     if kind == _ERROR:
         return number, offset
     if kind == Operation.GET_CHILDREN:
         # Each name takes four bytes at least, so a wrong count ends here before it costs memory.
         names = []
         for _ in range(number):
-            (length,) = _INT.unpack_from(buffer, offset)
-            name, offset = _bytes(buffer, offset + _INT.size, max(0, length))
+            (length,) = _INT32.unpack_from(buffer, offset)
+            name, offset = _bytes(buffer, offset + _INT32.size, max(0, length))
             names.append(name.decode())
         return names, offset
     raise ValueError(f"an answer of unknown type {kind}")
@@ -153,8 +153,8 @@ def _bytes(buffer: bytes, offset: int, length: int) -> tuple[bytes, int]:
     return bytes(buffer[offset:end]), end
 
 
-_HEAD = struct.Struct("!iii")
-_RECURSIVE = 1
+_EVENT_HEADER = struct.Struct("!iii")
+_RECURSIVE_WATCH = 1
 
 
 class EventType(IntEnum):
@@ -182,8 +182,8 @@ class WatchEvent(NamedTuple):
             DecodeError: the event is cut off, or its path is not UTF-8.
         """
         try:
-            type, _, length = _HEAD.unpack_from(buffer, offset)
-            begin = offset + _HEAD.size
+            type, _, length = _EVENT_HEADER.unpack_from(buffer, offset)
+            begin = offset + _EVENT_HEADER.size
             if not 0 <= length <= len(buffer) - begin:
                 raise ValueError(f"a path of {length} bytes expected, {len(buffer) - begin} present")
             return cls(type, bytes(buffer[begin : begin + length]).decode())
@@ -202,7 +202,7 @@ class AddWatch:
     def serialize(self) -> bytes:
         """Return the request's body."""
         encoded = self.path.encode()
-        return _INT.pack(len(encoded)) + encoded + _INT.pack(_RECURSIVE)
+        return _INT32.pack(len(encoded)) + encoded + _INT32.pack(_RECURSIVE_WATCH)
 
     def deserialize(self, buffer: bytes, offset: int) -> None:
         """Return None: the header of the answer holds the error code."""

@@ -87,7 +87,7 @@ class Session:
         self._timeout_s = timeout_s
         self._service = credentials.sasl.service if credentials.sasl else "zookeeper"
         _require_ticket(hosts, credentials.sasl)
-        self._trouble = _Trouble()
+        self._trouble = _ConnectionErrors()
         logger = logging.Logger(__name__, logging.INFO)
         logger.parent = _LOGGER
         logger.addHandler(self._trouble)
@@ -101,10 +101,10 @@ class Session:
             **_tls(credentials.tls),
         )
         connection = self._client._connection
-        for step in ("_connect", "_read_socket"):
-            setattr(connection, step, _drop_garbage(getattr(connection, step)))
+        for method in ("_connect", "_read_socket"):
+            setattr(connection, method, _drop_garbage(getattr(connection, method)))
         self._client.last_zxid = newest_zxid
-        self._client.add_listener(self._changed)
+        self._client.add_listener(self._on_state_change)
         try:
             self._client.start(timeout=timeout_s)
         except (KazooTimeoutError, KazooException, OSError) as error:
@@ -166,7 +166,7 @@ class Session:
 
         # kazoo drops an event unless there is a watcher of exactly its path.
         self._client._connection._read_watch_event = event
-        self._received(self._send(AddWatch(path)))
+        self._wait_for_answer(self._send(AddWatch(path)))
 
     def read(self, operation: Operation, path: str) -> Any:
         """Send a request for one path. Pass the result to `answer`."""
@@ -181,20 +181,20 @@ class Session:
             ConnectionLoss: or another exception of `LOST`; also if another server may have answered.
             StoreError: the server refuses the credentials.
         """
-        received: list[Answer] = self._received(pending)
-        return received
+        response: list[Answer] = self._wait_for_answer(pending)
+        return response
 
     def answer(self, pending: Any) -> Answer:
         """Wait for the server's answer to a request of `read`, and return it in the form of `answers`."""
         try:
-            received = self._received(pending)
+            response = self._wait_for_answer(pending)
         except LOST:
             raise
         except ZookeeperError as error:
             return int(error.code)
-        if isinstance(received, list):
-            return received
-        data, stat = received
+        if isinstance(response, list):
+            return response
+        data, stat = response
         return NodeData(data or b"", Stat._make(stat))
 
     def close(self) -> None:
@@ -213,9 +213,9 @@ class Session:
         self._client._call(request, pending)
         return pending
 
-    def _received(self, pending: Any) -> Any:
+    def _wait_for_answer(self, pending: Any) -> Any:
         try:
-            received = pending.get(timeout=self._timeout_s)
+            response = pending.get(timeout=self._timeout_s)
         except (*REFUSED, *LOST) as error:
             self._refuse(error)
             raise
@@ -225,9 +225,9 @@ class Session:
         if self.moved:
             # Another server, perhaps one that is behind, may have sent this answer.
             raise ConnectionLoss("the connection moved to another server")
-        return received
+        return response
 
-    def _changed(self, state: str) -> None:
+    def _on_state_change(self, state: str) -> None:
         """Record a change of the connection's state.
 
         kazoo's own thread calls this before it connects to another server.
@@ -246,16 +246,16 @@ class Session:
             ) from error
 
 
-def _drop_garbage(step: Callable[..., Any]) -> Callable[..., Any]:
+def _drop_garbage(method: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap a step of kazoo's connection: drop the connection if the step cannot decode the received bytes.
 
     Without this, the error would end kazoo's thread, with a traceback on standard error.
     """
 
-    @wraps(step)
+    @wraps(method)
     def checked(*arguments: Any) -> Any:
         try:
-            return step(*arguments)
+            return method(*arguments)
         except (struct.error, ValueError, IndexError, TypeError, RuntimeError) as error:
             raise ConnectionDropped(f"{GARBAGE} ({error})") from error
 
@@ -269,7 +269,7 @@ def reason_of(error: Exception, timeout_s: float) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-class _Trouble(logging.Handler):
+class _ConnectionErrors(logging.Handler):
     """A log handler that keeps the last failure of a connection, which kazoo reports only to its log."""
 
     def __init__(self) -> None:
@@ -282,8 +282,8 @@ class _Trouble(logging.Handler):
         if record.getMessage().startswith("Connection "):
             self._last = record.getMessage()
         # Without a ticket kazoo fails to begin a login, or raises "Unknown error" from the Kerberos error.
-        raised = record.exc_info[1] if record.exc_info else None
-        for error in (raised, *(record.args if isinstance(record.args, tuple) else ())):
+        raised_error = record.exc_info[1] if record.exc_info else None
+        for error in (raised_error, *(record.args if isinstance(record.args, tuple) else ())):
             cause = error.__cause__ if isinstance(error, BaseException) else None
             self.kerberos = next(
                 (candidate for candidate in (error, cause) if is_kerberos_error(candidate)), self.kerberos

@@ -91,40 +91,48 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
 
     def cluster(self) -> ClusterNodes:
         """Read the files once, on the driver; see `MetadataStore.cluster`."""
-        loaded = self._load()
-        cut = len(self.root) + 1
-        nodes = {path[cut:]: znode for path, znode in loaded.index.cluster.items()}
-        nodes |= {path[cut:]: znode for path, znode in loaded.state.items() if tree_of(path[cut:]) is None}
-        new_children = loaded.replay.new_children()
+        driver_state = self._load()
+        name_start = len(self.root) + 1
+        nodes = {path[name_start:]: znode for path, znode in driver_state.index.cluster.items()}
+        nodes |= {
+            path[name_start:]: znode
+            for path, znode in driver_state.state.items()
+            if tree_of(path[name_start:]) is None
+        }
+        new_children = driver_state.replay.new_children()
         # The logs created some of the children, and also every znode that the snapshot lacks.
         nodes = {
             name: znode._replace(made=max(znode.made, 0) + new_children[znode.path])
             for name, znode in nodes.items()
         }
-        times = [max(znode.ctime, znode.mtime) for znode in loaded.state.values()]
-        scan_time = max([loaded.index.newest, *times])
-        return ClusterNodes(nodes, scan_time, hex(loaded.replay.zxid), loaded.gaps, loaded.notes)
+        times = [max(znode.ctime, znode.mtime) for znode in driver_state.state.values()]
+        scan_time = max([driver_state.index.newest, *times])
+        return ClusterNodes(
+            nodes, scan_time, hex(driver_state.replay.zxid), driver_state.gaps, driver_state.notes
+        )
 
     def parts(self, tree: Tree, layout: LayoutKind, part_count: int) -> list[Part]:
         """Return parts of neighbouring slices, and parts of znodes that the driver computed.
 
         See `MetadataStore.parts`.
         """
-        loaded = self._load()
-        pieces = [
-            (piece, without)
-            for (piece, trees), without in zip(loaded.index.slices, loaded.index.base_of, strict=True)
+        driver_state = self._load()
+        slice_parts = [
+            (slice_, base_paths)
+            for (slice_, trees), base_paths in zip(
+                driver_state.index.slices, driver_state.index.base_of, strict=True
+            )
             if tree in trees
         ]
-        if loaded.file.suffix in (".gz", ".snappy"):
+        if driver_state.file.suffix in (".gz", ".snappy"):
             part_count = min(part_count, COMPRESSED_PARTS)
-        step = max(1, -(-len(pieces) // max(1, part_count)))
-        file = str(loaded.file)
+        step = max(1, -(-len(slice_parts) // max(1, part_count)))
+        file = str(driver_state.file)
         parts: list[Part] = [
-            SlicesPart(file, tree, tuple(pieces[first : first + step]))
-            for first in range(0, len(pieces), step)
+            SlicesPart(file, tree, tuple(slice_parts[start : start + step]))
+            for start in range(0, len(slice_parts), step)
         ]
-        return parts + self._parts_of(loaded, tree)
+        return parts + self._parts_of(driver_state, tree)
 
     def read(self, part: Part) -> Iterator[ZnodeBatch]:
         """Read one part; see `MetadataStore.read`.
@@ -138,8 +146,8 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
         assert isinstance(part, SlicesPart)
         try:
             with map_file(Path(part.file)) as data:
-                for piece, without in part.slices:
-                    yield from self._read_slice(data, piece, without, part.tree)
+                for slice_, base_paths in part.slices:
+                    yield from self._read_slice(data, slice_, base_paths, part.tree)
         except DecodeError as damage:
             raise StoreError(f"{part.file} changed while it was read: {damage}") from damage
 
@@ -149,8 +157,8 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
 
     def value_beside(self, name: str) -> bytes | None:
         """Return the znode's data after the last transaction; see `NeighbourValueStore.value_beside`."""
-        loaded = self._load()
-        return (loaded.index.neighbours | loaded.replay.neighbours).get(name)
+        driver_state = self._load()
+        return (driver_state.index.neighbours | driver_state.replay.neighbours).get(name)
 
     def operations(self) -> dict[str, int]:
         """Return the number of records that were read from slices."""
@@ -184,35 +192,35 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             return _DriverState(file, index, replay, present_znodes, tuple(gaps), (*notes, *replay.notes))
         raise StoreError(f"no valid snapshot in {self._path}: {'; '.join(notes)}")
 
-    def _parts_of(self, loaded: _DriverState, tree: Tree) -> list[Part]:
-        cut = len(self.root) + 1
+    def _parts_of(self, driver_state: _DriverState, tree: Tree) -> list[Part]:
+        name_start = len(self.root) + 1
         parts: list[Part] = []
-        waiting: list[Znode] = []
+        pending_znodes: list[Znode] = []
         size = 0
-        for path, znode in sorted(loaded.state.items()):
-            if tree is Tree.WHOLE or tree_of(path[cut:]) is tree:
-                waiting.append(znode)
+        for path, znode in sorted(driver_state.state.items()):
+            if tree is Tree.WHOLE or tree_of(path[name_start:]) is tree:
+                pending_znodes.append(znode)
                 size += len(path) + len(znode.data) + 64
             if size >= PART_BYTES:
-                parts.append(ZnodesPart(tuple(waiting), ()))
-                waiting, size = [], 0
-        if waiting or loaded.gaps:
-            parts.append(ZnodesPart(tuple(waiting), loaded.gaps))
+                parts.append(ZnodesPart(tuple(pending_znodes), ()))
+                pending_znodes, size = [], 0
+        if pending_znodes or driver_state.gaps:
+            parts.append(ZnodesPart(tuple(pending_znodes), driver_state.gaps))
         return parts
 
     def _read_slice(
-        self, data: memoryview, piece: Slice, without: frozenset[str], tree: Tree
+        self, data: memoryview, slice_: Slice, base_paths: frozenset[str], tree: Tree
     ) -> Iterator[ZnodeBatch]:
-        bounds = read_slice(data, piece)
-        self._records += piece.count
+        bounds = read_slice(data, slice_)
+        self._records += slice_.count
         rows = below(data, bounds, self.root)
         ledgers = surely_ledgers(data, bounds, rows, self.root)
         if tree is Tree.WHOLE:
             ledgers = np.ones(len(rows), np.bool_)
         elif tree is not Tree.LEDGERS:
             rows, ledgers = rows[~ledgers], ledgers[~ledgers]
-        cut = len(self.root) + 1
-        changed = [path.encode() for path in without]
+        name_start = len(self.root) + 1
+        base_path_bytes = [path.encode() for path in base_paths]
         for first in range(0, len(rows), BATCH_ZNODES):
             chunk, is_of_tree = (
                 rows[first : first + BATCH_ZNODES],
@@ -223,21 +231,23 @@ class ZooKeeperSnapshotStore(SavedStore[_DriverState]):
             octets = np.frombuffer(data[low:high], np.uint8)
             paths = ByteColumn(octets, bounds.path_at[chunk] - low, bounds.path_end[chunk] - low)
             # A path that is not UTF-8 cannot be a ledger's. The batch keeps it, to count as malformed.
-            texts = TextColumn(paths)
-            for place in np.flatnonzero(~is_of_tree).tolist():
-                is_of_tree[place] = len(path := texts[place]) > cut and tree_of(path[cut:]) is tree
-            if changed:
-                is_of_tree &= ~paths.are_in(changed)
+            path_texts = TextColumn(paths)
+            for row in np.flatnonzero(~is_of_tree).tolist():
+                is_of_tree[row] = (
+                    len(path := path_texts[row]) > name_start and tree_of(path[name_start:]) is tree
+                )
+            if base_path_bytes:
+                is_of_tree &= ~paths.are_in(base_path_bytes)
             if not is_of_tree.any():
                 continue
             chunk = chunk[is_of_tree]
-            fixed = tails(data, bounds.tail_at[chunk])
+            stat_columns = tails(data, bounds.tail_at[chunk])
             yield ZnodeBatch(
                 TextColumn(paths.taken(np.flatnonzero(is_of_tree))),
                 ByteColumn(octets, bounds.data_at[chunk] - low, bounds.tail_at[chunk] - low),
-                fixed["mzxid"].astype(np.int64),
-                fixed["ctime"].astype(np.int64),
-                fixed["mtime"].astype(np.int64),
-                fixed["version"].astype(np.int64),
-                owners(fixed),
+                stat_columns["mzxid"].astype(np.int64),
+                stat_columns["ctime"].astype(np.int64),
+                stat_columns["mtime"].astype(np.int64),
+                stat_columns["version"].astype(np.int64),
+                owners(stat_columns),
             )

@@ -43,7 +43,7 @@ SLICE_BYTES = 64 * 1024 * 1024
 NAME_BYTES = 64
 """Longest name of a znode beside the root that the index records, in bytes."""
 
-_ZERO, _NINE, _L = b"09L"
+_ZERO_BYTE, _NINE_BYTE, _L_BYTE = b"09L"
 _SCOPES = f"{ledger_path.SCOPES}/".encode()
 
 
@@ -77,20 +77,20 @@ class ZooKeeperSnapshotIndex:
     neighbours: dict[str, bytes] = field(default_factory=dict)  # data of znodes beside the root, by name
 
 
-def build_index(data: memoryview, root: str, touched: set[str]) -> ZooKeeperSnapshotIndex:
-    """Index a whole snapshot. ``touched`` are the paths that the transaction logs name.
+def build_index(data: memoryview, root: str, changed_paths: set[str]) -> ZooKeeperSnapshotIndex:
+    """Index a whole snapshot. ``changed_paths`` are the paths that the transaction logs name.
 
     Raises:
         DecodeError: the snapshot is damaged or cut off. Do not use any of it.
     """
     index = ZooKeeperSnapshotIndex()
-    touched_bytes = {path.encode() for path in touched}
-    offset, ended = nodes_begin(data), False
-    while not ended:
+    changed_path_bytes = {path.encode() for path in changed_paths}
+    offset, is_end = nodes_begin(data), False
+    while not is_end:
         bounds = boundaries(data, offset, SLICE_RECORDS, SLICE_BYTES)
         if len(bounds.data_at):
-            _add(index, data, bounds, root, touched_bytes)
-        offset, ended = bounds.next, bounds.ended
+            _add(index, data, bounds, root, changed_path_bytes)
+        offset, is_end = bounds.next, bounds.ended
     check_seals(data, offset)
     return index
 
@@ -102,29 +102,29 @@ def read_znodes(data: memoryview, bounds: Boundaries, rows: NDArray[np.int64]) -
         bounds.data_at[rows].tolist(),
         bounds.tail_at[rows],
     )
-    fixed = tails(data, tail_at)
+    stat_columns = tails(data, tail_at)
     # On disk cversion counts creations of children alone.
     names = ("czxid", "mzxid", "ctime", "mtime", "version")
-    columns = (*(fixed[name] for name in names), owners(fixed), fixed["cversion"])
+    columns = (*(stat_columns[name] for name in names), owners(stat_columns), stat_columns["cversion"])
     numbers = zip(*(column.tolist() for column in columns), strict=True)
-    for path, begin, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
+    for path, data_start, end, row in zip(path_at, data_at, tail_at.tolist(), numbers, strict=True):
         try:
-            text = str(data[path : begin - 4], "utf-8")
+            text = str(data[path : data_start - 4], "utf-8")
         except UnicodeDecodeError:
             yield path - 4
             continue
-        yield Znode(text, bytes(data[begin:end]), *row)
+        yield Znode(text, bytes(data[data_start:end]), *row)
 
 
 def below(data: memoryview, bounds: Boundaries, root: str) -> NDArray[np.int64]:
     """Return the positions of the records whose path is ``root`` or below it."""
     octets, prefix = np.frombuffer(data, np.uint8), root.encode()
-    path_at, ends = bounds.path_at, bounds.path_end
-    rows = np.flatnonzero((ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
-    after = path_at[rows] + len(prefix)
+    path_at, path_ends = bounds.path_at, bounds.path_end
+    rows = np.flatnonzero((path_ends - path_at >= len(prefix)) & begin_with(octets, path_at, prefix))
+    suffix_at = path_at[rows] + len(prefix)
     # Check the next byte too: /ledgers2 is not below /ledgers. Every record has bytes after its path.
-    inside: NDArray[np.int64] = rows[(after == ends[rows]) | (octets[after] == 0x2F)]
-    return inside
+    rows_below: NDArray[np.int64] = rows[(suffix_at == path_ends[rows]) | (octets[suffix_at] == 0x2F)]
+    return rows_below
 
 
 def surely_ledgers(
@@ -135,17 +135,21 @@ def surely_ledgers(
     The bytes are a digit, L and a digit, or ``scopes/``. Callers classify the few other rows one by one.
     """
     octets = np.frombuffer(data, np.uint8)
-    begins = bounds.path_at[rows] + len(root.encode()) + 1
-    ends = bounds.path_end[rows]
-    first, second = octets[begins], octets[begins + 1]
-    digit = (first >= _ZERO) & (first <= _NINE)
-    ledger: NDArray[np.bool_] = digit | ((first == _L) & (second >= _ZERO) & (second <= _NINE))
-    candidates = np.flatnonzero(~ledger & (ends - begins > len(_SCOPES)))
-    ledger[candidates] = begin_with(octets, begins[candidates], _SCOPES)
-    return ledger & (begins < ends)
+    name_starts = bounds.path_at[rows] + len(root.encode()) + 1
+    name_ends = bounds.path_end[rows]
+    first_bytes, second_bytes = octets[name_starts], octets[name_starts + 1]
+    is_digit = (first_bytes >= _ZERO_BYTE) & (first_bytes <= _NINE_BYTE)
+    is_ledger: NDArray[np.bool_] = is_digit | (
+        (first_bytes == _L_BYTE) & (second_bytes >= _ZERO_BYTE) & (second_bytes <= _NINE_BYTE)
+    )
+    unmatched_rows = np.flatnonzero(~is_ledger & (name_ends - name_starts > len(_SCOPES)))
+    is_ledger[unmatched_rows] = begin_with(octets, name_starts[unmatched_rows], _SCOPES)
+    return is_ledger & (name_starts < name_ends)
 
 
-def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]) -> dict[str, bytes]:
+def _sibling_values(
+    data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.int64]
+) -> dict[str, bytes]:
     """Return the data of the znodes beside the root, by name.
 
     ``rows`` are the records at or below the root, which are skipped.
@@ -154,9 +158,11 @@ def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.in
     is_outside = np.ones(len(bounds.path_at), np.bool_)
     is_outside[rows] = False
     lengths = bounds.path_end - bounds.path_at
-    short = np.flatnonzero(is_outside & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES))
+    sibling_rows = np.flatnonzero(
+        is_outside & (lengths > len(parent)) & (lengths <= len(parent) + NAME_BYTES)
+    )
     neighbours: dict[str, bytes] = {}
-    for row in short.tolist():
+    for row in sibling_rows.tolist():
         path = bytes(data[bounds.path_at[row] : bounds.path_end[row]])
         name = path[len(parent) :]
         if path.startswith(parent) and b"/" not in name:
@@ -166,51 +172,53 @@ def _beside(data: memoryview, bounds: Boundaries, root: str, rows: NDArray[np.in
 
 
 def _add(
-    index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, touched: set[bytes]
+    index: ZooKeeperSnapshotIndex, data: memoryview, bounds: Boundaries, root: str, changed_paths: set[bytes]
 ) -> None:
     rows = below(data, bounds, root)
-    index.neighbours |= _beside(data, bounds, root, rows)
-    fixed = tails(data, bounds.tail_at[rows])
+    index.neighbours |= _sibling_values(data, bounds, root, rows)
+    stat_columns = tails(data, bounds.tail_at[rows])
     ledgers = surely_ledgers(data, bounds, rows, root)
-    based = owners(fixed) != 0
-    if touched:
+    is_based = owners(stat_columns) != 0
+    if changed_paths:
         paths = ByteColumn(np.frombuffer(data, np.uint8), bounds.path_at[rows], bounds.path_end[rows])
-        based |= paths.are_in(touched)
-    trees = {Tree.LEDGERS} if bool((ledgers & ~based).any()) else set()
-    if not based.all():
+        is_based |= paths.are_in(changed_paths)
+    trees = {Tree.LEDGERS} if bool((ledgers & ~is_based).any()) else set()
+    if not is_based.all():
         trees.add(Tree.WHOLE)
-    base_here: set[str] = set()
-    single = np.flatnonzero(~ledgers | based)
-    for in_base, znode in zip(based[single].tolist(), read_znodes(data, bounds, rows[single]), strict=True):
+    slice_base_paths: set[str] = set()
+    single_rows = np.flatnonzero(~ledgers | is_based)
+    for is_base, znode in zip(
+        is_based[single_rows].tolist(), read_znodes(data, bounds, rows[single_rows]), strict=True
+    ):
         if isinstance(znode, int):
             index.unreadable.append(znode)
             continue
         tree = tree_of(znode.path[len(root) + 1 :])
         if znode.path == root:
             index.has_root = True
-        if in_base:
+        if is_base:
             index.base[znode.path] = znode
-            base_here.add(znode.path)
+            slice_base_paths.add(znode.path)
         elif tree is not None and znode.path != root:
             trees.add(tree)
         elif tree is None:
             index.cluster[znode.path] = znode
-    times = np.maximum(fixed["ctime"], fixed["mtime"])[~based]
-    index.newest = max(index.newest, int(times.max())) if times.size else index.newest
+    newest_times = np.maximum(stat_columns["ctime"], stat_columns["mtime"])[~is_based]
+    index.newest = max(index.newest, int(newest_times.max())) if newest_times.size else index.newest
     index.slices.append((Slice(bounds.begin, len(bounds.data_at)), frozenset(trees)))
-    index.base_of.append(frozenset(base_here))
+    index.base_of.append(frozenset(slice_base_paths))
 
 
-def read_slice(data: memoryview, piece: Slice) -> Boundaries:
+def read_slice(data: memoryview, slice_: Slice) -> Boundaries:
     """Find the records of one slice again, in the task that reads it.
 
     Raises:
         DecodeError: the file is not the one that was indexed.
     """
-    bounds = boundaries(data, piece.offset, piece.count, len(data))
-    if len(bounds.data_at) != piece.count:
-        reason = f"{piece.count} records expected, {len(bounds.data_at)} found"
-        raise DecodeError("ZooKeeper snapshot", piece.offset, reason)
+    bounds = boundaries(data, slice_.offset, slice_.count, len(data))
+    if len(bounds.data_at) != slice_.count:
+        reason = f"{slice_.count} records expected, {len(bounds.data_at)} found"
+        raise DecodeError("ZooKeeper snapshot", slice_.offset, reason)
     return bounds
 
 
@@ -238,16 +246,22 @@ class Replay:
 
     def paths(self) -> set[str]:
         """Return every path that an operation names."""
-        paths = {what.path for _, _, what in self.operations if not isinstance(what, CloseSession)}
-        return paths.union(*(what.paths for _, _, what in self.operations if isinstance(what, CloseSession)))
+        paths = {
+            operation.path for _, _, operation in self.operations if not isinstance(operation, CloseSession)
+        }
+        return paths.union(
+            *(operation.paths for _, _, operation in self.operations if isinstance(operation, CloseSession))
+        )
 
     def new_children(self) -> Counter[str]:
         """Count the creations of children below each path.
 
         A fuzzy snapshot may contain some of these children already.
         """
-        creates = (what.path for _, _, what in self.operations if isinstance(what, Create))
-        return Counter(path.rpartition("/")[0] for path in creates)
+        created_paths = (
+            operation.path for _, _, operation in self.operations if isinstance(operation, Create)
+        )
+        return Counter(path.rpartition("/")[0] for path in created_paths)
 
     def apply(self, base: dict[str, Znode]) -> dict[str, Znode | None]:
         """Return the znodes after the last operation, by path; None for a deleted one.
@@ -256,49 +270,51 @@ class Replay:
             base: the snapshot's znodes at the paths that operations name, and every ephemeral znode.
         """
         state: dict[str, Znode | None] = dict(base)
-        owned: defaultdict[int, set[str]] = defaultdict(set)
+        paths_by_session: defaultdict[int, set[str]] = defaultdict(set)
         for znode in base.values():
             if znode.ephemeral_owner:
-                owned[znode.ephemeral_owner].add(znode.path)
-        for zxid, time, what in self.operations:
-            if isinstance(what, CloseSession):
+                paths_by_session[znode.ephemeral_owner].add(znode.path)
+        for zxid, time, operation in self.operations:
+            if isinstance(operation, CloseSession):
                 # Its paths are in the record (3.6 and later) or known from its znodes; ZooKeeper takes both.
-                for path in owned.pop(what.session, set()).union(what.paths):
+                for path in paths_by_session.pop(operation.session, set()).union(operation.paths):
                     if (current_znode := state.get(path)) is None or current_znode.mzxid <= zxid:
                         state[path] = None
                 continue
-            current_znode = state.get(what.path)
-            if isinstance(what, Create):
+            current_znode = state.get(operation.path)
+            if isinstance(operation, Create):
                 if current_znode is None:
-                    state[what.path] = Znode(what.path, what.data, zxid, zxid, time, time, 0, what.owner)
-                    if what.owner:
-                        owned[what.owner].add(what.path)
+                    state[operation.path] = Znode(
+                        operation.path, operation.data, zxid, zxid, time, time, 0, operation.owner
+                    )
+                    if operation.owner:
+                        paths_by_session[operation.owner].add(operation.path)
             elif current_znode is not None and current_znode.mzxid <= zxid:
-                if isinstance(what, Delete):
-                    owned[current_znode.ephemeral_owner].discard(what.path)
-                    state[what.path] = None
+                if isinstance(operation, Delete):
+                    paths_by_session[current_znode.ephemeral_owner].discard(operation.path)
+                    state[operation.path] = None
                 else:
-                    state[what.path] = current_znode._replace(
-                        data=what.data, version=what.version, mzxid=zxid, mtime=time
+                    state[operation.path] = current_znode._replace(
+                        data=operation.data, version=operation.version, mzxid=zxid, mtime=time
                     )
         return state
 
 
-def read_logs(logs: Iterable[ZxidFile], after: int, root: str) -> Replay:
-    """Read the operations below ``root`` of all transactions after zxid ``after``.
+def read_logs(logs: Iterable[ZxidFile], minimum_zxid: int, root: str) -> Replay:
+    """Read the operations below ``root`` of all transactions after zxid ``minimum_zxid``.
 
     Args:
         logs: transaction logs in ascending order.
-        after: zxid of the snapshot.
+        minimum_zxid: zxid of the snapshot.
         root: absolute path.
 
     Raises:
         StoreError: there are more operations than `OPERATION_LIMIT`, or a log cannot be opened.
     """
-    replay = Replay(after)
+    replay = Replay(minimum_zxid)
     logs = list(logs)
-    older = [log for log in logs if log.zxid <= after]
-    for log in older[-1:] + [log for log in logs if log.zxid > after]:
+    earlier_logs = [log for log in logs if log.zxid <= minimum_zxid]
+    for log in earlier_logs[-1:] + [log for log in logs if log.zxid > minimum_zxid]:
         try:
             with map_file(log.path) as data:
                 for record in read_log(data):
@@ -319,11 +335,16 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
             f"{log.path.name}: transactions {replay.zxid + 1:#x} to {zxid - 1:#x} are missing"
         )
     replay.zxid = zxid
-    for what in transaction.operations:
-        if _concerns(what, root):
-            replay.operations.append((zxid, transaction.time, what))
-        elif not isinstance(what, CloseSession) and what.path.rpartition("/")[0] == root.rpartition("/")[0]:
-            replay.neighbours[what.path.rpartition("/")[2]] = None if isinstance(what, Delete) else what.data
+    for operation in transaction.operations:
+        if _concerns(operation, root):
+            replay.operations.append((zxid, transaction.time, operation))
+        elif (
+            not isinstance(operation, CloseSession)
+            and operation.path.rpartition("/")[0] == root.rpartition("/")[0]
+        ):
+            replay.neighbours[operation.path.rpartition("/")[2]] = (
+                None if isinstance(operation, Delete) else operation.data
+            )
     if len(replay.operations) > OPERATION_LIMIT:
         raise StoreError(
             f"more than {OPERATION_LIMIT} operations to replay up to {log.path}; "
@@ -331,5 +352,7 @@ def _add_record(replay: Replay, transaction: Transaction, root: str, log: ZxidFi
         )
 
 
-def _concerns(what: Operation, root: str) -> bool:
-    return isinstance(what, CloseSession) or what.path == root or what.path.startswith(root + "/")
+def _concerns(operation: Operation, root: str) -> bool:
+    return (
+        isinstance(operation, CloseSession) or operation.path == root or operation.path.startswith(root + "/")
+    )

@@ -71,48 +71,50 @@ def walk(reader: ZooKeeperReader, tops: Iterable[Top]) -> Iterator[tuple[list[Zn
     Memory holds one batch, the paths still to read, and the inner znodes still to list. The paths to read
     are at most a batch, plus the children of the widest znode.
     """
-    to_read = [(top.path, 0 if top.deep else DEPTH_LIMIT + 1) for top in tops]
-    to_list: list[_Inner] = []
-    while to_read or to_list:
+    unread_paths = [(top.path, 0 if top.deep else DEPTH_LIMIT + 1) for top in tops]
+    unlisted_znodes: list[_Inner] = []
+    while unread_paths or unlisted_znodes:
         gaps: list[Gap] = []
-        if to_list and len(to_read) < BATCH_ZNODES:
-            listed = _take(to_list, BATCH_ZNODES - len(to_read))
-            to_read += _list(reader, listed, gaps)
+        if unlisted_znodes and len(unread_paths) < BATCH_ZNODES:
+            chunk_parents = _take_unlisted(unlisted_znodes, BATCH_ZNODES - len(unread_paths))
+            unread_paths += _list(reader, chunk_parents, gaps)
             if gaps:
                 yield [], gaps
             continue
-        chunk = to_read[-BATCH_ZNODES:]
-        del to_read[-BATCH_ZNODES:]
-        znodes, inner = _read_chunk(reader, chunk, gaps)
-        to_list += inner
+        chunk = unread_paths[-BATCH_ZNODES:]
+        del unread_paths[-BATCH_ZNODES:]
+        znodes, inner_znodes = _read_chunk(reader, chunk, gaps)
+        unlisted_znodes += inner_znodes
         if znodes or gaps:
             yield znodes, gaps
 
 
-def _take(to_list: list[_Inner], room: int) -> list[_Inner]:
+def _take_unlisted(unlisted_znodes: list[_Inner], max_children: int) -> list[_Inner]:
     """Remove inner znodes from the end of the list, and return them.
 
-    They have at most ``room`` children together; a single znode may have more.
+    They have at most ``max_children`` children together; a single znode may have more.
     """
-    inner_znodes = [to_list.pop()]
+    inner_znodes = [unlisted_znodes.pop()]
     children = inner_znodes[0].num_children
-    while to_list and children + to_list[-1].num_children <= room:
-        inner_znodes.append(to_list.pop())
+    while unlisted_znodes and children + unlisted_znodes[-1].num_children <= max_children:
+        inner_znodes.append(unlisted_znodes.pop())
         children += inner_znodes[-1].num_children
     return inner_znodes
 
 
-def _list(reader: ZooKeeperReader, inner: list[_Inner], gaps: list[Gap]) -> list[tuple[str, int]]:
+def _list(reader: ZooKeeperReader, inner_znodes: list[_Inner], gaps: list[Gap]) -> list[tuple[str, int]]:
     child_paths: list[tuple[str, int]] = []
-    vanished: list[str] = []
-    for znode, names in zip(inner, reader.children([znode.path for znode in inner]), strict=True):
+    vanished_paths: list[str] = []
+    for znode, names in zip(
+        inner_znodes, reader.children([znode.path for znode in inner_znodes]), strict=True
+    ):
         if not isinstance(names, FailedRead):
             child_paths += [(f"{znode.path}/{name}", znode.depth + 1) for name in names]
         elif names.code == NO_NODE:
-            vanished.append(znode.path)
+            vanished_paths.append(znode.path)
         else:
             gaps.append((znode.path, f"its children could not be listed: {names.reason}"))
-    gaps += _reappeared_gaps(reader, vanished)
+    gaps += _reappeared_gaps(reader, vanished_paths)
     return child_paths
 
 
@@ -120,14 +122,14 @@ def _read_chunk(
     reader: ZooKeeperReader, chunk: list[tuple[str, int]], gaps: list[Gap]
 ) -> tuple[list[Znode], list[_Inner]]:
     znodes: list[Znode] = []
-    inner: list[_Inner] = []
-    vanished: list[str] = []
+    inner_znodes: list[_Inner] = []
+    vanished_paths: list[str] = []
     for (path, depth), answer in zip(chunk, reader.data([path for path, _ in chunk]), strict=True):
         if isinstance(answer, FailedRead):
             if answer.code != NO_NODE:
                 gaps.append((path, f"it could not be read: {answer.reason}"))
             elif not LEAF.fullmatch(path.rpartition("/")[2]):
-                vanished.append(path)
+                vanished_paths.append(path)
             continue
         data, stat = answer
         znodes.append(
@@ -146,19 +148,19 @@ def _read_chunk(
             )
         )
         if stat.num_children and depth < DEPTH_LIMIT:
-            inner.append(_Inner(path, stat.num_children, depth))
+            inner_znodes.append(_Inner(path, stat.num_children, depth))
         elif stat.num_children and depth == DEPTH_LIMIT:
             gaps.append((path, f"its children were not read: it is {DEPTH_LIMIT} levels down"))
-    gaps += _reappeared_gaps(reader, vanished)
-    return znodes, inner
+    gaps += _reappeared_gaps(reader, vanished_paths)
+    return znodes, inner_znodes
 
 
-def _reappeared_gaps(reader: ZooKeeperReader, vanished: list[str]) -> list[Gap]:
+def _reappeared_gaps(reader: ZooKeeperReader, vanished_paths: list[str]) -> list[Gap]:
     """Return gaps for those vanished inner znodes that their parents still list."""
-    parents = sorted({path.rpartition("/")[0] for path in vanished})
+    parents = sorted({path.rpartition("/")[0] for path in vanished_paths})
     listings = dict(zip(parents, reader.children(parents), strict=True))
     gaps = []
-    for path in vanished:
+    for path in vanished_paths:
         parent, _, name = path.rpartition("/")
         names = listings[parent]
         if isinstance(names, FailedRead):
@@ -179,7 +181,7 @@ A watch reads them twice.
 """
 
 _UNSIGNED = 0xFFFFFFFF
-_OF_ZNODES = frozenset(EventType)
+_ZNODE_EVENT_TYPES = frozenset(EventType)
 
 
 class _CountedRead(MultiRead):
@@ -218,11 +220,11 @@ class TreeWatch:
         self._session: Session | None = None
         self._unknown: str | None = None
         try:
-            self._session = self._opened(hosts, options, newest_zxid)
+            self._session = self._open_session(hosts, options, newest_zxid)
         except UnimplementedError:
             self._unknown = "this ZooKeeper cannot watch a tree; that needs version 3.6"
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
-            self._unknown = f"the ledgers could not be watched: {self._why(error)}"
+            self._unknown = f"the ledgers could not be watched: {self._lost_reason(error)}"
 
     def moves(self) -> LedgerMoves:
         """End the watch, and return the ledger paths that changed up to a moment after this call."""
@@ -234,13 +236,15 @@ class TreeWatch:
             # The server sends all earlier events before the answer to sync.
             session.sync(self._root)
             self.operations["sync"] += 1
-            cversions = self._inner(session)
+            cversions = self._count_inner_znodes(session)
         except (NotReachedError, StoreError, DecodeError, *LOST, ZookeeperError) as error:
-            self._unknown = f"the connection of the watch broke or was refused: {self._why(error)}"
+            self._unknown = f"the connection of the watch broke or was refused: {self._lost_reason(error)}"
         self.close()  # no more events after this
-        untold = sorted(path for path, since in cversions.items() if since != self._before.get(path, 0))
-        if self._unknown is None and untold:
-            self._unknown = f"ZooKeeper did not report every change below {untold[0]}"
+        unreported_paths = sorted(
+            path for path, cversion in cversions.items() if cversion != self._before.get(path, 0)
+        )
+        if self._unknown is None and unreported_paths:
+            self._unknown = f"ZooKeeper did not report every change below {unreported_paths[0]}"
         if self._unknown is None and len(self._moved) > MOVES_LIMIT:
             self._unknown = f"more than {MOVES_LIMIT:,} ledger records changed since the first scan"
         return LedgerMoves((), self._unknown) if self._unknown else LedgerMoves(tuple(sorted(self._moved)))
@@ -251,22 +255,22 @@ class TreeWatch:
             session, self._session = self._session, None
             session.close()
 
-    def _opened(self, hosts: Sequence[str], options: StoreOptions, newest_zxid: int) -> Session:
+    def _open_session(self, hosts: Sequence[str], options: StoreOptions, newest_zxid: int) -> Session:
         credentials = read_credentials(options.credentials).zookeeper
         session = Session(",".join(hosts), options.timeout_s, credentials, newest_zxid)
         self.operations["connect"] += 1
         try:
-            session.watch(self._root, self._hear)
+            session.watch(self._root, self._on_event)
             self.operations["watch"] += 1
-            self._before = self._inner(session)
+            self._before = self._count_inner_znodes(session)
         except BaseException:  # Ctrl-C too: an unreferenced session would go on connecting
             session.close()
             raise
         return session
 
-    def _hear(self, event: WatchEvent) -> None:
+    def _on_event(self, event: WatchEvent) -> None:
         """Record one event. kazoo's own thread calls this."""
-        if event.type not in _OF_ZNODES:
+        if event.type not in _ZNODE_EVENT_TYPES:
             return
         path = event.path
         if event.type != EventType.CHANGED:
@@ -274,11 +278,11 @@ class TreeWatch:
             # A created or deleted znode's own cversion starts at 0 again.
             self._changes.pop(path, None)
             self._before.pop(path, None)
-        below = path[len(self._below) :]
-        if below and tree_of(below) is Tree.LEDGERS and len(self._moved) <= MOVES_LIMIT:
+        relative_path = path[len(self._below) :]
+        if relative_path and tree_of(relative_path) is Tree.LEDGERS and len(self._moved) <= MOVES_LIMIT:
             self._moved.add(path)
 
-    def _inner(self, session: Session) -> dict[str, int]:
+    def _count_inner_znodes(self, session: Session) -> dict[str, int]:
         """Return each inner znode's cversion minus the number of events about its children so far.
 
         Raises:
@@ -291,9 +295,9 @@ class TreeWatch:
                 raise StoreError(f"there are more than {INNER_LIMIT:,} inner znodes")
             present_paths = []
             for paths in self._chunks(level):
-                read = _CountedRead(paths, self._changes)
-                answers = session.ask(read)
-                for path, answer, count in zip(paths, answers, read.counts, strict=True):
+                multi_read = _CountedRead(paths, self._changes)
+                answers = session.ask(multi_read)
+                for path, answer, count in zip(paths, answers, multi_read.counts, strict=True):
                     if isinstance(answer, NodeData):
                         cversions[path] = (answer.stat.cversion - count) & _UNSIGNED
                         present_paths.append(path)
@@ -307,9 +311,9 @@ class TreeWatch:
 
         Znodes that have only ledgers below them are not listed, because their children are no inner znodes.
         """
-        divisible = DIVISIBLE[Tree.LEDGERS]
+        divisible_path = DIVISIBLE[Tree.LEDGERS]
         above = [
-            path for path in level if path == self._root or divisible.fullmatch(path[len(self._below) :])
+            path for path in level if path == self._root or divisible_path.fullmatch(path[len(self._below) :])
         ]
         for paths in self._chunks(above):
             answers = session.ask(MultiRead(Operation.GET_CHILDREN, paths))
@@ -319,11 +323,11 @@ class TreeWatch:
                 if not isinstance(names, list):
                     raise StoreError(f"{path} cannot be listed: ZooKeeper error {names}")
                 if path == self._root:
-                    yield from (f"{self._below}{name}" for name in names if divisible.fullmatch(name))
+                    yield from (f"{self._below}{name}" for name in names if divisible_path.fullmatch(name))
                 else:
                     yield from (f"{path}/{name}" for name in names if not LEAF.fullmatch(name))
 
-    def _why(self, error: Exception) -> str:
+    def _lost_reason(self, error: Exception) -> str:
         return str(error) if isinstance(error, StoreError) else reason_of(error, self._timeout_s)
 
     def _chunks(self, paths: Sequence[str]) -> Iterator[list[str]]:
