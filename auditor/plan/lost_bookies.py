@@ -27,7 +27,7 @@ from auditor.plan.replication_steps import (
     wait_step,
 )
 from auditor.plan.situation import MOST_LEDGERS, FindingGroups, Situation
-from auditor.reports.decommission import CAUSES
+from auditor.reports.decommission import CAUSE_TEXTS
 from auditor.simulate.windows import Longs
 
 Steps = Iterator[PlanStep | RefusedStep]
@@ -79,7 +79,7 @@ def _lost_bookies(situation: Situation, lacking: LackingCopies) -> Steps:
     plan_findings = tuple(finding for bookie in lost for finding in _findings(bookie, groups, forgotten))
     about = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
-        what = CAUSES[Cause.REPLICATION_OFF][0]
+        what = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
         way = "find out who switched it off and why"
         if (refusal := _refused_everywhere(situation)) is None:
             way += ", then switch it on again, and plan again"
@@ -230,7 +230,7 @@ def _recover_all(
     yield from refused
     if allowed is None or refused:
         return
-    why = "; ".join(CAUSES[cause][0] for cause in sorted(causes))
+    why = "; ".join(CAUSE_TEXTS[cause][0] for cause in sorted(causes))
     yield make_step(
         allowed, about, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
         urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
@@ -301,6 +301,6 @@ def _blocked(
     names = first_names(lost, _NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSES[blocker.cause][0], _way_out(situation, lost, blocker.cause), findings,
+        CAUSE_TEXTS[blocker.cause][0], _way_out(situation, lost, blocker.cause), findings,
         [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
     )  # fmt: skip
