@@ -1,1 +1,1 @@
-"""Benchmarks that measure the times and sizes which the documents state. No benchmark asserts a time."""
+"""Benchmarks that measure the times and sizes stated in the documents. None fails because of a time."""

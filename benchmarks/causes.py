@@ -1,11 +1,10 @@
 """Processor time to assign causes to findings, sort, write and count them, against the same without causes.
 
-There is one finding for each of a million ledgers: its copy on a bookie is missing or unknown. Each
-finding is compared with the largest number of causes that a run reports: unread bookies, and fifty
-bookies that lost their data. Both variants read the same rows in one session with a driver of 2 GB. Part
-of the rows warms the session up first. The time is the processor time of this process, Java and the
-Python workers. Other work on the machine hardly changes it. ``BKAUDIT_FINDINGS`` sets the number of
-findings.
+There is one finding for each of a million ledgers: its copy on a bookie is missing or unknown. Each finding
+is compared with the largest number of causes that a run reports: unread bookies, and fifty bookies that lost
+their data. The variants with and without causes read the same rows in one session with a driver of 2 GB. Part
+of the rows warms the session up first. The time is the processor time of this process, Java and the Python
+workers. Other work on the machine hardly changes it. ``BKAUDIT_FINDINGS`` sets the number of findings.
 """
 
 from __future__ import annotations

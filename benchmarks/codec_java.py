@@ -1,7 +1,7 @@
 """Speed of the BP-34 encoder against the server's `AvailabilityOfEntriesOfLedger` (BookKeeper 4.17.2).
 
-Maven Central provides the class. It runs in one Java process, which is warmed up and stays for all rounds.
-Java and this program take turns and read their input from the same files. The measured time runs from an
+The Java class comes from Maven Central. It runs in one Java process, which is warmed up once for all rounds.
+Java and this program run in turns and read their input from the same files. The measured time runs from an
 array of entry ids to the encoded bytes. This program's result is an array, as Arrow takes it. It has no
 header, because no table keeps the header.
 

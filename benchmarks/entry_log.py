@@ -1,9 +1,10 @@
 """Speed of scanning an entry log's headers against ``cat`` of the file, and of reading ledgers maps.
 
-The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty
-ledgers take turns. Both sides read it from the page cache. The ledgers maps belong to 2,000 generated logs
-of 1 GB with 200 ledgers each. These files are closed and have a hole in place of the entries. At last one
-process reads 100,000 such logs (100 TB) to the rows of a run, as a task does. The note reports its memory.
+The scanned file is an entry log that was not closed. It has 2,000,000 entries of 1 kB, in which fifty ledgers
+take turns. The scan and ``cat`` read it from the page cache. The ledgers maps belong to 2,000 generated logs
+of 1 GB with 200 ledgers each. These logs are closed, and their files have a hole in place of the entries. In
+the last case, one process reads 100,000 of these logs (100 TB) and makes the rows of a run from them, as a
+task does. The note reports the memory of the process.
 """
 
 from __future__ import annotations

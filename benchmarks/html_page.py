@@ -1,9 +1,9 @@
 """Time to write the HTML report, and time until Chromium shows it.
 
-The benchmark generates a run of ``BKAUDIT_FINDINGS`` findings (100,000; a page holds a million at most). The
-command writes its page, and Chromium opens it ``BKAUDIT_OPENED`` times (3). If ``BKAUDIT_PAGE`` names the
-page of another version, that page is the rival, and both take turns. The least of each time counts. The note
-has the median and the largest time.
+The benchmark generates a run of ``BKAUDIT_FINDINGS`` findings (default 100,000; a page holds a million at
+most). The command writes the page of the run, and Chromium opens it ``BKAUDIT_OPENED`` times (default 3). If
+``BKAUDIT_PAGE`` names the page of another version, Chromium opens the two pages in turns to compare them. The
+least time counts. The note has the median and the largest time.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@ The small files belong to one bookie with striped entries (E3 Qw2). There are 20
 each, and each has its own directory, as the server places them. The large files have 80 MB each: one dense,
 one striped, and one with a tenth of its entries missing.
 
-``xargs cat`` and ``np.fromfile`` get a list of the small files. This program is therefore measured both
-with that list and with its own listing. For the latter, ``find`` is a rival that lists too. The line of
-the system calls alone has the least time that any reader needs. All files are in the page cache, except
-for the cold line. That line drops the files' pages before each run, but not the pages of directories.
+``xargs cat`` and ``np.fromfile`` get a list of the small files. This program is therefore measured once with
+that list, and once listing the files itself. A pipeline with ``find`` is the rival that lists too. The line
+of the system calls alone has the least time that any reader needs. All files are in the page cache, except
+for the cold line. Before each run of the cold line, the files' pages are dropped, but not those of
+directories.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The join of a finished run repeated, with drivers of other sizes, and with rows instead of blocks."""
+"""The join of a finished run, repeated with drivers of different sizes, and with rows instead of blocks."""
 
 from __future__ import annotations
 

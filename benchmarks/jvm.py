@@ -1,20 +1,20 @@
 """A cluster of real bookies, checked in turns by the server's own replicas check and by this program.
 
-Both are warm: the check repeats in one Java process and the audit in one Spark session. The first round of
-each does not count. Both check the same healthy ledgers and must report them as healthy. Then the benchmark
-removes a copy from a stopped bookie, and the audit must report exactly that ledger.
+The check repeats in one Java process and the audit in one Spark session. The first round of each does not
+count, so that both are warm. Both check the same healthy ledgers and must report them as healthy. Then the
+benchmark removes a copy from a stopped bookie, and the audit must report exactly that ledger.
 
-The check only looks for missing copies, while the audit runs some forty checks more. Other lines therefore
-measure the question of the server's check alone: read both sides and join them, once with Spark and once in
-one process without Spark.
+The server's check only looks for missing copies, while the audit runs some forty checks more. Other lines
+therefore measure only the search for missing copies in this program: read metadata and indexes and join them,
+once with Spark and once in one process without Spark.
 
-A bookie on DbLedgerStorage answers no listing. The check waits for it: 5 seconds for 100 ledgers. It gets
-only the first ledgers there, and the benchmark compares rates.
+A bookie on DbLedgerStorage answers no listing. The server's check waits for it: 5 seconds for 100 ledgers. It
+gets only the first ledgers there, and the benchmark compares rates.
 
 The last lines measure cold starts against the warm check: the join alone, including the session, and the
 whole command. They cover the real bookies, and generated clusters with one, five and ten times as many
-ledgers. Real bookies would take too long to write these. The benchmark assumes that the check keeps its
-rate. The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
+ledgers. Real bookies would take too long to write these. The benchmark assumes that the check keeps its rate.
+The environment variable ``BENCHMARK_LEDGERS`` sets the number of real ledgers (20,000).
 """
 
 from __future__ import annotations

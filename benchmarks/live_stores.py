@@ -5,9 +5,9 @@ again, and some are deleted. One way reads all ledgers again. The other reads on
 reports as changed, and takes the rest from the first scan's Parquet file. Both ways must give the same rows.
 No Spark runs.
 
-Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead: it is sent
-by kazoo, or packed by hand so that one write carries many. A list of children does not show whether a ledger
-changed.
+Other lines measure requests that ZooKeeper also offers. `exists` cannot be part of a multiRead. It is
+therefore sent by kazoo, or encoded here so that one write to the socket carries many requests. A list of
+children does not show whether a ledger changed.
 
 ``python -m benchmarks.live_stores 1000000`` measures a million ledgers. Ten million need half an hour to
 load, and 40 GB.

@@ -1,15 +1,15 @@
 """Time to simulate failures of 500 bookies in 25 racks.
 
-The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack,
-and the data that is one failure from loss.
+The benchmark asks three questions: the effect of each possible failure, the effect of losing one rack, and
+the data that is one failure from loss.
 
-The run has a million ledgers. Another has ten million, and a ledger of it may take no longer. The time is
-this process's processor time, which other work on the machine hardly changes.
+The run has a million ledgers. A larger run has ten million, and may take no more time for each ledger. The
+time is this process's processor time, which other work on the machine hardly changes.
 
 The run's tables are computed. The ensembles are random, of three and five bookies. A quarter of the ledgers
 has a second ensemble. One ledger in a thousand has a copy that its bookie lacks completely. The rival asks
 the same question ledger by ledger and entry by entry, for the first ledgers. Both must find the same lost
-entries there. Another run has a twentieth of the bookies, so that many ledgers have the same ensembles.
+entries there. A third run has a twentieth of the bookies, so that many ledgers have the same ensembles.
 
 ``BKAUDIT_LOSS_LEDGERS`` sets the number of ledgers of the large run.
 """

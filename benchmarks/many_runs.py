@@ -1,7 +1,7 @@
 """Time to read the history of a directory with many runs: from its index, against reading every report.
 
-There are ``BKAUDIT_RUNS`` runs (10,000). Each has the report of one audit with 100 sampled findings. An
-audit with ``--since last`` reads this history twice.
+There are ``BKAUDIT_RUNS`` runs (default 10,000). Each has the report of one audit with 100 sampled findings.
+An audit with ``--since last`` reads this history twice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tools of all benchmarks: measure two ways in turns, and describe a measurement as a table line.
 
-The rival is the implementation that this program is compared with. Both take turns (a b a b ...). The
-least time of each counts, because other programs can only add to a time. The two sides may work on
-different amounts, because lines compare rates.
+The rival is the implementation that this program is compared with. Program and rival run in turns (a b a b
+...). The least time of each counts, because other work on the machine can only add to a time. The two may
+work on different amounts of data, because lines compare rates.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 A whole audit of a hundred million ledgers does not fit this machine.
 
-The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources
-are a ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted.
-The rest of an audit works on these pairs, or reads a few columns of a table. A third of the ledgers is
-measured too. Each size has its own Java process with a driver of 2 GB. The time should grow no faster
-than the number of ledgers. A note extrapolates it to a hundred million. ``BKAUDIT_SAMPLE`` sets the
-larger size (30,000,000 ledgers, which need about 15 GB of disk).
+The benchmark writes the tables ledgers and availability as an audit does, and joins them. Their sources are a
+ZooKeeper snapshot and collected tables. The join must find as many differing pairs as were planted. The rest
+of an audit works on these pairs, or reads a few columns of a table. The same is measured with a third of the
+ledgers. Each size has its own Java process with a driver of 2 GB. The time should grow no faster than the
+number of ledgers. A note extrapolates it to a hundred million. ``BKAUDIT_SAMPLE`` sets the larger size
+(30,000,000 ledgers, which need about 15 GB of disk).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Skewed clusters against even clusters of the same size: no stage may take more than twice as long.
 
-Two are whole audits: one bookie is in every ensemble, or in half of them. The other cases are a task's work
-on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups, or
-judge it where a copy is missing. The even case has as many segments, slots, entries or holes, spread over
+Two cases are whole audits: one bookie is in every ensemble, or in half of them. Further cases are a task's
+work on one unusual ledger: decode its metadata to rows with the expected entries, read its index to groups,
+or judge it where a copy is missing. The even case has as many segments, slots, entries or holes, spread over
 many ledgers. ``BKAUDIT_LEDGERS`` sets the number of ledgers of the audits.
 """
 

@@ -64,7 +64,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
     assert run.views(spark, "page_")[f"page_{row.name}"] == row.row
     said = {each["col_name"]: each["comment"] for each in spark.sql("DESCRIBE page_single_copies").collect()}
     assert said == {name: each["comment"] for name, each in json.loads(to_json())[row.name].items()}
-    assert f"| `{row.name}` | {row.row} |" in tables_page()
+    assert f"- `{row.name}`: {row.row}" in tables_page()
 
 
 def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:

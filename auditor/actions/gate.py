@@ -70,7 +70,7 @@ class HoldsOfRun:
 
 
 Batches = Callable[[str, Sequence[str] | None, Any], Iterable[Any]]
-"""Function that reads record batches of a part of a run: (path below the run, columns, filter)."""
+"""Function of (path in the run, columns, filter) that reads a part of a run as record batches."""
 
 _COLUMNS = (
     "object", "key", "forbids", "reason", "certain", "first_seen", "lift", "message", "urgency", "accepted",

@@ -1,1 +1,1 @@
-"""Stages of an audit. This package and those named in the house test run Spark actions."""
+"""Stages of an audit. They run Spark actions, as do the packages that tests/test_house.py names."""

@@ -1,23 +1,25 @@
 """The stages of one audit, from sources to report.
 
-    M0       all metadata, with the version of each ledger
-    I        every bookie's index and, if requested, the bookies' own listings
-    join     expected and held entries in one form; only unequal pairs go on
-    witness  on a live store, the bookies are asked for entries that seem to be missing
-    M1       all metadata again (a saved store: the same scan stands for both)
+    M0       read all metadata, with the version of each ledger
+    I        read every bookie's index and, if requested, ask the bookies for their own listings
+    join     compare the expected entries with the held ones; only unequal pairs go on
+    witness  on a live store, ask the bookies for entries that seem to be missing
+    M1       read all metadata again (a saved store: M0 counts as M1)
     check    every check queries the tables
-    confirm  a finding about a ledger that changed between the scans stays suspect; one of two runs is
-        confirmed
-    compare  with the run before: new, worse, fixed, or no longer looked at; suppressions
-    report   full counts, bounded samples, coverage, verdict
+    confirm  a finding about a ledger that changed between M0 and M1 stays suspect; a finding that two
+        audits made is confirmed
+    compare  mark each finding as new, worse, fixed or no longer looked at since the run before; apply
+        suppressions
+    report   write full counts, bounded samples, coverage and the verdict
 
 The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
-data. A ledger on a disk that the metadata read afterwards lacks can therefore only have been deleted.
+data. Suppose a disk has a ledger that the metadata lacks. If the metadata was read after the disk, the
+ledger can only have been deleted.
 
 The size of an audit must be known before Java starts. An audit of some ten thousand ledgers runs most Java
-code only a few times, to plan queries. The second compiler and a collector with its own threads take a
-quarter of the processor time without gain. The size is taken from the saved files, or asked of the running
-store with a few hundred reads at most.
+code only a few times, to plan queries. Java's second compiler and a garbage collector with its own threads
+would then take a quarter of the processor time without gain. The size is taken from the saved files, or
+found with at most a few hundred reads from the running store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -92,15 +94,16 @@ from auditor.spark.types import SparkSession
 SMALL_BYTES = 8 << 20
 """Largest saved metadata of a small audit, in bytes.
 
-That is some 12,000 ledgers of a dump, 30,000 of a snapshot, and ten times that in a packed file.
+A dump of some 12,000 ledgers or a snapshot of 30,000 has this size; a packed file has ten times as many
+ledgers.
 """
 
 SMALL_LEDGERS = 30_000
-"""Largest number of ledgers in a running store for a small audit."""
+"""Largest number of ledgers in a running store for which an audit is small."""
 
 
 def is_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    """Return whether the metadata is small. False if its size cannot be seen.
+    """Return whether the metadata is small by the limits above. False if its size cannot be seen.
 
     Raises:
         UsageError, StoreError: a running store does not answer, or has another layout than the URI says.
@@ -127,10 +130,10 @@ def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
 
 
 class Audit:
-    """An audit of a cluster. It compares the metadata with the bookies' indexes and reports faults.
+    """An audit of a cluster, which compares the metadata with the bookies' indexes and reports faults.
 
     ``metadata`` is a metadata URI, ``bookies`` the ``--bookies`` sources, ``out`` the run directory to make.
-    Without sources only the metadata is audited. Everything that needs an index is unknown then.
+    Without ``bookies`` the audit reads only the metadata, and everything that needs an index is unknown.
 
     >>> audit = Audit("dump:///saved/metadata.jsonl", ["/mnt/bookies"], "/runs/today")
     >>> audit.options.samples
@@ -150,7 +153,7 @@ class Audit:
         self.options = options or AuditOptions()
 
     def run(self, spark: SparkSession | None = None, progress: Progress | None = None) -> Report:
-        """Run the audit and return its report. All other results are in the run directory.
+        """Run the audit and return its report. The complete results are in the run directory.
 
         Raises:
             UsageError: a source or option is invalid, the run directory is taken, or another run of this
@@ -227,9 +230,9 @@ class Audit:
         )  # fmt: skip
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
-        """Read and write metadata only. Returns the number of rows by table.
+        """Read only the metadata and write its tables. Return the number of rows by table.
 
-        Raises: as `run`.
+        Raises: the errors of `run`.
         """
         uri = self._check_request()
         with (

@@ -1,4 +1,4 @@
-"""How far each bookie was read, and the rows of the tables ``bookies`` and ``starts``."""
+"""The rows of the tables ``bookies`` and ``starts``, and the part of each bookie's data that was read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> dict[str, BookieState]:
-    """Return how far each bookie was read that holds or should hold an entry.
+    """Return, for each bookie that holds or should hold an entry, how much of its data was read.
 
-    ``answer_gaps`` are the bookies that were asked for everything over the wire. Each has the reason why its
-    listing is incomplete, or None.
+    ``answer_gaps`` has the bookies that were asked over the wire for all their entries. Its value is the
+    reason why a bookie's listing is incomplete, or None if the listing is complete.
     """
     bookies = indexes.bookies
     names = sorted({*filter(is_accepted, bookies.members), *bookies.attribution.bookies})
@@ -45,7 +45,7 @@ def bookie_states(indexes: Indexes, answer_gaps: Mapping[str, str | None]) -> di
 def bookie_rows(
     indexes: Indexes, metadata: ClusterMetadata, marks: DataFrame, answer_gaps: Mapping[str, str | None]
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``bookies``: all known ids. ``answer_gaps`` as for `bookie_states`."""
+    """Return the rows of the table ``bookies``: all known ids. ``answer_gaps``: see `bookie_states`."""
     # As many as bookies were ever lost.
     ids = marks.where("kind = 'mark'").select(F.explode("replicas").alias("bookie_id")).distinct()
     marked = {row["bookie_id"] for row in ids.collect()}
@@ -65,7 +65,7 @@ def bookie_rows(
 def start_rows(
     indexes: Indexes, metadata: ClusterMetadata, conf_path: str | None = None
 ) -> list[dict[str, Any]]:
-    """Return the rows of the table ``starts``: the result of each bookie's start check now.
+    """Return the rows of the table ``starts``: whether each bookie would start now.
 
     ``conf_path`` is the file of ``--bookie-conf``.
     """
@@ -122,7 +122,7 @@ def _row(
 
 
 def _storage(counts: Iterable[IndexCount]) -> dict[str, str]:
-    """Return the index storage of each bookie whose rows have only one kind.
+    """Return the index storage of each bookie. Bookies whose rows have more than one kind are left out.
 
     >>> rest = (0, None, True, True, 1)
     >>> kinds = (("b1", IDX), ("b2", ROCKSDB), ("b2", "rpc"), ("b3", IDX), ("b3", ROCKSDB))

@@ -6,10 +6,10 @@ from auditor.model.bookie_conf import resolves_ids
 
 
 def read_resolver_flag(path: str | None) -> bool:
-    """Return whether clients resolve ids, by a bookie's configuration file. True without a file.
+    """Return whether clients resolve ids, according to the bookie's configuration file. True without a file.
 
     Raises:
-        UsageError: no such file, no properties, or a flag that is neither true nor false.
+        UsageError: the file does not exist, is no properties file, or sets neither true nor false.
     """
     if path is None:
         return True

@@ -1,4 +1,7 @@
-"""The bookies of a cluster and the owner of each directory, as known before bookie data is read."""
+"""The bookies of a cluster and the owner of each directory, as found before bookie data is read.
+
+A directory is on disk, or in a collection: tables that ``bkaudit collect`` made of a bookie's directories.
+"""
 
 from __future__ import annotations
 
@@ -34,10 +37,11 @@ if TYPE_CHECKING:
 class ClusterBookies:
     """The bookies of a cluster, and the places of their data.
 
-    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether bookies may be asked themselves.
-    ``members`` are the rows of the table ``members`` by id: the bookies in ensembles. ``registered`` are the
-    modes at the first scan. ``attributed`` has the owner of each directory, and ``settled`` the same without
-    collected ones. ``tail_parts`` are the parts of journals to read, from the marks at that time.
+    ``sources`` are the ``--bookies`` sources. ``rpc`` is whether the audit may send requests to bookies.
+    ``members`` are the bookies in ensembles: rows of the table ``members`` by bookie id. ``registered`` has
+    the mode (writable, readonly or both) of each bookie at the first scan. ``attributed`` has the owner of
+    each directory, and ``settled`` the owners without directories in collections. ``tail_parts`` are the
+    parts of journals to read. They begin at the marks that were read with the directories.
     """
 
     sources: tuple[str, ...]
@@ -51,7 +55,7 @@ class ClusterBookies:
 
     @property
     def replicas(self) -> int:
-        """Return the number of copies of ledgers, whole or in part, that the metadata puts on bookies."""
+        """Return the number of replicas, complete or partial, that the metadata puts on bookies."""
         return sum(row["replicas"] for row in self.members.values())
 
     @property
@@ -65,25 +69,26 @@ class ClusterBookies:
         return [name for name, bookie in self.attribution.bookies.items() if bookie.foreign_instance]
 
     def unseen(self, bookie_id: str) -> bool:
-        """Return whether no directory and no collection shows any of a bookie's index."""
+        """Return whether no part of a bookie's index is in any directory or collection."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is None or bookie.read == BookieRead.UNREAD
 
     def read_whole(self, bookie_id: str) -> bool:
-        """Return whether a bookie's directories and collections show all of its index."""
+        """Return whether directories and collections contain all of a bookie's index."""
         bookie = self.attribution.bookies.get(bookie_id)
         return bookie is not None and bookie.read == BookieRead.READ
 
     def without(self, damaged: Mapping[str, str]) -> ClusterBookies:
-        """Return the bookies without ``damaged`` collections, a mapping from path to reason."""
+        """Return these bookies without ``damaged`` collections, a mapping from path to reason."""
         collected = without_collections(self.collected, damaged)
         return replace(self, collected=collected, settled=settle_places(self.attributed, collected))
 
 
 def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> ClusterBookies:
-    """Find the places of the bookies' data, and the owner of each.
+    """Find the places of the bookies' data, and the owner of each place.
 
-    Directories are listed after M0. The marks of journals are read before the indexes.
+    Directories are listed after M0, the first scan of the metadata. The marks of journals are read before the
+    indexes.
     """
     landing.progress.stage("directories")
     kinds = split_sources(sources)
@@ -106,7 +111,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 
 def _members(landing: Landing) -> DataFrame:
-    """Return the bookies in ensembles, one row each. Ids that the server would refuse are left out."""
+    """Return the bookies in ensembles, one row each, without ids that the server would refuse."""
     # The indexes, which are still to come, are as large at least.
     tasks = landing.tasks_of(2 * landing.size("tables/ledgers"))
     return landing.land("members", lambda: members(tasks, landing.files("ledgers")))

@@ -1,10 +1,10 @@
 """Comparison of an audit with earlier runs, and with the suppressions file.
 
-    previous   the newest earlier run. Changes are relative to it, and it confirms findings seen in both
-    hour_ago   the newest run that ended an hour before the first scan: a garbage collection came since
+    previous   the newest earlier run. Changes are relative to it. A finding that it has too is confirmed.
+    hour_ago   the newest run that ended an hour or more before the first scan: garbage was collected since
 
-Both are chosen once, also for a resumed run. Replicas that suppressed findings explain stay undecided in the
-report, but do not make the exit code 3.
+Both are chosen once. A resumed run keeps the choice. Replicas stay undecided in the report if suppressed
+findings explain why, but they do not make the exit code 3.
 """
 
 from collections import Counter
@@ -100,7 +100,7 @@ class RunChanges:
         )
 
     def tally(self) -> list[Tally]:
-        """Return the number of findings by urgency, severity, id and confidence, in report order."""
+        """Return the number of findings by urgency, severity, check id and confidence, in report order."""
         tallies: dict[tuple[str, str, str, str], Tally] = {}
         for count in self.found():
             key = count.urgency, count.severity, count.id, count.confidence
@@ -118,7 +118,7 @@ class RunChanges:
         return [tallies[key] for key in ordered]
 
     def found(self) -> list[FindingCount]:
-        """Return the counts of findings that this run found."""
+        """Return the counts of findings of this run, without findings that only the earlier run has."""
         return [count for count in self.counts if count.change in FOUND]
 
     def remarks(self) -> list[Remark]:
@@ -162,9 +162,9 @@ def compare_with_previous(
 
     Args:
         holes: Whether some metadata could not be read, or leaves ledger ids in doubt.
-        finish_time: When the findings were complete, in ms.
+        finish_time: The time when the findings were complete, in ms.
         not_run: Ids of the checks that did not run or had no input.
-        inputs: What the run was given to read. None means as much as any earlier run.
+        inputs: The inputs of this run. None means that no earlier run had more.
 
     Raises:
         UsageError: the suppressions file, or a baseline that it names, is invalid.
@@ -207,19 +207,19 @@ def compare_with_previous(
 
 
 def check_suppressions(options: AuditOptions) -> None:
-    """Raise `UsageError` if the suppressions file or a baseline is invalid, before the audit starts."""
+    """Raise `UsageError` if the suppressions file or a baseline in it is invalid. Call it first."""
     if options.suppressions:
         for path in _baselines(read_suppressions(options.suppressions), datetime.now(UTC).date()):
             _open_baseline(path, options, None)
 
 
 def _baselines(entries: Sequence[Suppress], today: date) -> list[str]:
-    """Return the baseline runs named by entries that have not expired."""
+    """Return the baseline runs that unexpired entries name."""
     return [entry.baseline for entry in entries if entry.baseline is not None and not entry.expired(today)]
 
 
 def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) -> RunReader:
-    """Open the run of a baseline. Raise `UsageError` if it is of another cluster than ``cluster``."""
+    """Open the run of a baseline. Raise `UsageError` if the run is not of ``cluster``."""
     where = f"{options.suppressions}: baseline: run"
     try:
         run = comparable_run(path if "://" in path else str(Path(path).absolute()))
@@ -255,44 +255,44 @@ def _day(ms: int) -> date:
 
 @dataclass(frozen=True)
 class RunsBefore:
-    """The earlier runs of the same cluster that an audit uses."""
+    """The earlier runs of the same cluster that an audit uses. A resumed run uses the same ones."""
 
     previous: Previous
     hour_ago: RunSummary | None
     siblings: RunsBeside
 
     def orphans(self, landing: Landing) -> DataFrame | None:
-        """Return the table ``orphans`` of the run an hour ago. Returns None if there is no such run."""
+        """Return the table ``orphans`` of ``hour_ago``. None if there is no such run."""
         if self.hour_ago is None:
             return None
         return landing.spark.read.parquet(f"{self.hour_ago.path}/tables/orphans")
 
     def ledgers_listed(self, landing: Landing, since: int, scan_time: int) -> DataFrame | None:
-        """Return the ids that the newest run listed from ``since`` to ``scan_time``, in ms, or None."""
+        """Return ids of the newest run scanned from ``since`` to ``scan_time``, in ms. None without a run."""
         newest = self._newest_with("tables/ledgers", scan_time)
         is_recent = newest is not None and newest.scan_time >= since
         run = _first_choice(landing, "ledgers_before", newest if is_recent else None)
         return None if run is None else scan_ids(landing.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, landing: Landing, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time``, ms, that has the table ``ledgers``. Chosen once."""
+        """Return the newest run with the table ``ledgers`` scanned by ``scan_time``, in ms, or None."""
         return _first_choice(landing, "ledgers_of", self._newest_with("tables/ledgers", scan_time))
 
     def with_table(self, landing: Landing, name: str, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time``, ms, that has the table ``name``. Chosen once."""
+        """Return the newest run with the table ``name`` scanned by ``scan_time``, in ms, or None."""
         return _first_choice(landing, f"{name}_before", self._newest_with(f"tables/{name}", scan_time))
 
     def table(self, landing: Landing, name: str, scan_time: int) -> DataFrame | None:
-        """Return the table ``name`` of the newest run scanned by ``scan_time``, ms. Chosen once."""
+        """Return the table ``name`` of the run that `with_table` returns. None if there is no such run."""
         run = self.with_table(landing, name, scan_time)
         return None if run is None else landing.spark.read.parquet(f"{run.path}/tables/{name}")
 
     def with_owners(self, landing: Landing, scan_time: int) -> RunSummary | None:
-        """Return the newest run scanned by ``scan_time``, ms, that read owners. Chosen once."""
+        """Return the newest run that read owners and was scanned by ``scan_time``, in ms, or None."""
         return _first_choice(landing, "owners_before", self._newest_with("tables/ownership", scan_time))
 
     def of_future(self, time: int) -> bool:
-        """Return whether a run ended after ``time``, ms. Its holds are not carried over."""
+        """Return whether a run ended after ``time``, in ms. The holds of such a run are not carried over."""
         return bool(self.siblings.notes_of_future(time))
 
     def _newest_with(self, table: str, scan_time: int) -> RunSummary | None:
@@ -300,7 +300,7 @@ class RunsBefore:
         return max(candidates, key=lambda run: (run.scan_time, run.path), default=None)
 
     def confirm(self, landing: Landing, findings: DataFrame, tables: Tables, grace: float) -> DataFrame:
-        """Return the findings, with those confirmed that the previous run also found."""
+        """Return the findings. Those that the previous run also has become confirmed."""
         run = self.previous.run
         if (
             run is None
@@ -327,7 +327,7 @@ def find_runs_before(landing: Landing, cluster: Cluster, live: bool, scan_time: 
 
 
 def _first_choice(landing: Landing, key: str, run: RunSummary | None) -> RunSummary | None:
-    """Return the run chosen first: ``run``, or the choice made before this run was interrupted."""
+    """Return ``run``. A resumed run returns the run that was chosen before it was interrupted."""
     path = landing.pin_fact(key, run.path if run else None)
     if path is None:
         return None
@@ -351,7 +351,7 @@ EXPLAINING = frozenset(
     }
     | {id for id, group in GROUP_OF.items() if group == "metadata"}
 )
-"""Checks that explain why something is undecided. Suppressing any other check accepts no gap."""
+"""Checks that explain why something is undecided. Suppressing a finding of another check accepts no gap."""
 
 NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 
@@ -359,8 +359,9 @@ NOTHING_ACCEPTED: AcceptedGaps = {"bookies": [], "ledgers": 0, "replicas": 0}
 def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     """Return the undecided bookies, ledgers and replicas that suppressed findings explain.
 
-    A finding about a ledger explains it, on its bookie if it names one. A finding about a bookie alone
-    explains all that is unknown there. A ledger is accepted if each of its unknown copies is.
+    A finding about a ledger explains its replicas, or only the one on a bookie that it names too. A finding
+    about only a bookie explains all replicas on it. A ledger counts if all its unknown replicas are
+    explained.
     """
     if not any(count.id in EXPLAINING and count.suppression is not None for count in compared.counts):
         return NOTHING_ACCEPTED
@@ -386,7 +387,7 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
 
 
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
-    """Return every replica with unknown entries, and whether it is accepted."""
+    """Return every replica with unknown entries, and whether a suppressed finding explains it."""
     unknown = judged.select(*LEDGER, F.explode("unknown").alias("copy"))
     replicas = unknown.select(*LEDGER, F.col("copy.bookie_id").alias("bookie_id"))
     on_ledgers = about.groupBy(*LEDGER).agg(

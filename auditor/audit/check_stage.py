@@ -1,7 +1,8 @@
 """The checks of a run: their findings, confirmed and with fingerprints, and the causes of findings.
 
-A finding about a ledger that changed between the scans stays suspect. A finding of two runs is confirmed.
-Causes are derived from findings about bookies, then counted over all findings.
+A finding about a ledger that changed between the scans stays suspect. A finding that two runs made is
+confirmed. Causes are derived from findings about bookies, and their consequences are counted over all
+findings.
 """
 
 from collections.abc import Collection, Sequence
@@ -24,9 +25,9 @@ from auditor.tables import Tables
 
 
 def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
-    """Return the causes that findings about bookies prove. The collected rows are bounded by bookies.
+    """Return the causes that findings about bookies prove. It collects at most a few rows per bookie.
 
-    ``findings`` are all of the run, before they have their columns ``cause`` and ``fingerprint``.
+    ``findings`` are all findings of the run, without the columns ``cause`` and ``fingerprint``.
     """
     proving = findings.where(F.col("id").isin(*PROVING)).select("id", "bookie_id", "confidence", "evidence")
     rows = [row.asDict() for row in proving.collect()]
@@ -34,7 +35,7 @@ def claim_causes(findings: DataFrame, tables: Tables) -> list[Claim]:
 
 
 def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
-    """Return the number of findings of missing copies by bookie and directory of the ledger."""
+    """Count findings of missing copies by bookie, and by the directory of the bookie that has the ledger."""
     if tables.known_empty.issuperset(id.replace("-", "_") for id in COPIES):
         return {}
     of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
@@ -79,13 +80,13 @@ def _place(count: CauseCount) -> tuple[int, int, int, str]:
 
 
 SMALL_TABLES_STAGE = "checks"
-"""Stage name of the checks of small tables. Two queries run all groups of them."""
+"""Stage name of the checks of a small audit. Two queries run all of them."""
 
 
 def run_checks(
     landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run all checks but those ``not_run``, and write the table ``findings``. Return it and its causes."""
+    """Run all checks except ``not_run``, and write the table ``findings``. Return table and causes."""
     unsorted = _rows_of_checks(landing, tables, not_run)
     claims = claim_causes(unsorted, tables)
 
@@ -100,10 +101,10 @@ def run_checks(
 
 
 def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:
-    """Write the rows of all checks, before they are sorted, because a sort reads its input twice.
+    """Write the rows of all checks unsorted, because a sort reads its input twice.
 
-    Each group of checks of large tables is written separately. Spark plans the rest of a query anew whenever
-    a part ends. For one query of all checks that takes longer than the checks.
+    For large tables, each group of checks is written separately. Spark plans the remaining parts of a query
+    anew whenever a part ends. If all checks were one query, this planning would take longer than the checks.
     """
 
     def of(table_checks: Sequence[TableCheck]) -> DataFrame:

@@ -1,17 +1,17 @@
 """Comparison of the metadata with the bookies' indexes and own listings, and the state of each ledger.
 
-It needs only the first scan, and runs before the second one. A ledger deleted while bookies are asked is
-then seen as moved.
+It needs only the first scan, and runs before the second one. If a ledger is deleted while bookies are
+asked, the second scan therefore shows the deletion.
 
-With ``--bookies rpc:`` bookies are asked for their listings first. A bookie without a readable directory or
-collection is asked about every ledger of which it may hold an entry. A bookie with one is asked only about
-ledgers where it differs from the metadata. That shows entries that it has not yet written to its index. No
-bookie is asked which ledgers it has: the protocol has no such request.
+With ``--bookies rpc:`` bookies are first asked for their listings. A bookie without a readable directory or
+collection is asked about every ledger of which it may hold an entry. The other bookies are asked only about
+ledgers where their index differs from the metadata. Their answers include entries that are not yet written
+to the index. No bookie is asked which ledgers it has: the protocol has no such request.
 
-Witness reads come last: on a live cluster, bookies are asked before anything is called lost.
-`auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
+Witness reads come last: on a live cluster, bookies are asked for entries before a report says that these are
+lost. `auditor.tables.rejudgement` chooses the reads and applies the answers. The table ``witness`` has every
 answer. No bookie is asked if no ledger lacks a copy, none is in limbo or misplaced, and no listing has more
-than its disk.
+entries than the bookie's disk.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,18 +57,21 @@ from auditor.tables.rows_of_ledgers import OF_LEDGERS
 from auditor.tables.unequal import AccountFiles, BookieWords, find_unequal
 
 BOOKIES_NAMED = 5
-"""Largest number of silent bookies that a report names."""
+"""Largest number of bookies without an answer that a report names."""
 
 
 @dataclass(frozen=True)
 class Witness:
-    """The witness reads: the table ``witness``, or None if no bookie was asked, and the ``reads`` limit."""
+    """The witness reads: ``rows`` is the table ``witness``, or None if no bookie was asked.
+
+    ``reads`` is the largest number of reads.
+    """
 
     rows: DataFrame | None
     reads: int
 
     def summary(self) -> tuple[int, list[Remark]]:
-        """Return the number of reads sent, and remarks about them for the report."""
+        """Return the number of reads sent, and remarks for the report about the reads."""
         if self.rows is None:
             return 0, []
         unknown, refused = (
@@ -134,7 +137,8 @@ def judge_with_witness(
 ) -> tuple[DataFrame, Witness]:
     """Write the table ``judged``, and the table ``witness`` if bookies are asked.
 
-    ``by_index`` makes the table ``judged`` from the indexes alone. ``pairs`` is the table ``unequal``.
+    ``pairs`` is the table ``unequal``, and ``states`` the read state of each bookie. ``by_index`` makes the
+    table ``judged`` from the indexes alone.
     """
     askable = _askable(first, bookies) if options.witness == "yes" else []
     if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
@@ -172,7 +176,7 @@ def judge_with_witness(
 def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
     """Return the bookies that can be asked: registered in a live store, in an ensemble, of this cluster.
 
-    Empty in an audit of metadata alone: without an index no copy seems to be missing.
+    The list is empty in an audit of metadata alone, because no copy is missing if no index was read.
     """
     if not first.source.live or not bookies.sources:
         return []
@@ -181,16 +185,19 @@ def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
 
 @dataclass(frozen=True)
 class BookieAnswers:
-    """The table ``answers``, and the bookies asked for everything, each with why it could not list all."""
+    """The table ``answers``, and the bookies that were asked for all their entries.
+
+    ``bookies`` maps each of them to the reason why its listing is incomplete, or to None.
+    """
 
     rows: DataFrame
     bookies: Mapping[str, str | None]
 
 
 class SideComparison(NamedTuple):
-    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness.
+    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness reads.
 
-    ``ledgers`` and ``indexes`` have at least the rows of the unequal pairs.
+    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
     """
 
     unequal: DataFrame
@@ -204,10 +211,10 @@ class SideComparison(NamedTuple):
 def query_bookies(
     landing: Landing, first: FirstScan, indexes: Indexes, options: AuditOptions
 ) -> BookieAnswers | None:
-    """Ask the registered bookies in ensembles for their listings. Returns None if ``rpc:`` is no source.
+    """Ask the registered bookies in ensembles for their listings. Return None if no source is ``rpc:``.
 
-    ``indexes`` has what files show of them. An answer counts as of its own time, because a bookie answers
-    from its write cache too.
+    ``indexes`` has the entries that files show. An answer is as new as the time at which it was given,
+    because a bookie also lists entries in its write cache.
     """
     bookies, ledgers = indexes.bookies, first.ledgers
     if not bookies.rpc:
@@ -240,7 +247,7 @@ def compare_sides(
     options: AuditOptions,
     has_gone: bool = False,
 ) -> SideComparison:
-    """Compare both sides, judge the differing pairs, and ask the bookies about them.
+    """Compare metadata and bookies, judge the unequal pairs, and ask the bookies about these.
 
     ``answers`` is None if no bookie was asked for a listing. ``has_gone`` is whether the table
     ``gone_entries`` has rows.
@@ -265,7 +272,7 @@ def compare_sides(
 
 
 def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
-    """Return the states, marking bookies that were stopped when a store with registrations was read."""
+    """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
     running = registered_modes(registrations(first.nodes))
     if not running and not first.source.live:
         return dict(states)
@@ -283,7 +290,7 @@ def _compare(
     with_answers: bool = False,
     has_gone: bool = False,
 ) -> DataFrame | pa.Table:
-    """Return the pairs of ledger and bookie whose expected and held entries differ, from written tables."""
+    """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = landing.files
     accounts = [
@@ -320,9 +327,9 @@ def _compare(
 def bookies_taking_reads(
     witness: DataFrame, bookies: Mapping[str, BookieState], askable: Sequence[str]
 ) -> list[str]:
-    """Return the askable bookies, without those that refuse reads but whose journals were fully read.
+    """Return the askable bookies, except those that refuse reads and whose journals were fully read.
 
-    Those are judged without a witness. Runs a query.
+    The excepted bookies are judged without a witness. Runs a query.
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}

@@ -1,9 +1,10 @@
-"""The compacted ledgers that only entries of cursor ledgers name.
+"""Compacted ledgers of topics that only entries of cursor ledgers name.
 
-While a topic is loaded, its compaction cursor keeps positions and the compacted ledger's id in entries of
-its own ledger. The znode is older. With saved metadata, whose bookies do not change, that entry is read.
-Every member of its ensemble must have been read completely with its journal, and no journal may have a later
-entry. Everything else stays unknown. Only the id is kept of the entry.
+While a topic is loaded, its compaction cursor stores its position and the id of the compacted ledger in
+entries of the cursor's own ledger. The cursor's znode is older than these entries. With saved metadata, whose
+bookies do not change, the newest entry is read. That requires that all bookies in the ensembles of the cursor
+ledger were read completely with their journals, and that no journal has a later entry. Otherwise the
+compacted ledger stays unknown. Only the ledger id is taken from the entry.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,14 +23,15 @@ from auditor.spark.types import DataFrame
 from auditor.tables.judge_replicas import groups_of
 
 CURSORS_LIMIT = 1000
-"""Largest number of cursor ledgers read in one audit. The rest stays unknown."""
+"""Largest number of cursor ledgers read in one audit. Further compacted ledgers stay unknown."""
 
 COMPACTIONS = "path string, found boolean, compacted bigint"
 
 
 class Compaction(NamedTuple):
-    """The compacted ledger named by a cursor's newest entry, with the cursor's path. None if it
-    names none.
+    """The compacted ledger that the newest entry of a cursor names, and the cursor's path.
+
+    ``compacted`` is None if the entry names no ledger.
     """
 
     path: str
@@ -38,7 +40,7 @@ class Compaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A cursor's ledger on one bookie: its last entry there, and the index that has it."""
+    """A copy of a cursor ledger on one bookie: the last entry in it, and the index that has it."""
 
     bookie_id: str
     last: int
@@ -47,7 +49,7 @@ class _Copy:
 
 
 def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) -> list[Compaction]:
-    """Return the compacted ledgers named by the newest cursor entries, as far as that is certain."""
+    """Return the compacted ledgers that the newest cursor entries name. Uncertain ones are left out."""
     if first.source.live:
         return []  # the cursor may have moved on while it was read
     own = owners.where("kind = 'cursor' and ledger_id is not null").select("path", "ledger_id")
@@ -78,7 +80,7 @@ def newest_compactions(owners: DataFrame, first: FirstScan, indexes: Indexes) ->
 
 
 def resolve_references(owners: DataFrame, compactions: Sequence[Compaction]) -> DataFrame:
-    """Return the owner rows with these references resolved and no longer stale."""
+    """Return the owner rows with the ids of ``compactions``. These rows are no longer stale."""
     if not compactions:
         return owners
     rows = [(compaction.path, True, compaction.compacted) for compaction in compactions]
@@ -109,7 +111,7 @@ def _holders(indexes: Indexes, ids: list[int]) -> dict[int, list[_Copy]]:
 
 
 def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
-    """Return the last entry of each ledger in the journals."""
+    """Return, for each of these ledgers, the last of its entries in the journals."""
     if indexes.tails.rows is None:
         return {}
     of_ledgers = indexes.tails.rows.where((F.col("scope_id") == 0) & F.col("ledger_id").isin(ids))
@@ -120,13 +122,13 @@ def _tails(indexes: Indexes, ids: list[int]) -> dict[int, int]:
 
 
 def _last(groups: bytes | None) -> int:
-    """Return the last entry of a set. -1 if it is empty."""
+    """Return the last entry of a set. -1 if the set is empty."""
     runs = groups_of(groups)
     return int((runs["last_start"] + runs["size"] - 1).max()) if len(runs) else -1
 
 
 def _ledgers(ledgers: DataFrame, ids: list[int]) -> Iterator[tuple[int, list[str], str | None]]:
-    """Yield each cursor's ledger, with all members of its ensembles and its digest type."""
+    """Yield each cursor ledger, with all bookies in its ensembles and its digest type."""
     of_cursors = ledgers.where(
         (F.col("scope_id") == 0) & F.col("ledger_id").isin(ids) & (F.col("status") == "ok")
     )
@@ -143,7 +145,7 @@ def _read_whole(indexes: Indexes, name: str) -> bool:
 
 
 def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
-    """Return the directories of each bookie that may have entry logs."""
+    """Return, for each bookie, its directories that may have entry logs."""
     directories: dict[str, list[str]] = {}
     for directory in bookies.attribution.directories:
         if directory.owner is not None:
@@ -154,7 +156,7 @@ def _ledger_directories(bookies: ClusterBookies) -> dict[str, list[str]]:
 def _first_body(
     newest: Iterator[_Copy], id: int, digest_type: str, directories: Mapping[str, list[str]]
 ) -> bytes | None:
-    """Return the entry from the first bookie that can show it. None if none can."""
+    """Return the body of the last entry from the first bookie from which it can be read, or None."""
     for copy in newest:
         try:
             location = find_location(copy.index, copy.storage, id, copy.last)

@@ -1,6 +1,6 @@
 """The tables that checks query, made from both scans, the indexes and the comparison.
 
-Each is written once. A table that is empty in most clusters is not computed there.
+Each table is written once. Tables that are empty in most clusters are not computed there.
 """
 
 from collections import Counter
@@ -63,10 +63,10 @@ from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 
 def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
-    """Write the tables ``identities`` and ``identity_edges``: which bookie ids belong to one bookie.
+    """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
     The tables ``bookies``, ``registrations``, ``cookies`` and ``directories`` are read back: they have a few
-    rows per bookie. The pairs of bookies that share ledgers are as few, and are collected.
+    rows per bookie. The pairs of bookies that share ledgers are equally few, and are collected.
     """
     names = ("bookies", "registrations", "cookies", "directories")
     rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in names))
@@ -94,8 +94,16 @@ def derive_tables(
     """Write the tables that checks query, and return them. Tables of entry logs are added later.
 
     Args:
+        landing: The writer of the run.
+        metadata: Both scans.
+        difference: The differences between the scans.
+        indexes: The data read from bookies.
         answers: The bookies' own listings. None if no bookie was asked.
+        comparison: The unequal pairs and their judgement.
         ownership: The table ``ownership``. None if there are no owners.
+        before: The earlier runs of the cluster.
+        placement: The placement policy and the locations of bookies.
+        settings: The constants of the checks.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -171,11 +179,11 @@ IN_NEED = frozenset(
         "orphans",
     }
 )
-"""Table parts whose rows may need bytes from a disk that was not read."""
+"""Table parts whose rows may need bytes from an unread disk. No disk is needed if all of them are empty."""
 
 
 def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
-    """Return ``tables`` with their empty parts, and with whether an unread disk may be needed.
+    """Return ``tables`` with the set of empty parts, and with ``copies_complete``: no unread disk is needed.
 
     ``has_gaps`` is whether some metadata could not be read, or leaves ledger ids in doubt.
     """
@@ -188,7 +196,7 @@ def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
 
 
 def with_declared(landing: Landing, tables: Tables) -> Tables:
-    """Return ``tables`` with the tables that `TABLES` declares, if their inputs are there."""
+    """Return ``tables`` with each table of `TABLES` that declares its inputs, if these inputs are there."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
             make = partial(table.make, *(tables.frames[name] for name in table.of))
@@ -210,7 +218,7 @@ def _parts_without_rows(tables: Tables) -> frozenset[str]:
 
 
 class OrphanTables(NamedTuple):
-    """The table ``orphans``, the tables made from it, and the positions of the id generators."""
+    """The table ``orphans``, the tables made from it, and the table of the id generators."""
 
     orphans: DataFrame
     holdings: DataFrame
@@ -274,7 +282,7 @@ def _land_orphans(
 
 
 def _fewest_orphans(settings: CheckSettings) -> int:
-    """Return the number of orphans below which no guard needs the recently listed ledgers."""
+    """Return the smallest number of orphans for which a guard needs the recently listed ledgers."""
     default = CheckSettings().least_unexplained  # for the proof of the metadata's scope
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
@@ -287,9 +295,9 @@ def _land_contents(
     bookies: DataFrame,
     counts: DataFrame,
 ) -> None:
-    """Write the table ``contents``: to which bookie the content of a directory seems to belong.
+    """Write the table ``contents``: the bookie to which the content of each directory seems to belong.
 
-    It has the bookies that differ from the metadata.
+    Only bookies that differ from the metadata are compared with other bookies.
     """
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
     directories = landing.rows("directories", rows, DIRECTORIES)
@@ -308,7 +316,7 @@ def _land_contents(
 
 
 def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the bookies with one directory that may have an index, and those with several."""
+    """Return the bookies with one directory that may have an index, and those with another number."""
     number = Counter(row["owner"] for row in directories if row["role"] != "journal")
     owners = sorted(name for name in {row["owner"] for row in directories} if name is not None)
     with_one = [name for name in owners if number[name] == 1]
@@ -350,7 +358,7 @@ def _cluster_facts(
 
 
 def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
-    """Return the tables that are known to be empty. ``bookies`` are the rows of that table."""
+    """Return the tables that are known to be empty. ``bookies`` are the rows of the table ``bookies``."""
     empty = {*landing.empty, *(OPTIONAL - landing.landed.keys())}  # until they were read
     if "marks" in empty:
         empty |= {"locks", "empty_directories"}  # which are made of it

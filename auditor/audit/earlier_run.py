@@ -1,21 +1,23 @@
 """Reuse of unchanged rows of an earlier run of the same cluster (``--since``).
 
-Only data that is certain to read the same is reused. These are index files and databases with unchanged
-stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged directories. With a running etcd
-these are also unchanged ledgers (`auditor.sources.metadata.etcd.pinned_etcd`). Everything else is read
-again, including all other metadata. A run that may reuse nothing reads all, and says why.
+A row is reused only if its source is certain to have the same content now. This holds for index files and
+databases with unchanged stamps (`auditor.sources.bookies.earlier_rows`), on bookies with unchanged
+directories. With a running etcd it also holds for unchanged ledgers
+(`auditor.sources.metadata.etcd.pinned_etcd`). All other data is read again. A run that may reuse nothing
+reads everything, and says why.
 
-A run notes in its manifest what a later run needs to decide this:
+For later runs, a run writes these facts to its manifest:
 
     "reusable": {"version", "schemas",
                  "availability": {"began", "files": {name: size},
                                   "bookies": {id: {"index_time", "directories"}}},
                  "ledgers": {"scope", "history": [...], "notes": [...], "files": {name: size}}}
 
-``began`` is the start of its index scan, in ms. ``directories`` are the bookie's, as its tasks got them.
-``files`` are those of the table's directory: they show whether one is lost or truncated. ``ledgers`` exists
-if they were read from a running etcd. ``history`` is a `History` with the revision of the table. ``notes``
-say why ledgers were not reused from the run before. The size is bounded by the number of bookies and tasks.
+``began`` is the start of the run's index scan, in ms. ``directories`` are the bookie's directories, as the
+tasks got them. ``files`` are the files of the table: they show whether one is lost or truncated. ``ledgers``
+exists if the ledgers were read from a running etcd. ``history`` is a `History` with the revision of the
+table. ``notes`` say why the run itself reused no ledgers. The size of the facts is bounded by the number of
+bookies and tasks.
 """
 
 import hashlib
@@ -50,25 +52,31 @@ REUSABLE = "reusable"
 
 
 def writer() -> dict[str, Any]:
-    """Return the writer of a table: the program's version, and a digest of its tables' columns."""
+    """Return the identity of the writer of tables: the program's version, and a digest of the columns."""
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
 def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
-    """Note the bookies' directories from which the table ``availability`` will be read, unless it exists."""
+    """Save the bookies' directories in the manifest before the table ``availability`` is read.
+
+    Nothing is saved if the table already exists.
+    """
     if not landing.run.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
         _note(landing, "availability", {"began": now_ms(), "bookies": read})
 
 
 def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
-    """Note the etcd and its revision from which ``ledgers`` will be read. ``history`` is None if unknown."""
+    """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
+
+    ``history`` is None if the revision is unknown.
+    """
     moment = None if history is None else list(history)
     _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
-    """Return the facts that must not change for reuse of a bookie. Only ``index_time`` may advance."""
+    """Return the facts of a bookie that must not change for reuse. Only ``index_time`` may become later."""
     return {
         "index_time": bookie.index_time,
         "directories": [asdict(directory) for directory in bookie.index_directories],
@@ -76,14 +84,14 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
 
 
 def note_files(landing: Landing, table: str = "availability") -> None:
-    """Note the files of a written table, if facts about it were noted."""
+    """Save the files of a written table in the manifest, if the manifest has facts about the table."""
     facts = reusable_facts(landing, table)
     if facts and "files" not in facts:
         _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
 
 
 def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
-    """Return the facts that this run noted about a table, or an empty dict."""
+    """Return the facts that this run saved about a table, or an empty dict."""
     facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
@@ -116,7 +124,10 @@ _FILES_AT_ONCE = 16
 
 
 class _File(NamedTuple):
-    """A file of the table ``availability``, and the range of bookie ids in it. None is unbounded."""
+    """A file of the table ``availability``, and the lowest and highest bookie id in it.
+
+    Both ids are None if the file has no rows. The file then counts as one that may have any bookie.
+    """
 
     name: str
     lowest: str | None
@@ -127,9 +138,9 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """Parts of the indexes, with the files of their earlier rows if these may be reused.
+    """The parts of the indexes to read, each with the files of its earlier rows if these may be reused.
 
-    ``takes`` is whether any may be. ``notes`` say why others may not.
+    ``takes`` is whether any part may reuse rows. ``notes`` say why parts may not.
     """
 
     parts: Sequence[IndexPart]
@@ -139,10 +150,10 @@ class IndexPlan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """The earlier run at ``path`` for reuse. None if all is read.
+    """The earlier run whose rows may be reused, at ``path``. ``path`` is None if there is no such run.
 
-    ``facts`` are the reuse facts in its manifest (`auditor.audit.earlier_run`). ``notes`` say why it is not
-    ``usable``.
+    ``facts`` are the facts about reuse in its manifest (`auditor.audit.earlier_run`). ``usable`` is whether
+    its rows may be reused. ``notes`` say why not.
     """
 
     path: str | None
@@ -152,11 +163,11 @@ class EarlierRun:
 
     @property
     def name(self) -> str:
-        """Return the name of its directory."""
+        """Return the name of the run's directory."""
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Return these parts of the indexes, with the rows that may be reused from the run."""
+        """Return these parts of the indexes, each with the rows of the earlier run that it may reuse."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -183,21 +194,21 @@ class EarlierRun:
         return IndexPlan(planned, True, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
-        """Return these parts with none of them reused. The report shows the reason ``why``."""
+        """Return these parts without reuse. The report shows the reason ``why``."""
         return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
-        """Return the reusable ledgers of an etcd that now has ``history``. None if there is no run.
+        """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
 
         Raises:
-            RunError: none can be reused, and why.
+            RunError: no row can be reused. The message says why.
         """
         if not self.usable:
             return None
         return earlier_ledgers(f"{self.path}/tables/ledgers", self.facts.get("ledgers"), scope, history)
 
     def reused(self, indexes: ReuseCount, ledgers: ReuseCount, notes: Sequence[str]) -> Reuse | None:
-        """Return the reuse facts for the report. ``notes`` are those of the scans."""
+        """Return the facts about reuse for the report. ``notes`` are the notes of the scans."""
         if self.path is None:
             return None
         return Reuse(run=self.name, indexes=indexes, ledgers=ledgers, notes=[*self.notes, *notes])
@@ -211,10 +222,12 @@ def _bookie_notes(changed: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> EarlierLedgers:
-    """Return the reusable ledgers of a table, from its noted ``facts``. etcd now has ``history``.
+    """Return the earlier rows of the ``ledgers`` at the path ``table``, for an etcd that now has ``history``.
+
+    ``facts`` are the facts that the earlier run saved about the table.
 
     Raises:
-        RunError: none can be reused, and why.
+        RunError: no row can be reused. The message says why.
     """
     try:
         cluster, revision, ahead = facts["history"]
@@ -232,21 +245,21 @@ def earlier_ledgers(table: str, facts: Any, scope: str, history: History) -> Ear
 
 
 def check_since(option: str | None) -> None:
-    """Raise an error if ``option`` is not a finished run, before anything is started.
+    """Raise an error if ``option`` names no finished run. Call it before anything is started.
 
     Raises:
-        RunError: as `auditor.runs.reader.RunReader`.
+        RunError: the errors of `auditor.runs.reader.RunReader`.
     """
     if option not in (None, LAST):
         RunReader(option)
 
 
 def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
-    """Return the earlier run that ``option`` selects for this run. A resumed run keeps its choice.
+    """Return the earlier run that ``option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
-        UsageError: that run is of another cluster.
-        RunError: it is not a finished run, or cannot be read.
+        UsageError: the selected run is of another cluster.
+        RunError: the selected run is not finished, or cannot be read.
     """
     if option is None:
         return EarlierRun(None)
@@ -277,10 +290,10 @@ def _unusable(path: str, why: str) -> EarlierRun:
 
 
 def _last(out: str, cluster: Cluster) -> str | None:
-    """Return the newest run beside ``out`` with whole tables, or else the newest complete one.
+    """Return the newest run beside ``out`` with unchanged tables, or else the newest complete run.
 
-    A run with whole tables may be incomplete. Data that it could not read has no earlier rows, and is read
-    now.
+    A run with unchanged tables need not be complete. Data that it could not read has no rows to reuse, and is
+    read now.
     """
     runs = sorted(
         (summary.finished, path, summary.complete)
@@ -319,10 +332,10 @@ def _why_not_reusable(then: Mapping[str, Any] | None, bookie: AttributedBookie) 
 
 
 def _whole(table: str, noted: Mapping[str, int]) -> list[_File]:
-    """Return the files of a table, if all are there and unchanged.
+    """Return the files of a table. ``noted`` has the size of each file when it was written.
 
     Raises:
-        RunError: they are not, or one of them cannot be opened.
+        RunError: files are missing or changed, or one of them cannot be opened.
     """
     _check_files(table, noted)
     with ThreadPoolExecutor(_FILES_AT_ONCE) as pool:
@@ -335,7 +348,9 @@ def _check_files(table: str, noted: Mapping[str, int]) -> None:
 
 
 def _file(table: str, name: str) -> _File:
-    """Find the first and the last bookie of a file from its column. Arrow aborts on damaged statistics."""
+    """Find the lowest and the highest bookie id of a file. It reads the column, because Arrow aborts if the
+    statistics are damaged.
+    """
     lowest: list[str] = []
     highest: list[str] = []
     with open_earlier_file(table, name, SCHEMA) as file:

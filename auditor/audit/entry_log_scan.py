@@ -1,8 +1,8 @@
 """Read of the entry logs (``--entry-logs``) after the indexes, from disks and from collections.
 
-Index locations are read before the logs. Entries that compaction moves in between are then found in their
-new log. A collection made with --entry-logs has all of it too. With ``--deep`` sampled entries are compared
-with their digests and with each other.
+Index locations are read before the logs. If compaction moves entries in between, the scan finds them in
+their new log. A collection made with --entry-logs has the same tables. With ``--deep`` sampled entries are
+compared with their digests, and the copies of an entry with each other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -65,21 +65,24 @@ def whole_entries(
     ledger_directories: Mapping[str, Sequence[str]],
     options: AuditOptions,
 ) -> DataFrame:
-    """Return a frame of the sampled entries of these index parts. They are read when the frame is."""
+    """Return a frame of the sampled entries of these index parts. Tasks read them when the frame is used."""
     sample = EntrySample(options.digest_entries, options.digest_percent, options.digest_budget * 1_000_000)
     read = WholeEntryReader(indexes, ledger_directories, sample, credentials_file(options.credentials))
     return PartTable.of(spark, WHOLE_ENTRIES, read, indexes).frame()
 
 
 def entries_whole(tables: Tables) -> dict[str, int]:
-    """Return the number of entries read completely, as an operation. Empty without --deep."""
+    """Return the number of entries that were read with their payload, by kind of operation.
+
+    Empty without --deep.
+    """
     if "digests" not in tables.frames:
         return {}
     return {ENTRIES_WHOLE: tables.digests.where(F.col("ledger_id").isNotNull()).count()}
 
 
 def digest_remarks(digests: DataFrame, collected: Sequence[str] = ()) -> list[Remark]:
-    """Return remarks on the number of entries checked, and on those not checked, with reasons.
+    """Return remarks on the number of sampled entries that were checked, and of those that were not, and why.
 
     ``collected`` are bookies whose index is in a collection, which has no entries.
     """
@@ -111,10 +114,10 @@ HAVE_LOGS = ("ledger", "unknown")
 
 
 class EntryLogScan(NamedTuple):
-    """The tables ``entry_logs``, ``locations`` and ``disks``.
+    """The tables ``entry_logs``, ``locations``, ``disks`` and ``gone_entries``.
 
-    ``whole_entries`` are the sampled entries, not read yet, or None without --deep. ``collected`` are the
-    bookies whose indexes are in collections. ``gone_entries`` is the table ``gone_entries``.
+    ``whole_entries`` is a frame of the sampled entries, which tasks read when it is used. It is None without
+    --deep. ``collected`` are the bookies whose indexes are in collections.
     """
 
     entry_logs: DataFrame
@@ -128,9 +131,9 @@ class EntryLogScan(NamedTuple):
 def read_entry_logs(
     landing: Landing, bookies: ClusterBookies, ledgers: DataFrame, options: AuditOptions
 ) -> EntryLogScan | None:
-    """Read the index locations, the logs and the files beside them. Returns None without --entry-logs.
+    """Read the index locations, the logs and the files beside them. Return None without --entry-logs.
 
-    Index entries of ``ledgers`` in a log that is not there are read a second time, after all else.
+    Index entries of ``ledgers`` that point to a missing log are read a second time, at the end.
     """
     if not options.entry_logs:
         return None
@@ -174,9 +177,7 @@ def read_entry_logs(
 
 
 class _Directories:
-    """Every directory of the sources with ``current``, on disk or in a collection, with an owner or
-    without.
-    """
+    """Every directory ``current`` of the sources, on disk or in a collection, with or without an owner."""
 
     def __init__(self, bookies: ClusterBookies) -> None:
         self._bookies = bookies
@@ -202,18 +203,14 @@ class _Directories:
         self._ids = {collection.path: manifest.id for collection, manifest in self.collections}
 
     def _logger(self, row: AttributedDirectory) -> int | None:
-        """Return the number of the logger that numbers a directory's logs, for ``entry_logs``. None if
-        unknown.
-        """
+        """Return the number of the logger of a directory's logs, for ``entry_logs``. None if unknown."""
         if row.owner is not None and not self._in_rocksdb.get(row.owner):
             return 0
         homes = self._bookies.attributed.ledger_directories(row.owner) if row.owner else []
         return homes.index(row.path) if row.path in homes else None
 
     def _cache(self, row: AttributedDirectory) -> str | None:
-        """Return the directory of the collector's metadata cache: the bookie's first one. None with
-        RocksDB.
-        """
+        """Return the directory of the collector's metadata cache: the bookie's first. None with RocksDB."""
         if row.owner is None or self._in_rocksdb.get(row.owner):
             return None
         return next(iter(self._bookies.attributed.ledger_directories(row.owner)), None) or None
@@ -234,7 +231,7 @@ class _Directories:
         ]
 
     def disks(self, spark: SparkSession) -> DataFrame:
-        """Return the sizes of the files besides entry logs in the directories."""
+        """Return the sizes of the files in the directories, without entry logs."""
         rows = [row for row, _ in self._current if row.path not in self._bookies.collected.directories]
         owners = {row.path: row.owner for row in rows}
         bookie_of = spark.createDataFrame(sorted(owners.items()), "directory string, bookie_id string")
@@ -244,8 +241,9 @@ class _Directories:
     def with_collected(
         self, on_disk: DataFrame, table: str, collected: pa.Schema, schema: pa.Schema
     ) -> DataFrame:
-        """Return the rows of a table from disk (``on_disk``) and collections, with a row for each one that
-        lacks it.
+        """Return the rows of a table from disk (``on_disk``) and collections.
+
+        Each directory whose collection lacks the table has a row that says so.
         """
         from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -268,7 +266,7 @@ class _Directories:
                 yield DirectoryOwner(self._ids[place.collection], place.path, row.path, row.owner, logger)
 
     def _lacking(self, table: str) -> Iterator[dict[str, Any]]:
-        """Return rows for directories whose collection lacks the table."""
+        """Return a row for each directory whose collection lacks the table."""
         for row, _ in self._current:
             place = self._bookies.collected.directories.get(row.path)
             if place is None or (place.trouble is None and place.collection in self._ids):

@@ -1,4 +1,7 @@
-"""The holds of a run: actions forbidden on the cluster, by findings, facts and the previous run."""
+"""The holds of a run. A hold forbids actions on an object of the cluster.
+
+Holds come from findings, from facts on bookies, logs and sources, and from the previous run.
+"""
 
 from __future__ import annotations
 
@@ -69,11 +72,11 @@ _NEW = pa.schema([HOLDS.field(name) for name in NEW_COLUMNS])
 
 
 class RunScope(NamedTuple):
-    """The extent of a run's data.
+    """The extent and age of a run's data.
 
     ``metadata_whole`` is whether no metadata was left out and no ledger id is in doubt. ``owners_read`` is
     whether an owner store was read. ``as_of`` and ``newest`` are the times of the oldest and newest data of
-    the run, in ms. ``unheld`` are the checks whose holds may be missing.
+    the run, in ms. ``unheld`` are checks without complete input: holds of their findings may be missing.
     """
 
     metadata_whole: bool
@@ -94,11 +97,11 @@ def land_holds(
     """Write the table ``holds``. Return its counts, and the ordered list of actions.
 
     Args:
-        landing: The run, with its written tables ``findings`` and ``changes``.
+        landing: The writer of the run, which has written ``findings`` and ``changes``.
         findings: The table ``findings``.
-        changes: Their changes since the run before, and the accepted findings.
-        tables: All other tables.
-        before: The earlier runs. Holds of the previous one are carried over.
+        changes: The changes of findings since the run before, and the suppressed findings.
+        tables: The tables that checks query.
+        before: The earlier runs. Holds of the previous run are carried over.
         scope: The extent and age of the run's data.
     """
     counts: Counter[str] = Counter()
@@ -162,7 +165,7 @@ def land_holds(
 def _rows_of_facts(
     landing: Landing, tables: Tables, missing: bool, owners_read: bool, unlocated: int
 ) -> list[dict[str, Any]]:
-    """Return the holds from facts on bookies, entry logs and sources. Their number is bounded by these."""
+    """Return the holds from facts on bookies, entry logs and sources. There are at most a few per object."""
 
     def rows_of(query: DataFrame | None) -> list[Any]:
         return [] if query is None else [row.asDict() for row in query.orderBy(query.columns[0]).collect()]
@@ -188,11 +191,11 @@ def _rows_of_facts(
 def permitted_ledgers(
     findings: DataFrame, changes: RunChanges, holds: DataFrame
 ) -> dict[str, PermittedLedgers]:
-    """Return the ledgers on which no hold forbids the action of a check, by check id.
+    """Return, by check id, the ledgers on which the action of the check is not forbidden by a hold.
 
     Args:
         findings: The table ``findings``.
-        changes: Their changes and suppressions. Accepted findings need no action.
+        changes: The changes and suppressions of findings. Suppressed findings need no action.
         holds: The table ``holds``.
     """
     check_ids = {count.id for count in changes.found()}
@@ -221,7 +224,7 @@ def _list_actions(
     scope: RunScope,
     tables: Tables,
 ) -> ActionList:
-    """Return the ordered list of actions of the run, whose table ``holds`` is written."""
+    """Return the ordered list of actions of the run. The table ``holds`` must be written."""
     book = HoldBook(
         landing.run.batches,
         exists=True,
@@ -244,7 +247,7 @@ def _list_actions(
 
 
 def _writable(tables: Tables) -> frozenset[str] | None:
-    """Return the bookies that take writes. None if registrations are incomplete, or there are none."""
+    """Return the bookies that take writes. None without registrations, or if they are incomplete."""
     modes = {row["bookie_id"]: row["registered"] for row in tables.roster.bookies}
     if not tables.cluster.bookies_listed or not any(modes.values()):
         return None
@@ -252,9 +255,9 @@ def _writable(tables: Tables) -> frozenset[str] | None:
 
 
 def _is_anything_missing(counts: Counter[str], tables: Tables, unheld: Collection[str]) -> bool:
-    """Return whether an entry, or the metadata of a ledger with an owner, is or may be missing.
+    """Return whether an entry, or the metadata record of a ledger with an owner, is or may be missing.
 
-    Without the check owner-dangling (in ``unheld``) the metadata of any ledger may be missing.
+    ``unheld`` are checks without complete input. If owner-dangling is one, any record may be missing.
     """
     if "owner-dangling" in unheld or counts["entry-lost"] or counts["owner-dangling"]:
         return True

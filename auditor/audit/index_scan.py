@@ -1,4 +1,4 @@
-"""Read of the bookies' indexes and the journals after them, and of how new both are."""
+"""Read of the bookies' indexes and then of their journals, with the age of both."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ class Indexes:
     """The entries that the bookies hold, as read from their indexes and journals.
 
     ``bookies`` are the bookies that were read, without damaged collections. ``rows`` is the table
-    ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` their common properties.
-    ``by_state`` has the same rows with truncated index files recognised. It serves queries for a few of the
-    rows.
+    ``availability``. ``counts`` has the number of its rows by kind, and ``shapes`` has page sizes and other
+    properties of all indexes. ``by_state`` has the same rows, with the state ``cut`` for truncated index
+    files. Only queries for a few rows use it.
 
-    ``overlapping`` are the bookies where a ledger may have more than one row. ``pieces`` has one row for
-    each replica on these, or is None if there is no such bookie. ``tails`` has the entries of their
-    journals.
+    ``overlapping`` are the bookies where a ledger may have more than one row. ``pieces`` has one row for each
+    replica on these bookies. It is None if there is no such bookie. ``tails`` has the entries in the journals
+    after the marks.
 
-    ``gaps`` are the bookies with something that could not be listed, and why. ``old`` are those whose data
-    is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken from an
-    earlier run. ``earlier_notes`` say why not more were taken. ``index_option`` is the time that
+    ``gaps`` are the bookies with data that could not be listed, and the reasons. ``old`` are the bookies
+    whose data is older than the metadata (`auditor.audit.source_age`). ``reused`` counts the indexes taken
+    from an earlier run. ``earlier_notes`` say why not more were taken. ``index_option`` is the time that
     ``--index-time`` gives to all indexes, in ms. ``read_at`` is when reading ended, in ms.
     """
 
@@ -84,27 +84,33 @@ class Indexes:
 
     @property
     def whole(self) -> bool:
-        """Return whether one row of the table ``availability`` says all that is known of a replica."""
+        """Return whether one row of the table ``availability`` has all that is known of a replica.
+
+        False if index files are truncated, indexes overlap, or journals have entries after the marks.
+        """
         return not self.shapes.cut and not self.overlapping and self.tails.rows is None
 
     @property
     def in_databases(self) -> list[str]:
-        """Return the bookies with an index in RocksDB: those with DbLedgerStorage."""
+        """Return the bookies with an index in RocksDB (DbLedgerStorage)."""
         return sorted({count.bookie_id for count in self.counts if count.storage == index_parts.ROCKSDB})
 
     def of_rows(self, rows: DataFrame) -> Indexes:
-        """Return the same indexes with other ``rows``."""
+        """Return a copy of these indexes with ``rows`` as the table ``availability``."""
         return replace(self, rows=rows)
 
     def tail(self, bookie_id: str) -> tuple[str | None, str | None]:
-        """Return how the bookie's journal after the mark was read, and why it was not read completely."""
+        """Return how the bookie's journal after the mark was read, and why it was not read completely.
+
+        Each is None if it does not apply.
+        """
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
         return journal_scan.tail_state(bookie, self.tails.by_bookie.get(bookie_id), self._running(bookie_id))
 
     def date_bookie(self, bookie_id: str) -> DatedIndex | None:
-        """Return the lower bound of the bookie's index time, and the basis of it. None if it is unknown."""
+        """Return the lower bound of the bookie's index time, and its basis. None if it is unknown."""
         if self.index_option is not None:
             return DatedIndex(self.index_option, TimeBasis.OPTION)
         bookie = self.bookies.attribution.bookies.get(bookie_id)
@@ -120,11 +126,12 @@ class Indexes:
 
     @property
     def _latest(self) -> int:
-        """Upper bound of all times in a bookie's data, in ms. For a running store it is its own clock.
+        """Upper bound of all times in a bookie's data, in ms.
 
-        Bookies are read after the first scan of the metadata, and no audit takes longer than `MAX_AUDIT_MS`.
-        Files of saved data may be newer than the metadata, up to the time at which they are read. The clock
-        of this machine may be behind that of the cluster. The time of the metadata scan counts then.
+        Bookies are read after the first scan of the metadata, whose time is by the store's own clock if the
+        store is running. No audit takes longer than `MAX_AUDIT_MS`. Saved data may have files that are newer
+        than the metadata, but none that is newer than the time at which it was read. If the clock of this
+        machine is behind that of the cluster, the time of the metadata scan gives the bound.
         """
         after_scan = self.scan_time + MAX_AUDIT_MS
         return min(self.read_at, after_scan) if self.live else max(self.read_at, after_scan)
@@ -139,9 +146,9 @@ class Indexes:
         return max(bookie.journals.marked, (tail.modified if tail else None) or 0)
 
     def dated_replicas(self) -> DataFrame:
-        """Return one row for each replica, with file times only where these show an orphan's age.
+        """Return one row for each replica. Rows keep file times only if these show the age of an orphan.
 
-        File times show it with a saved scan if an index may be newer than the scan, and always in
+        These are all rows of a saved store if an index may be newer than its scan, and the rows of
         collections.
         """
         replicas = self.rows.where(F.col("state").isin(*OF_REPLICAS))
@@ -155,7 +162,7 @@ class Indexes:
         return replicas.withColumn("mtime", F.when(F.col("bookie_id").isin(collected), F.col("mtime")))
 
     def refused_replays(self) -> dict[str, Refusal]:
-        """Return the bookies that lack the journal file at which their replay would start."""
+        """Return the bookies that would not start because they cannot replay their journals."""
         running = {name for name in self.tails.by_bookie if self._running(name)}
         return journal_scan.refused_replays(self.tails.by_bookie, running)
 
@@ -193,9 +200,9 @@ class Indexes:
 def read_indexes(
     landing: Landing, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> Indexes:
-    """Read all indexes, then the journals after them, and write both.
+    """Read all indexes, then the journals from their marks on, and write both.
 
-    Indexes that have not changed since ``earlier`` are taken from that run.
+    Indexes that have not changed since the run ``earlier`` are taken from that run.
     """
     bookies, rows, notes = _availability(landing, bookies, earlier, options)
     tails = journal_scan.land_tails(
@@ -226,7 +233,7 @@ def read_indexes(
 
 
 def gap_reasons(availability: DataFrame) -> dict[str, str]:
-    """Return the bookies with something that could not be listed or asked for, with one reason each."""
+    """Return the bookies with a part that could not be listed or was not answered, with one reason each."""
     gaps = availability.where("state in ('gap', 'damaged')").groupBy("bookie_id")
     rows = gaps.agg(F.min(F.concat_ws(": ", "path", "reason")).alias("reason")).collect()
     return {row["bookie_id"]: row["reason"] for row in rows}
@@ -235,7 +242,10 @@ def gap_reasons(availability: DataFrame) -> dict[str, str]:
 def _availability(
     landing: Landing, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
-    """Write the table ``availability``: what each bookie with a readable directory holds."""
+    """Write the table ``availability``: the entries on each bookie with a readable directory.
+
+    Return the bookies that were read, the table, and notes on indexes that were not reused.
+    """
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
     part_count = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
@@ -262,7 +272,10 @@ def _availability(
 def _land_indexes(
     landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
 ) -> tuple[ClusterBookies, DataFrame]:
-    """Write the table of the given parts and all collections. Damaged collections are left out."""
+    """Write the table ``availability`` from the given parts and all collections.
+
+    Damaged collections are left out of the table and of the returned bookies.
+    """
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -284,7 +297,7 @@ UNSEEN = (
 
 
 def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[str, str]:
-    """Return the paths of collections whose availability is damaged, and why. Runs one job for each."""
+    """Return the paths of damaged collections, each with the reason. Runs a job for each collection."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -313,7 +326,8 @@ def _read(
 def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:
     """Return the bookies where a ledger may have more than one row.
 
-    Their index came in several pieces, or one of their databases has a ledger that belongs to another.
+    The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
+    another of its databases.
     """
     several = any(
         directory.storage == index_parts.ROCKSDB and directory.of > 1
@@ -332,7 +346,7 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:
-    """Return the page size of each bookie's indexes, and other properties that queries need."""
+    """Return the page sizes of the bookies' indexes, and other properties that queries need."""
     numbers: Counter[tuple[str, str, int]] = Counter()
     for count in counts:
         numbers[count.bookie_id, count.state, count.length] += count.number

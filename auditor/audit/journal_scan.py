@@ -1,10 +1,10 @@
-"""Read of the bookies' journals after their marks, and of whether that was complete.
+"""Read of the bookies' journals from their marks (lastMark) on, and whether it was complete.
 
-The journals are read from the marks that were seen before the indexes were read. A flush in between may move
-entries from the journal into an index that was read already. These entries are still in the journal after
-the earlier mark.
+The marks are read before the indexes. A flush in between may move entries from the journal into an index that
+was already read. The journal still has these entries after the earlier mark.
 
-If the files are small, one process reads them, because Spark tasks would take longer to start.
+If the files are small, one process reads them, because Spark tasks would take longer to start. The entries
+after a bookie's mark are called the tail of its journal.
 """
 
 import os
@@ -37,22 +37,23 @@ from auditor.spark.part_tables import PartTable
 from auditor.spark.types import DataFrame
 
 HERE_S = 1.5
-"""Seconds in which one process reads data before tasks have started."""
+"""Longest time in seconds in which one process reads data, because Spark tasks take as long to start."""
 COPIED_BYTES = 64 << 20
 """Largest size of collected tables that one process copies, in bytes."""
 LOOK_S = 0.5
-"""Longest look at file sizes, in seconds. If it takes longer, the disk is slow or not cached, and tasks
-read.
+"""Longest time for adding up file sizes, in seconds.
+
+If it takes longer, the disk is slow or its cache is empty, and tasks read the files.
 """
 _INDEX_FILE_S, _FILE_S, _BYTE_S = 20e-6, 15e-6, 1 / 130e6
-"""Approximate seconds, measured on cached files: per index file, per other file, and per byte of it."""
+"""Approximate seconds to read an index file, another file, and one byte of the latter, if cached."""
 
 
 def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_S) -> bool:
-    """Return whether one process reads the indexes of all parts sooner than tasks start.
+    """Return whether one process reads the indexes of all parts before tasks would start.
 
-    ``replicas`` is the number of copies that the metadata puts on these bookies. It approximates the number
-    of index files: counting them takes half as long as reading them.
+    ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
+    of index files: counting the files takes half as long as reading them.
     """
     directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
     files = any(storage != ROCKSDB for _, storage in directories)
@@ -62,7 +63,7 @@ def indexes_fit(parts: Iterable[IndexPart], replicas: int, most_s: float = HERE_
 
 
 def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
-    """Return whether one process reads whole journals sooner than tasks start. Marks are not looked at."""
+    """Return whether one process reads whole journals, without regard to marks, before tasks would start."""
     places = (Path(directory.path, "current") for part in parts for directory in part.directories)
     return _fit(places, most_s)
 
@@ -70,7 +71,7 @@ def journals_fit(parts: Iterable[TailPart], most_s: float = HERE_S) -> bool:
 def _fit(directories: Iterable[Path], most_s: float) -> bool:
     """Return whether reading the files below these directories takes at most ``most_s`` seconds.
 
-    The look stops when that is exceeded.
+    It stops adding up file sizes once the limit is exceeded.
     """
     seconds_left, begun = most_s, time.monotonic()
     if seconds_left < 0:
@@ -102,11 +103,11 @@ SEVERAL = "its directories come from more than one source"
 NOT_COLLECTED = "its collection has no journals: an older version of this program made it"
 OTHER_MARK = "its collection starts at another mark than the newest one of the bookie's directories"
 BROADCAST_BYTES = 32 << 20
-"""Largest size on disk at which the table is broadcast to every task of the join, in bytes."""
+"""Largest size on disk at which ``journal_tails`` is broadcast to every task of a join, in bytes."""
 
 
 class LostJournal(NamedTuple):
-    """A journal directory without the file that its mark names, and its numbers of older and newer files."""
+    """A journal directory without the file that its mark names. It counts the older and the newer files."""
 
     path: str
     file_id: int
@@ -117,8 +118,9 @@ class LostJournal(NamedTuple):
 class Tail(NamedTuple):
     """Facts about one bookie's journal after its mark. Times are in ms.
 
-    ``reason`` says why it was not read completely, or is None. ``files`` is the number of journal files.
-    ``lost`` are the directories without the file of their mark. ``failed`` says where a replay would end.
+    ``reason`` says why the journal was not read completely, or is None. ``modified`` is the last write to it.
+    ``files`` is the number of journal files. ``lost`` are the directories without the file of their mark.
+    ``failed`` are the places where the bookie's own replay would fail.
     """
 
     reason: str | None
@@ -131,10 +133,11 @@ class Tail(NamedTuple):
 
 @dataclass(frozen=True)
 class Tails:
-    """The entries that journals have besides the indexes, and facts about each bookie's tail by its id.
+    """The entries that journals have after the marks, and facts about each bookie's tail by bookie id.
 
-    ``rows`` has scope_id, ledger_id, bookie_id and groups, one row per pair. It is None if there are none.
-    It leaves out the bookies ``elsewhere``, which were collected from other marks.
+    ``rows`` has scope_id, ledger_id, bookie_id and groups, one row per pair of ledger and bookie. It is None
+    if there are no entries. It leaves out the bookies ``elsewhere``, whose journals were collected from
+    another mark.
     """
 
     rows: DataFrame | None
@@ -147,7 +150,7 @@ def plan_tails(
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
-    A resumed run keeps the marks of its first attempt, because its index may be of that time.
+    A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
     pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
     parts = [
@@ -205,7 +208,7 @@ def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFra
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:
-    """Return the tail of a bookie from ``rows``, one for each of its journal directories."""
+    """Return the tail of a bookie. ``rows`` has one row for each of its journal directories."""
     reasons = [_gap_reason(row) for row in rows if row["state"] != TailState.OK]
     modified = [row["modified"] for row in rows if row["modified"] is not None]
     return Tail(
@@ -247,7 +250,10 @@ def _gap_reason(row: Mapping[str, Any]) -> str:
 
 
 def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tuple[str | None, str | None]:
-    """Return how a bookie's tail was read, and why not all of it. ``running``: it is registered now."""
+    """Return how a bookie's tail was read, and why not all of it. Each is None if it does not apply.
+
+    ``running`` is whether the bookie is registered now.
+    """
     if tail is None:
         return None, None
     if tail.reason is None:
@@ -258,15 +264,17 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
-    """Return the lower bound of the time that a bookie's data shows, and its basis. None if it is unknown.
+    """Return a lower bound of the time that a bookie's data shows, and its basis. None if it is unknown.
 
-    For a running bookie with a journal it is the time at which the journal was read. For a stopped bookie or
-    a saved copy it is the last write to the journal or its mark. A bookie that stopped cleanly had all
-    entries in its index when it wrote its last mark.
+    All changes of the bookie up to that time are in the data. For a running bookie whose journal was read, it
+    is the time at which the journal was read. For a stopped bookie or a saved copy, it is the last write to
+    the journal or its mark. A bookie that stopped cleanly had all entries in its index when it wrote its last
+    mark.
 
-    Otherwise the mark gives a lower bound, but never by its own write time. A flush may take minutes, and
-    shows the entries from its start. Index files that are older than the mark lower the bound. A time after
-    ``latest``, the end of reading, is not used: a clock was ahead.
+    If the journal was not read, the mark gives the bound. The time at which the mark was written is no bound:
+    a flush may take minutes, and only entries from before its start are certain to be in the index. Index
+    files that are older than the mark lower the bound. A time after ``latest``, the end of reading, is not
+    used, because a clock was ahead.
     """
     state, _ = tail_state(bookie, tail, running)
     if state == TailRead.READ and tail is not None and running:
@@ -285,10 +293,13 @@ def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, late
 def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict[str, Refusal]:
     """Return the bookies that would not start because they cannot replay their journals from their marks.
 
-    The file of a mark is gone, or the replay fails at a record or a file. Copies often lack journals, also
-    next to a running cluster. If no bookie has a journal file, nothing is reported. A bookie without journal
-    files next to others may not have lost them. The mark of a running bookie may have moved to a newer file
-    since it was read. It passes any record when the bookie stops cleanly.
+    Either the file of a mark is gone, or the replay fails at a record or a file. Copies of disks often lack
+    journals, also next to a running cluster. So nothing is reported if no bookie has a journal file. A
+    refusal is uncertain in three cases:
+
+        - A bookie has no journal files, but other bookies do: it may not have lost them.
+        - A running bookie has newer files: its mark may have moved to one of them since it was read.
+        - A running bookie has a bad record: if it stops cleanly, its mark moves past the record.
     """
     refusals: dict[str, Refusal] = {}
     if not any(tail.files for tail in tails.values()):
@@ -304,7 +315,10 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
 
 
 def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
-    """Return one remark about bookies with incompletely read journals, or none. ``reasons``: (id, reason)."""
+    """Return one remark about bookies with incompletely read journals, or none.
+
+    ``reasons`` has pairs of bookie id and reason.
+    """
     if not reasons:
         return []
     text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
@@ -331,9 +345,10 @@ def _first(names: Sequence[str]) -> list[str]:
 
 
 def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
-    """Return the index rows, without ledgers that only the list of ledgers lacks so far.
+    """Return the index rows, without ledgers that the bookie's list of ledgers lacks only for now.
 
-    A ledger is listed with its first entry, which is still in the journal.
+    A ledger enters the list with its first entry. If that entry is still in the journal, the bookie adds the
+    ledger when it replays the journal.
     """
     if tails.rows is None:
         return indexes

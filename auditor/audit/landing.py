@@ -1,14 +1,14 @@
 """Writing of tables into a run directory, so that runs can be repeated, compared and resumed.
 
-A written table is read from its files, or from memory if it is small. A plan over rows in memory needs no
-file scan, and no job before a broadcast. These take most of the time of an audit of a small cluster. The
-rows of large tables that a few other rows refer to are written separately for some steps. They are deleted
-after the checks.
+To land a table is to write it, or to find it already written. A written table is read from its files, or from
+memory if it is small. A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and
+jobs take most of the time of an audit of a small cluster. Some steps need only a few rows of a large table.
+These rows are written separately, and deleted after the checks.
 
-A table is complete once Spark has written its _SUCCESS file. A resumed run does not read it again, unless
-the store is live and the table too old. The tables of a run describe one time: metadata, then indexes, then
-metadata again. If a run is resumed much later, older changes look as if they happened during the audit.
-Damage in between would not be seen.
+A table is complete once Spark has written its _SUCCESS file. A resumed run does not read such a table from
+its source again, unless the store is live and the table too old. The tables of a run describe one time:
+metadata, then indexes, then metadata again. If a run were resumed much later, older changes would look as if
+they had happened during the audit, and damage in between would not be seen.
 """
 
 import json
@@ -42,17 +42,23 @@ from auditor.tables.rows_of_ledgers import rows_of_ledgers
 from auditor.tables.run_tables import TABLES
 
 IN_MEMORY_BYTES = 256 << 10
-"""Largest Parquet size of a table that the driver holds, in bytes: some thousands of ledgers."""
+"""Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
+
+A table of some thousands of ledgers has this size.
+"""
 
 FEW_BYTES = 4 << 20
-"""Largest Parquet size of a table sent to every task, in bytes: some hundred thousand narrow rows."""
+"""Largest Parquet size of a table that is sent to every task, in bytes.
+
+A table of some hundred thousand narrow rows has this size.
+"""
 
 
 T = TypeVar("T")
 
 
 class Landing:
-    """Writer of the tables of a run, each once."""
+    """Writer of the tables of a run. It writes each table once."""
 
     def __init__(
         self,
@@ -82,10 +88,10 @@ class Landing:
     def land(
         self, name: str, make: Callable[[], DataFrame | PartTable | pa.Table], below: str = "tables"
     ) -> DataFrame:
-        """Return a table from its files. Make it first if it is not complete.
+        """Return a table. If its files are not complete, write it first with the result of ``make``.
 
-        The driver writes tables that it has read, or made of tiny tables. The tasks that read a source write
-        its table.
+        The driver writes tables that it has read, or that are made of tiny tables. If tasks read a source,
+        they also write its table.
         """
         if name not in self.landed:
             where, schema, rows = _place(below, name), None, None
@@ -114,10 +120,10 @@ class Landing:
         return self.landed[name]
 
     def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
-        """Make a value on a second thread if tables are small, else now. Return a function that returns it.
+        """Call ``make`` on a second thread if tables are small, else now. Return a function for its result.
 
-        A small audit spends its time on query planning, which Java does in the calling thread. Another core
-        is idle then. Tasks on large tables use all cores. The returned function raises any error of
+        A small audit spends its time on query planning, which Java does in the calling thread while another
+        core is idle. Tasks on large tables use all cores anyway. The returned function raises any error of
         ``make``.
         """
         if self._second is not None and self._small:
@@ -126,13 +132,13 @@ class Landing:
         return lambda: product
 
     def read_small(self, table: PartTable) -> PartTable | pa.Table:
-        """Read a table of small inputs in this process. Leave one of large inputs to tasks."""
+        """Read a table in this process if the audit is small. Otherwise return it for tasks."""
         return read_few(table) if self._small else table
 
     def values(self, name: str, column: str) -> frozenset[str] | None:
-        """Return the values of a column of a written table. None if tables are large.
+        """Return the different values of a column of a written table. None if tables are large.
 
-        A query can be skipped if no row has the value that it looks for. An empty query takes a tenth of a
+        If no row has the value that a query looks for, the query can be skipped. It would take a tenth of a
         second.
         """
         if not self._small:
@@ -140,11 +146,11 @@ class Landing:
         return frozenset(self.run.read(f"tables/{name}", [column])[column].unique().to_pylist())
 
     def where(self, below: str) -> str:
-        """Return the path of a table for Spark."""
+        """Return the path of a table for Spark. ``below`` is its path in the run directory."""
         return f"{self.run.path}/{below}"
 
     def size(self, below: str) -> int:
-        """Return the size of a table's files in bytes. 0 if there is none."""
+        """Return the size of a table's files in bytes. 0 if there are none."""
         return sum(self.run.sizes(below).values())
 
     def files(self, name: str) -> TableFiles:
@@ -152,7 +158,7 @@ class Landing:
         return TableFiles.of(*self.run.place(f"tables/{name}"))
 
     def _require_shared(self) -> None:
-        """Check once that tasks share the run directory, before they write or read a table there."""
+        """Check that tasks share the run directory, before one of them writes or reads a table there."""
         if not self._shared:
             require_shared(self.spark, *self.run.place(""))
             self._shared = True
@@ -162,32 +168,30 @@ class Landing:
         return self._plans is not None and self._plans.small
 
     def tasks_of(self, table_bytes: int) -> SparkSession | None:
-        """Return the session whose tasks process tables of this size. None if the driver does, as they are
-        small.
-        """
+        """Return the session whose tasks process tables of this size. None if the driver processes them."""
         return self.spark if is_large(table_bytes) else None
 
     def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
-        """Set Spark's query planning to the size of the tables written so far."""
+        """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
         if self._plans is not None:
             self._plans.fit(table_bytes, replicas)
 
     def rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
     ) -> DataFrame:
-        """Write a small table of driver rows without Spark, because a job costs more than the write."""
+        """Write a small table from rows in the driver without Spark, because a Spark job takes longer."""
         return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
     def land_some(
         self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
     ) -> DataFrame:
-        """Write a table with `land` if it may have rows. If not, write it empty without a query."""
+        """Write a table with `land` if it may have rows. Otherwise write it empty, without a query."""
         return self.land(name, make) if may_have_rows else self.rows(name, [], schema)
 
     def _landed_at(
         self, name: str, below: str, schema: StructType | None, rows: pa.Table | None
     ) -> DataFrame:
-        """Return a written table. ``schema`` and ``rows`` are given if they are in memory."""
+        """Return a written table. ``schema`` and ``rows`` are None if they are not in memory."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
         where = _place(below, name)
@@ -206,16 +210,17 @@ class Landing:
         return table
 
     def broadcast_if_small(self, name: str, table: DataFrame) -> DataFrame:
-        """Return a written table for a join with all ledgers, broadcast to every task if it is small.
+        """Return a written table for a join with all ledgers. Spark broadcasts a small one to every task.
 
-        Spark estimates ten times the size of its files, and would sort all ledgers to join a few.
+        Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
         """
         size = self.size(f"tables/{name}")
         return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
 
     def pin_fact(self, key: str, value: Any) -> Any:
-        """Return the first value of a fact, so that a resumed run keeps it. Save ``value`` if there
-        is none.
+        """Return the value of a fact in the run's manifest. Save ``value`` first if there is none.
+
+        A resumed run therefore keeps the value of its first attempt.
         """
         manifest = self.run.read_manifest()
         if key not in manifest:
@@ -224,7 +229,7 @@ class Landing:
         return manifest[key]
 
     def finish(self, report: Report) -> None:
-        """Write the report last: a run with a report is complete."""
+        """Write the report. It comes last, because a run with a report counts as complete."""
         self.run.add_to_manifest(
             {
                 "run": asdict(report.run),
@@ -237,20 +242,21 @@ class Landing:
 
 
 def _place(below: str, name: str) -> str:
-    """Return the path of a table in the run. Object stores accept no ``.`` for the run itself."""
+    """Return the path of a table in the run. Object stores do not accept ``.`` as the run's own directory."""
     return f"{below}/{name}" if below else name
 
 
 STEPS = "few"
-"""Directory below the tables of a run for tables that only some steps need."""
+"""Directory, below the tables of a run, for tables that are deleted after the checks."""
 
 
 def rows_that_matter(
     landing: Landing, few: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` with a ledger id of the table ``few``. All if ``few`` is large.
+    """Return the rows of ``table`` whose ledger id is in the table ``few``. All rows if ``few`` is large.
 
-    Both are written. ``rows`` are all rows of ``table``. ``columns`` are those to keep, or None for all.
+    Both tables must be written. ``rows`` are all rows of ``table``. ``columns`` are the columns to keep, or
+    None for all.
     """
     if landing.size(f"tables/{few}") > FEW_BYTES:
         return rows
@@ -261,7 +267,7 @@ def rows_that_matter(
 
 
 def drop_few_rows(landing: Landing) -> None:
-    """Delete the tables that only the steps up to the checks need."""
+    """Delete the tables below `STEPS`, which no step after the checks needs."""
     landing.run.remove(f"tables/{STEPS}")
 
 
@@ -269,8 +275,8 @@ def drop_few_rows(landing: Landing) -> None:
 class Resumption:
     """The tables that a run took over from an interrupted run.
 
-    ``since`` is when the oldest of them was written, in ms, or None if there are none. ``notes`` say it in
-    the report.
+    ``since`` is when the oldest of them was written, in ms, or None if there are none. ``notes`` say in the
+    report that the run was resumed.
     """
 
     since: int | None = None
@@ -280,7 +286,7 @@ class Resumption:
 def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: AuditOptions) -> Resumption:
     """Return the tables that an unfinished run left in its directory. Delete them if they are too old.
 
-    Saved metadata does not change: its tables are never too old.
+    Tables of saved metadata are never too old, because saved metadata does not change.
     """
     oldest = run.oldest_table()
     if oldest is None:
@@ -299,7 +305,7 @@ def resumption_of(run: RunDirectory, metadata: str | MetadataUri, options: Audit
 
 
 def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: AuditOptions) -> dict[str, Any]:
-    """Return the identity of a run for its manifest. A run is resumed only with the same identity.
+    """Return the identity of a run for its manifest. Only a run with the same identity resumes it.
 
     Raises:
         UsageError: the settings of the checks are wrong (`read_check_configuration`).
@@ -320,8 +326,8 @@ def run_identity(kind: str, metadata: str, bookies: Sequence[str], options: Audi
 def unfinished_run(runs: str, identity: dict[str, Any], within: float) -> str | None:
     """Return the newest interrupted run directly below ``runs`` with this identity. None if there is none.
 
-    A run of a live store whose oldest table is older than ``within`` seconds would start anew. It is left
-    alone. Directories that are not runs of this program are skipped.
+    A run of a live store is left alone if its oldest table is older than ``within`` seconds, because it would
+    start anew. Directories that are not runs of this program are skipped.
 
     Raises:
         RunError: ``runs`` exists and cannot be listed.

@@ -1,12 +1,13 @@
 """Lock that keeps runs of one cluster in the same directory from overlapping.
 
-Two audits of one cluster read its store at twice the configured rate. A comparison with an unfinished run
-means little. A run therefore holds ``flock`` on a hidden file beside it, one file per cluster in the
-directory of the runs. The kernel releases it when the process ends, also after a crash. The file names its
-holder and is deleted with the lock. After a kill it stays for the next run, or for `bkaudit prune`.
+Two audits of one cluster at the same time read its store at twice the configured rate, and a comparison with
+an unfinished run means little. A run therefore holds ``flock`` on a hidden file beside its directory, one
+file per cluster. The kernel releases the lock when the process ends, also after a crash. The file names the
+process that holds the lock, and is deleted when the lock is released. After a kill the file stays for the
+next run, or for `bkaudit prune`.
 
 Only local paths can be locked (NFS is one). On a URI of another file system, or where the kernel has no
-locks, runs are not kept apart. The scheduler must do it there (``concurrencyPolicy: Forbid``, or
+locks, runs may overlap. The scheduler must prevent that (``concurrencyPolicy: Forbid``, or
 ``max_active_runs=1``).
 """
 
@@ -28,12 +29,12 @@ from auditor.sources.metadata.uri import MetadataUri, parse_metadata_uri
 from auditor.sources.regular_file import NotRegularError, open_descriptor
 
 NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
-"""Error numbers of a file system without locks."""
+"""Errors with which a file system without locks answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The holder of a lock: process and machine, its start (ms, UTC), and its run."""
+    """The holder of a lock: process and machine, the time when it started (ms, UTC), and its run."""
 
     pid: int
     host: str
@@ -52,7 +53,7 @@ class Holder:
 def lock_file(metadata: str | MetadataUri, out: str) -> Path | None:
     """Return the lock file for runs of this cluster beside ``out``. None if nothing can be locked.
 
-    The hosts of a URI may come in any order, and a layout suffix names no other cluster.
+    The order of the hosts in a URI and its layout suffix make no difference.
 
     >>> one = lock_file("zk://h1:2181;h2:2181/ledgers", "/runs/today")
     >>> other = lock_file("zk+flat://h2:2181,h1:2181/ledgers", "/runs/tomorrow")
@@ -74,7 +75,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
     """Hold the lock of a run while the block runs.
 
     Raises:
-        LockedError: another run holds it. The message names that run and what to do.
+        LockedError: another run holds the lock. The message names that run and what to do.
         RunError: the directory of the runs cannot be written.
     """
     path = lock_file(metadata, out)
@@ -94,7 +95,7 @@ def run_lock(metadata: str | MetadataUri, out: str) -> Iterator[None]:
 
 
 def holder(metadata: str, out: str) -> Holder | None:
-    """Return the current holder of the lock. None if there is none or it cannot be seen. Makes no file.
+    """Return the current holder of the lock. None if there is none or it cannot be seen. It makes no file.
 
     >>> holder("zk://h1:2181/ledgers", "/no/such/place/today") is None
     True
@@ -113,7 +114,7 @@ def holder(metadata: str, out: str) -> Holder | None:
 
 
 def _open_locked(path: Path, out: str) -> int:
-    """Open and lock the lock file. The caller closes it. It is closed after an error."""
+    """Open and lock the lock file. The caller closes it. If an error is raised, the file is closed."""
     while True:
         descriptor = _open_lock(path, out)
         try:
@@ -133,7 +134,7 @@ def _open_locked(path: Path, out: str) -> int:
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
-    """Return whether the open file is still the one at ``path``."""
+    """Return whether ``path`` still names the open file."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except (FileNotFoundError, NotADirectoryError):
@@ -152,7 +153,7 @@ def _open_lock(path: Path, out: str) -> int:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Return whether the lock was taken. True on a file system without locks."""
+    """Return whether the lock was taken. Also True on a file system without locks."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -169,7 +170,7 @@ def _write(descriptor: int, own_holder: Holder) -> None:
 
 
 def _read_holder(descriptor: int) -> Holder | None:
-    """Return the holder in the file. None if its holder has not written it yet."""
+    """Return the holder that the file names. None if the holder has not written it yet."""
     try:
         return Holder(**json.loads(os.pread(descriptor, 65536, 0)))
     except (ValueError, TypeError):

@@ -1,12 +1,12 @@
 """The second scan of a cluster's metadata, M1, and the comparison of both scans.
 
-A saved store is scanned once, and that scan stands for both. A live store is scanned again after the bookies
+A saved store is scanned once, and that scan counts as both. A live store is scanned again after the bookies
 were read. A finding about something that changed in between is never confirmed.
 
-Where the store can list changes, only the changed ledgers are read again, and the others are taken from the
-first scan. etcd is asked which keys have a newer revision, and how many keys there are. ZooKeeper is watched
-from before the first scan on. Oxia keeps its changes for some time. Otherwise all ledgers are read again,
-and the report says why.
+If the store can list changes, only the changed ledgers are read again, and the others are taken from the
+first scan. etcd tells which keys have a newer revision, and how many keys there are. ZooKeeper is watched,
+beginning before the first scan. Oxia keeps its changes for some time. If the store cannot list changes, all
+ledgers are read again, and the report says why.
 
 An object seen in either scan exists. An object is absent only if both scans lack it. A source that was cut,
 or has a gap where the object would be, proves no absence.
@@ -51,8 +51,8 @@ from auditor.tables.scans import DOUBTFUL_IDS, LEAVE_IDS_OPEN, doubtful_ids, fin
 class SecondScan:
     """M1: the cluster's nodes, the table ``ledgers_again``, and the table ``marks``, which is read last.
 
-    ``ledgers`` has id, version and standing of every ledger. It is None if one scan stands for both.
-    ``marks_listed`` is whether all marks were seen.
+    ``ledgers`` has id, version and standing of every ledger. It is None if the first scan counts as both.
+    ``marks_listed`` is whether all under-replication marks were seen.
     """
 
     nodes: ClusterNodes
@@ -89,15 +89,15 @@ def scan_second(first: FirstScan) -> SecondScan:
 
 
 def scan_marks(first: FirstScan) -> SecondScan:
-    """Return nodes and marks for a scan of the metadata alone, which reads no ledger again."""
+    """Return nodes and marks for an audit that reads ledgers only once."""
     return _with_marks(first, first.source.store.cluster() if first.source.live else first.nodes)
 
 
 class _Rescan:
     """The second read of the ledgers: only changed ones if the store can list them, else all.
 
-    ``takes`` is whether rows were taken from the first scan. ``notes`` say why none were. Both are set by
-    `rows`.
+    ``takes`` is whether rows were taken from the first scan. ``notes`` say why none were taken. `rows` sets
+    both.
     """
 
     def __init__(self, first: FirstScan) -> None:
@@ -106,9 +106,7 @@ class _Rescan:
         self.notes: tuple[str, ...] = ()
 
     def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
-        """Return the table ``ledgers_again``. Call it as late as possible: it includes all changes until
-        then.
-        """
+        """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
         if not self.notes:
             try:
                 if (rows := self._moved(nodes)) is not None:
@@ -119,7 +117,7 @@ class _Rescan:
         return self._first.source.table(LedgerAgainSource, nodes)
 
     def take_nothing(self, why: Exception) -> None:
-        """Read all ledgers again from now on, for the reason ``why``."""
+        """Take no rows from the first scan, so that `rows` reads all ledgers. ``why`` is the reason."""
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
@@ -133,20 +131,20 @@ class _Rescan:
 
 
 def _earlier_rows(source: MetadataSource, store: ComparableStore) -> str:
-    """Return the first scan as an earlier scan, for a store that can list changes since then.
+    """Return the facts with which the store lists changes since the first scan, as `StoreSource` takes them.
 
     Raises:
-        RunError, StoreError: the first scan cannot be used so, and why.
+        RunError, StoreError: the first scan cannot be used for that. The message says why.
     """
     table, facts = source.landing.where("tables/ledgers"), reusable_facts(source.landing, "ledgers")
     return earlier_ledgers(table, facts, source.store.root, store.history()).to_json()
 
 
 def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
-    """Return the paths of ledgers that changed since before the first scan.
+    """Return the paths of ledgers that changed since the watch began, before the first scan.
 
     Raises:
-        StoreError: the changed paths are unknown, and why.
+        StoreError: the changed paths are unknown. The message says why.
     """
     moves = store.ledgers_moved()
     if moves.unknown is not None:
@@ -157,7 +155,7 @@ def _moved_paths(first: FirstScan, store: WatchableStore) -> tuple[str, ...]:
 
 
 def _moved_rows(first: FirstScan, paths: tuple[str, ...], nodes: ClusterNodes) -> DataFrame:
-    """Return the rows of the first scan, with those at ``paths`` read again."""
+    """Return the rows of the first scan, except that the rows at ``paths`` are read again."""
     names = LEDGERS_AGAIN.names
     rows = first.ledgers.withColumn("reused", F.lit(True)).select(*names)
     if not paths:
@@ -174,7 +172,7 @@ def _with_marks(
     restarts: int = 0,
     notes: tuple[str, ...] = (),
 ) -> SecondScan:
-    """Read marks and locks last: they show which repairs run at this moment."""
+    """Read under-replication marks and locks last, because they show which repairs run at this moment."""
     source = first.source
     marks = source.landing.land("marks", lambda: source.table(MarkSource, nodes))
     may_be_whole = source.store.keeps_marks and first.cut is None
@@ -187,7 +185,7 @@ _LISTS = ("cookies", "available", "available/readonly", "bookies", "bookies/writ
 
 
 NEW_CLUSTER_IDS = 5
-"""Number of ledger ids below which a cluster counts as new. All its ledgers may have been deleted."""
+"""Number of issued ledger ids below which a cluster counts as new. A new cluster may have no ledgers."""
 
 
 @dataclass(frozen=True)
@@ -207,13 +205,14 @@ class ClusterMetadata:
         return store_cookies(self.second.nodes)
 
     def modes(self) -> dict[str, str]:
-        """Return the registered bookies and their modes. A bookie seen in either scan is registered."""
+        """Return the registered bookies and their modes. A bookie that either scan saw is registered."""
         before, after = self._modes()
         return {**before, **after}
 
     def registered_twice(self) -> set[str]:
-        """Return bookies that every scan saw both writable and read-only. A bookie that changes mode is so
-        briefly.
+        """Return bookies that every scan saw registered both as writable and as read-only.
+
+        A bookie that changes its mode is in this state briefly.
         """
         before, after = self._modes()
         return {name for name, mode in before.items() if mode == "both" and after.get(name) == "both"}
@@ -224,7 +223,7 @@ class ClusterMetadata:
         return self.first.cut is None and all(map(instance_id_missing, looks))
 
     def bookies_listed(self) -> bool:
-        """Return whether all cookies and registrations were read. If not, a missing one is unknown."""
+        """Return whether all cookies and registrations were read. If not, an absent one is unknown."""
         return self._hidden_bookies() is None
 
     def bookies_seen(self) -> BookiesListed:
@@ -239,31 +238,31 @@ class ClusterMetadata:
         return {name: path for name, path in unclear if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
-        """Return the positions of the ledger id generators. A live store is read after the bookies."""
+        """Return the id ranges of the ledger id generators, each with its next id, by the last scan."""
         return ids_drawn(self.second.nodes, self.source.layout)
 
     def bare(self) -> bool:
         """Return whether the store certainly lacks LAYOUT and id generator, and should have one of them.
 
-        A Pulsar store that lists ledgers is in use without either. Pulsar's driver writes no LAYOUT, and
-        creates the id generator as a container node. ZooKeeper deletes a container node when it is empty.
+        A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
+        id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
         if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
             return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
 
     def layout_known(self, tree_elsewhere: str | None) -> bool:
-        """Return whether the layout is known from the store or the only possible one. If not, it is assumed.
+        """Return whether the layout is certain: the store says it, or it is the only possible one.
 
-        ``tree_elsewhere`` is that of `ScanDifference`. A ledger tree found elsewhere is not that of Pulsar's
-        driver.
+        ``tree_elsewhere`` is that of `ScanDifference`. Pulsar's driver has one layout only. If there is a
+        ledger tree of another layout, the store is not one of Pulsar's driver, and its layout is not certain.
         """
         if self.source.pulsar_layout:
             return tree_elsewhere is None
         return self.source.layout is LayoutKind.ETCD or "LAYOUT" in self.first.nodes.nodes
 
     def is_used(self) -> bool:
-        """Return whether the store was listed without a gap and is not that of a new cluster."""
+        """Return whether the store was listed without a gap and has issued `NEW_CLUSTER_IDS` or more ids."""
         ids = self.ids_drawn()
         is_new = bool(ids) and sum(generator.next - generator.low for generator in ids) < NEW_CLUSTER_IDS
         return not self.gaps() and not is_new
@@ -306,7 +305,7 @@ class ClusterMetadata:
         return [*cluster_state(self.second.nodes), *hidden]
 
     def registration_rows(self) -> list[dict[str, Any]]:
-        """Return the rows of the table ``registrations``: the connected bookies."""
+        """Return the rows of the table ``registrations``: the registered bookies."""
         # The etcd driver keeps no endpoints, and its clients look for none (as of 4.17).
         reads = self.source.layout is not LayoutKind.ETCD
         return registrations(self.second.nodes, reads_registrations=reads)
@@ -316,9 +315,9 @@ class ClusterMetadata:
         return registered_modes(first), registered_modes(second)
 
     def _hidden_bookies(self) -> tuple[str, str] | None:
-        """Return an unreadable path that may hold any bookie's cookie or registration, and the reason.
+        """Return an unreadable path below which any bookie's cookie or registration may be, and the reason.
 
-        Returns None if there is no such path.
+        None if there is no such path.
         """
         root = self.source.store.root
         lists = [f"{root}/{name}" for name in _LISTS]
@@ -330,23 +329,22 @@ class ClusterMetadata:
         return None
 
     def _bookie_of(self, path: str) -> str | None:
-        """Return the bookie whose cookie or registration is at ``path``. None if it is not one bookie's
-        path.
-        """
+        """Return the bookie whose cookie or registration is at ``path``. None for any other path."""
         parent, _, name = path.removeprefix(f"{self.source.store.root}/").rpartition("/")
         return name if parent in _LISTS and f"{parent}/{name}" not in _LISTS and name else None
 
 
 class ScanDifference(NamedTuple):
-    """The differences between both scans. ``moved`` is None if one scan stands for both.
+    """The differences between both scans. ``moved`` is None if there was one scan.
 
-    ``doubtful_ids`` are ledger ids that either scan may have missed.
+    ``moved`` has the ledgers that were created, deleted or changed between the scans. ``doubtful_ids`` are
+    ledger ids that a scan may have missed.
     """
 
     moved: DataFrame | None
     doubtful_ids: DataFrame
     tree_elsewhere: str | None
-    """Sentence that says that the ledgers are not where the store's LAYOUT says. None if they are."""
+    """Sentence that says that the ledgers are not at the paths of the store's LAYOUT. None if they are."""
 
 
 def land_difference(metadata: ClusterMetadata) -> ScanDifference:
@@ -373,7 +371,7 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
 
 
 def land_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:
-    """Write the tables about the cluster itself, and return them by name. Each is as small as the cluster."""
+    """Write the tables about the cluster itself, and return them by name. They are small."""
     landing = metadata.source.landing
     cookies = [cookie.row() for cookie in metadata.cookies()]
     return {

@@ -1,6 +1,6 @@
-"""The first scan of a cluster's metadata, M0, before the bookies are read, and the ids it may not see.
+"""The first scan of a cluster's metadata, M0, before the bookies are read, and the ids it may have missed.
 
-`auditor.audit.metadata` has the second one, M1.
+`auditor.audit.metadata` has the second scan, M1.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,16 +35,17 @@ from auditor.tables.registry import instance_id
 from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
 
 _PATHS_A_TASK = 2_000
-"""Smallest number of paths for which another task pays off."""
+"""Number of paths for each task that reads ledgers at given paths. For fewer paths a task does not pay off.
+"""
 
 
 @dataclass(frozen=True)
 class MetadataSource:
     """An open metadata store, with its cluster and ledger layout.
 
-    ``nodes`` are the cluster's own znodes or keys when it was opened. ``scan_time`` is the time from which
-    ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout`` is whether the
-    store has no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
+    ``nodes`` are the cluster's own znodes or keys when the store was opened. ``scan_time`` is the time from
+    which ages count, in ms. ``layout_note`` says where the layout was taken from. ``pulsar_layout`` is
+    whether the store has no LAYOUT because Pulsar's driver made it (`has_pulsar_layout`).
     """
 
     landing: Landing
@@ -71,9 +72,10 @@ class MetadataSource:
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
     ) -> pa.Table | PartTable:
-        """Read a table of the store, as of ``nodes`` if the store can do that (`read_source`).
+        """Read a table of the store, if possible as it was at the time of ``nodes`` (`read_source`).
 
-        ``earlier`` is the earlier run's read of it, as `StoreSource` takes it.
+        ``earlier`` describes an earlier read of the table, in the form of `StoreSource`. None to read all
+        rows.
         """
         spark = self.landing.spark
         parameters = {"metadata": self.uri.text, "layout": self.layout.value, "earlier": earlier}
@@ -97,8 +99,8 @@ class MetadataSource:
 class FirstScan:
     """M0: the table ``ledgers``, and the cluster's own nodes at that time.
 
-    ``restarts`` is the number of times the scan started anew. ``notes`` say why no ledgers were taken from
-    an earlier run.
+    ``restarts`` is the number of times that the scan began again. ``notes`` say why no ledgers were taken
+    from an earlier run.
     """
 
     source: MetadataSource
@@ -143,9 +145,9 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
 
 
 def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
-    """M0: write the table of every ledger, decoded, with the entries that each bookie should hold.
+    """Write the table of all decoded ledgers, with the entries that each bookie should hold (M0).
 
-    Ledgers unchanged since ``earlier`` are taken from that run, if the store can tell.
+    Ledgers that did not change since the run ``earlier`` are taken from it, if the store can list changes.
     """
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
@@ -162,7 +164,7 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
 
 
 class LedgerScan(NamedTuple):
-    """A written table of ledgers, the nodes at its time, and the number of restarts of its scan."""
+    """A written table of ledgers, the cluster's nodes at that time, and the number of scan restarts."""
 
     rows: DataFrame
     nodes: ClusterNodes
@@ -172,7 +174,7 @@ class LedgerScan(NamedTuple):
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
 ) -> pa.Table | PartTable:
-    """Read all ledgers, without the earlier run if ``unusable`` gives a reason."""
+    """Read all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
@@ -196,7 +198,7 @@ def scan_ledgers(
     nodes: ClusterNodes,
     read: Callable[[ClusterNodes], pa.Table | PartTable | DataFrame],
 ) -> LedgerScan:
-    """Write all ledgers as of one time. If the store can no longer serve that time, use a newer one."""
+    """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
     for restarts in range(RESTARTS):
         try:
             return LedgerScan(source.landing.land(name, partial(read, nodes)), nodes, restarts)
@@ -208,19 +210,22 @@ def scan_ledgers(
 
 
 REASONS = 5
-"""Largest number of reasons for ids in doubt that a report gives."""
+"""Largest number of reasons that a report gives for ledger ids in doubt."""
 
 MOST_ELSEWHERE = 10_000
-"""Number of ledgers at paths of other layouts above which they count as a whole tree.
+"""Number of ledgers at paths of another layout above which they count as a whole ledger tree.
 
-Each of them would be a range of ids.
+If they did not, each ledger would make a range of ids in doubt.
 """
 
 _LAYOUT = f"substring(damage, {len(PATH_OF_LAYOUT) + 1})"
 
 
 def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
-    """Return the number of ids that may exist unseen, and why. None if there are none. Up to two queries."""
+    """Return the number of ids of ledgers that may exist unseen, and why. None if there are none.
+
+    Runs up to two queries.
+    """
     once = unseen_ranges(doubtful)
     width = F.col("high").cast(WIDE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
@@ -233,9 +238,10 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
 
 
 def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
-    """Return a sentence if half of the ledgers or very many are at paths of other layouts. Else None.
+    """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
 
-    ``says`` names the source of the store's layout. Runs a query or two.
+    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``says`` names the source of the
+    store's layout. Runs a query or two.
     """
     if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None

@@ -1,10 +1,10 @@
-"""The inventory of a bucket (``--offload-listing``), joined with the offload contexts of topics' lists.
+"""Comparison of the inventory of a bucket (``--offload-listing``) with the offloaded ledgers of topics.
 
     name,size                                     CSV with a header: name or key, and size or bytes
-    "bucket","pulsar/UUID-ledger-7","1048576"     CSV without one, as S3 Inventory writes it
-    Parquet with such columns
+    "bucket","pulsar/UUID-ledger-7","1048576"     CSV without a header, as S3 Inventory writes it
+    Parquet with these columns
 
-Other columns are ignored. The program does not access the bucket: someone who may list it makes the
+Other columns are ignored. The program does not access the bucket: somebody who may list it makes the
 inventory.
 """
 
@@ -22,15 +22,15 @@ from auditor.tables import Tables
 from auditor.tables.offload_objects import offload_objects
 
 NAMES, SIZES = ("name", "key", "object"), ("size", "bytes")
-"""Accepted names of the two columns, in any case."""
+"""Accepted headers of the columns for names and for sizes, in upper or lower case."""
 
 _CSV = (".csv", ".csv.gz", ".txt")
 _INVENTORY = 3
-"""Number of columns of S3 Inventory: bucket, key, size. A list of two columns has name and size."""
+"""Number of columns of S3 Inventory: bucket, key, size. An inventory of two columns has name and size."""
 
 
 def check_listing(path: str | None) -> None:
-    """Check ``--offload-listing`` before anything is read. It may be None.
+    """Check the path of ``--offload-listing`` before anything is read. It is None without the option.
 
     Raises:
         UsageError: there is no such file or directory.
@@ -72,10 +72,10 @@ def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
 
 
 def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
-    """Return ``tables`` with the offloaded objects, or unchanged without a listing.
+    """Return ``tables`` with the offloaded objects. Without an inventory, return ``tables`` unchanged.
 
     Raises:
-        UsageError: no owners were read, or the listing has no names.
+        UsageError: no owners were read, or the inventory has no names.
     """
     listing, rows = options.offload_listing, owners.rows
     if listing is None:
@@ -90,7 +90,7 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
 
 
 def offload_remarks(tables: Tables) -> list[Remark]:
-    """Return a remark if a topic has offloaded ledgers and no listing was given."""
+    """Return a remark if a topic has offloaded ledgers and no inventory was given."""
     if "offload_objects" in tables.frames or "ownership" in tables.known_empty:
         return []
     offloaded = tables.ownership.where("offload in ('complete', 'deleted') and not borrowed").count()

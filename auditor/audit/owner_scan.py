@@ -1,8 +1,8 @@
 """Read of the owners that refer to ledgers, between both scans of the metadata.
 
-Several stores are joined into one table ``owners``. If ``--owners`` names no store, the metadata's own store
-is searched for an application beside BookKeeper's root. Without owners nothing is read or written, and their
-checks do not run.
+An owner is an object of an application, such as a topic of Pulsar. The owners of all stores form one table
+``owners``. If ``--owners`` names no store, the audit looks for an application beside BookKeeper's root in the
+metadata store. Without owners nothing is read or written, and their checks do not run.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ _OPEN = {
     "foreign": "of other applications, or of namespaces that no store has",
     "unnamed": "without custom metadata",
 }
-"""Standings of ledgers that no owner names and that are not called unowned, with their words."""
+"""Standings of ledgers that no owner names and that do not count as unowned, with words for the report."""
 
 NOTHING_MATCHED = StoreMatches({}, {}, {})
 
@@ -71,7 +71,7 @@ def check_owners(options: AuditOptions) -> None:
     """Check ``--owners`` and ``--owners-complete`` before anything is read.
 
     Raises:
-        UsageError: a value names no application, its URI is invalid, or NOBODY stands beside a store.
+        UsageError: a value names no application, its URI is invalid, or NOBODY is given beside a store.
     """
     named_stores(options)
     declared_stores(options)
@@ -81,8 +81,8 @@ def check_owners(options: AuditOptions) -> None:
 class Owners:
     """The owners that an audit read: the table ``rows`` of all stores, or None if there are none.
 
-    ``own`` is whether the metadata's own store was searched because no other was named. ``matches`` says
-    which stores are the same, in this run and in the earlier one.
+    ``own`` is whether the owners come from the metadata store because ``--owners`` named no store.
+    ``matches`` says which stores are the same, in this run and in the earlier one.
     """
 
     stores: tuple[OwnersUri, ...]
@@ -93,7 +93,7 @@ class Owners:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the stores in the form that ``--owners`` takes."""
+        """Return the stores in the form of ``--owners``."""
         return tuple(store.text for store in self.stores)
 
     @property
@@ -127,7 +127,7 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
 
 
 def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
-    """Raise StoreError if a named store has no row."""
+    """Raise StoreError if a store that ``--owners`` names has no row."""
     if "owners" in source.landing.empty:
         store_names = set()
     elif len(stores) == 1:
@@ -144,7 +144,7 @@ def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: D
 
 
 def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owners:
-    """Add the ledgers that only cursor ledgers name, read from the disks (`auditor.audit.cursor_scan`)."""
+    """Add the ledgers that only entries of cursor ledgers name (`auditor.audit.cursor_scan`)."""
     run = first.source.landing.run
     if owners.rows is None or run.exists(f"tables/ownership/{WHOLE}"):
         return owners
@@ -156,8 +156,8 @@ def resolve_cursors(owners: Owners, first: FirstScan, indexes: Indexes) -> Owner
 def shared_references(owners: DataFrame, lists: DataFrame | None) -> StoreReferences:
     """Find the stores of owners that name the same ledgers under the same paths. Runs up to three queries.
 
-    Each ledger id is given out once, so two different stores share no reference. Stores that do are one
-    store under two names, or at two times.
+    BookKeeper gives out each ledger id once, so two different stores share no reference to a ledger. Two
+    names with shared references stand for one store, or for copies of one store from two times.
 
     Args:
         owners: The table ``owners`` of this run.
@@ -198,7 +198,7 @@ def match_owner_stores(owners: Owners, source: MetadataSource, before: RunsBefor
 
 
 def _with_current_stores(lists: DataFrame | None, owners: Owners) -> DataFrame | None:
-    """Return the table ``ownership`` of the earlier run, with each store under its name in this run."""
+    """Return the earlier run's table ``ownership``, with the name that each store has in this run."""
     if lists is None or "store" not in lists.columns:
         return lists
     # As many as there are stores.
@@ -247,9 +247,7 @@ def land_ownership(
 def land_owner_stores(
     owners: Owners, ownership: DataFrame | None, source: MetadataSource, options: AuditOptions
 ) -> list[SourceScope]:
-    """Write the table ``owner_stores``, and return the scope that each store proves. Empty if none
-    was read.
-    """
+    """Write the table ``owner_stores``, and return the proved scope of each store. Empty if none was read."""
     landing, rows = source.landing, []
     if (
         ownership is not None
@@ -272,7 +270,7 @@ def land_owner_stores(
 
 
 def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int) -> OwnerCounts:
-    """Count the rows of both tables by store."""
+    """Count the rows of ``owners`` (``rows``) and of ``ownership`` by store."""
     counts = list_counts(ownership, owners.applications, scan_time).collect()
     lists: dict[str, ListCounts] = {}
     for row in counts:
@@ -293,7 +291,7 @@ def _count(owners: Owners, rows: DataFrame, ownership: DataFrame, scan_time: int
 def named_ledgers(rows: DataFrame) -> DataFrame | None:
     """Return the rows of the table ``ownership`` in which an owner names a ledger. Runs a query.
 
-    Returns None if their absence proves nothing: an owner could not be read, or none names any ledger.
+    None if a missing row proves nothing: an owner could not be read, or no owner names any ledger.
     """
     names_ledger = F.col("ledger_id").isNotNull() & F.col("path").isNotNull()
     [row] = rows.agg(
@@ -305,7 +303,7 @@ def named_ledgers(rows: DataFrame) -> DataFrame | None:
 def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
     """Return remarks about the owners that were read, and the ledgers whose owner stays unknown.
 
-    ``rows`` are those of the table ``ownership``.
+    ``rows`` are the rows of the table ``ownership``.
     """
     unread = [remark_with_reason(RemarkKind.OWNERS_UNREAD, note) for note in owners.notes]
     if not owners.stores:
@@ -323,7 +321,7 @@ def owner_remarks(owners: Owners, rows: DataFrame) -> list[Remark]:
 
 
 def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str, ...]]:
-    """Return the owners beside BookKeeper's root, and notes on applications that could not be looked for."""
+    """Return the store of owners beside BookKeeper's root, and notes on applications not searched."""
     notes: tuple[str, ...] = ()
     for name, application in APPLICATIONS.items():
         try:
@@ -347,9 +345,10 @@ def _zxid(first: FirstScan) -> int | None:
 
 
 def _read_apart(source: MetadataSource, owners: Owners) -> bool:
-    """Return whether only clocks order reads of owners and ledgers.
+    """Return whether owners and ledgers were read from live stores without a common order of changes.
 
-    That is so for running stores of two kinds, and for Oxia, whose versions belong to one shard.
+    Only clocks then tell which read came first. That is so for two different running stores, and for Oxia,
+    whose versions belong to one shard.
     """
     return source.live and (not owners.own or source.uri.scheme == OXIA)
 

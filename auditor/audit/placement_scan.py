@@ -1,14 +1,15 @@
 """Racks and placement policy of the bookies, with their origin: the table ``bookie_locations``.
 
-The mapping comes from ``--racks``, else from ``--rack-script``, else from Pulsar's ``/bookies`` beside
-BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers follow. Otherwise
-it comes from ``--bookie-conf``, which AutoRecovery follows, or is the default of bookies and brokers.
+The mapping from bookies to racks comes from ``--racks``, else from ``--rack-script``, else from Pulsar's
+``/bookies`` beside BookKeeper's root. The policy comes from ``--placement``, which brokers and other writers
+follow. Without it the policy comes from ``--bookie-conf``, which AutoRecovery follows, or is the default of
+bookies and brokers.
 
-Without a mapping and ``--placement`` placement is not judged. Every ledger of a cluster without racks would
-break a policy that nobody chose.
+Without a mapping and without ``--placement``, placement is not judged. Otherwise every ledger of a cluster
+without racks would break a policy that nobody chose.
 
-Two configuration files are compared. AutoRecovery with other rules or another mapping undoes the placement
-of the brokers.
+If both configuration files are given, they are compared. AutoRecovery with another policy or mapping undoes
+the placement of the brokers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,14 +37,14 @@ from auditor.tables.placement import BOOKIE_LOCATIONS, PlacementJudge, placement
 DEFAULT_POLICY = "the default of bookies and brokers"
 RESOLVER = "reppDnsResolverClass"
 PULSAR_RESOLVER = "BookieRackAffinityMapping"
-"""Suffix of the class names of Pulsar's resolvers, old and new."""
+"""Suffix of the class names of Pulsar's rack resolvers, old and new."""
 
 
 def check_placement(options: AuditOptions) -> PlacementSettings:
-    """Return the policy and settings of the options, before anything is read.
+    """Return the placement policy and settings that the options give. Call it before anything is read.
 
     Raises:
-        UsageError: invalid options, alone or together.
+        UsageError: an option is invalid, or two options contradict each other.
     """
     if options.racks is not None and options.rack_script is not None:
         raise UsageError("--racks and --rack-script: give one mapping, not two")
@@ -67,7 +68,7 @@ def chosen_settings(text: str) -> PlacementSettings:
     ('a', 'b')
 
     Raises:
-        UsageError: no policy and no file, or a setting that no server has.
+        UsageError: the text is neither a policy nor a file, or has a setting that no server has.
     """
     word, *parts = text.split(",")
     if word not in [*Policy]:
@@ -96,7 +97,7 @@ def chosen_settings(text: str) -> PlacementSettings:
 def settings_differences(options: AuditOptions, *, pulsar: bool) -> tuple[str, ...]:
     """Return the differences between the configurations of AutoRecovery and brokers, as sentences.
 
-    Empty if there are not two configurations. ``pulsar`` is whether Pulsar's own mapping is used.
+    Empty unless both configuration files are given. ``pulsar`` is whether Pulsar's own mapping is used.
     """
     placement = options.placement
     if placement is None or placement.split(",")[0] in [*Policy] or options.bookie_conf is None:
@@ -173,9 +174,9 @@ def read_properties(option: str, path: str) -> dict[str, str]:
 class Placement:
     """The placement policy and mapping of a run, before any bookie is looked up.
 
-    ``mapping`` is by bookie or host, or None if a script is still to be asked. ``origin`` names its source,
-    or is None without a mapping. ``chosen`` is whether ``--placement`` chose the policy. ``differences`` are
-    those of AutoRecovery's configuration from that of the brokers.
+    ``mapping`` has locations by bookie or host, or is None if the script of ``--rack-script`` has not been
+    run yet. ``origin`` names the source of the mapping, or is None without a mapping. ``chosen`` is whether
+    ``--placement`` chose the policy. ``differences`` are the sentences of `settings_differences`.
     """
 
     settings: PlacementSettings
@@ -187,19 +188,19 @@ class Placement:
 
     @property
     def settings_in_use(self) -> PlacementSettings | None:
-        """Return the settings to judge by. None if no mapping was given and no policy chosen."""
+        """Return the settings to judge by. None if no mapping was given and no policy was chosen."""
         return self.settings if self.chosen or self.origin is not None else None
 
 
 def read_placement(uri: MetadataUri, store: MetadataStore, options: AuditOptions) -> Placement:
-    """Find the rack mapping, after M0."""
+    """Find the placement policy and the rack mapping, after M0, the first scan of the metadata."""
     with_mapping = _find_mapping(uri, store, options)
     reads_pulsar = with_mapping.origin is not None and options.racks is None and options.rack_script is None
     return replace(with_mapping, differences=settings_differences(options, pulsar=reads_pulsar))
 
 
 def _hidden_mapping(where: str) -> Remark:
-    """Return the remark for a store below a chroot without a mapping. ``where`` names the path."""
+    """Return the remark for a store below a chroot without a rack mapping. ``where`` names the path."""
     advice = "if the brokers use another root, save its value and pass it with --racks FILE.json"
     return remark(RemarkKind.PLACEMENT, "no racks were found", f"none are at {where}", advice)
 
@@ -266,10 +267,10 @@ def land_locations(
 
 
 def with_placement(landing: Landing, tables: Tables) -> Tables:
-    """Return ``tables`` with the table ``placement``, or unchanged if there is no policy to judge by.
+    """Return ``tables`` with the table ``placement``. Return them unchanged without a policy to judge by.
 
-    If no bookie has a location, every ledger would break the policy. The check bookie-without-location
-    reports that once.
+    The table is also left out if no bookie has a location, because every ledger would break the policy. The
+    check bookie-without-location reports that once.
     """
     settings, roster = tables.cluster.placement, tables.roster
     if settings is None or settings.policy is Policy.NONE or not roster.locations.known:
@@ -285,7 +286,7 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:
-    """Return remarks about the policy and the locations that ledgers were judged by, with their origin."""
+    """Return remarks about the policy and the locations by which ledgers were judged, with their origin."""
     if facts is None:
         return list(placement.remarks)
     number = facts["located"] + facts["unlocated"]
@@ -297,7 +298,7 @@ def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> lis
 
 
 def _groups_remarks(settings: PlacementSettings, facts: PlacementFacts) -> Iterator[Remark]:
-    """Return remarks about the isolation groups of the configuration and of ledgers."""
+    """Return remarks about isolation groups in the configuration, and about ledgers with own groups."""
     if settings.groups is not None:
         words = f"{settings.groups.words}, from {settings.origin}"
         yield remark(RemarkKind.PLACEMENT, "isolation groups are in force", words)

@@ -1,7 +1,7 @@
 """State of AutoRecovery: its processes, the waiting ledgers, and the ledgers that can be read now.
 
-All of it is of the time of the metadata scans. Tables are queried only if they can have an answer. A cluster
-with all bookies registered and no marks costs no query here.
+All of it is of the time of the metadata scans. A table is queried only if it can contain an answer. A cluster
+with all bookies registered and no under-replication marks therefore costs no query here.
 """
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ from auditor.tables.cluster_state import autorecovery_facts
 from auditor.tables.reachability import REACHABILITY
 
 _RECENT_MS = 7 * DAY_MS
-"""Age in ms. Ledgers that are open or younger show the ensemble sizes that applications use today."""
+"""Age in ms up to which a closed ledger shows an ensemble size in use. Open ledgers always do."""
 
 
 def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
@@ -42,15 +42,15 @@ def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
 
 
 def _knows_registrations(roster: Roster) -> bool:
-    """Return whether a missing registration means that the bookie is down.
+    """Return whether a missing registration proves that a bookie is down.
 
-    A dump or snapshot saved after all sessions ended has no ephemeral znodes at all.
+    A dump or snapshot that was saved after all sessions had ended has no ephemeral znodes at all.
     """
     return roster.cluster.live or any(row["registered"] is not None for row in roster.bookies)
 
 
 class QueueTables(NamedTuple):
-    """The tables for counts of waiting ledgers. Marks are those of the first scan."""
+    """The tables for counts of waiting ledgers. Under-replication marks are those of the first scan."""
 
     ledgers: DataFrame
     marks: DataFrame
@@ -67,7 +67,7 @@ def with_repair_state(
 ) -> Roster:
     """Return the roster with the state of AutoRecovery, and the number of waiting ledgers.
 
-    ``previous`` is the run before. Marks made since then are counted.
+    ``previous`` is the run before. Marks made since that run are counted. None if there is no earlier run.
     """
     cluster, bookies = roster.cluster, roster.bookies
     knows = _knows_registrations(roster)
@@ -91,7 +91,10 @@ def with_repair_state(
 
 
 def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations: bool) -> dict[str, Any]:
-    """Return the fields of `RepairState` about votes and settings. Empty if the store does not show them."""
+    """Return the fields of `RepairState` about AutoRecovery's votes and settings.
+
+    Empty if the store does not show them.
+    """
     cluster = roster.cluster
     if not (knows_registrations and cluster.has_marks and cluster.bookies_listed):
         return {}
@@ -107,7 +110,7 @@ _Questions = dict[str, tuple[DataFrame, list[str]]]
 def _questions(
     landing: Landing, tables: QueueTables, down: Collection[str], previous_scan: int | None
 ) -> _Questions:
-    """Return the queries on tables with rows. Empty for a cluster without marks and with all bookies up."""
+    """Return the queries on tables with rows. Empty if no ledger is marked and all bookies are up."""
     questions: _Questions = {}
     none_marked = "marks" in landing.empty
     if not none_marked:
@@ -126,7 +129,7 @@ def _questions(
 def _waiting_questions(
     ledgers: DataFrame, marks: DataFrame, down: Collection[str], none_marked: bool
 ) -> _Questions:
-    """Return queries for ledgers that depend on a bookie that is down, and for marked ledgers besides."""
+    """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
     ids = F.array(*map(F.lit, sorted(down)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]

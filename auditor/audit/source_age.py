@@ -1,9 +1,9 @@
 """Age of the bookies' data relative to the metadata, and data of another time or cluster.
 
 File times alone prove nothing: the index of an idle bookie is old. A bookie's directories are older than the
-metadata if two facts hold. The metadata has ledgers of which the bookie took entries more than
-`MAX_SOURCE_AGE_MS` after its newest file. Its index has none of these ledgers. A collection has a recorded
-time, and is as old as that.
+metadata if two facts hold. The metadata has ledgers whose entries went to the bookie more than
+`MAX_SOURCE_AGE_MS` after the bookie's newest file. The bookie's index has none of these ledgers. A collection
+is as old as the time recorded in it.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,14 @@ from auditor.spark import functions as F
 from auditor.tables.registry import store_cookies
 
 MAX_SOURCE_AGE_MS = 3_600_000
-"""Largest age relative to the metadata at which bookie data proves absence, in ms."""
+"""Largest time by which bookie data may be older than the metadata and still prove absence, in ms."""
 
 
 def find_old_sources(first: FirstScan, indexes: Indexes) -> dict[str, str]:
     """Return bookies whose data is older than the metadata, each with the reason.
 
-    Collections with a future time are included: their age is unknown. Runs up to two queries, and only if
-    files of a bookie are old.
+    Collections from the future are included, because their age is unknown. Runs up to two queries, and only
+    if files of a bookie are old.
     """
     scan_time, audit_time = first.source.scan_time, now_ms()
     reasons = {
@@ -60,7 +60,7 @@ def _before(time: int, scan_time: int) -> str:
 
 
 def collection_times(bookies: ClusterBookies) -> dict[str, int]:
-    """Return the time of the oldest collection with an index of each bookie, in ms."""
+    """Return the time of each bookie's oldest collection with an index, in ms."""
     times_by_id = {manifest.id: manifest.made for _, manifest in bookies.collected.whole}
     times: dict[str, int] = {}
     for piece, owner in bookies.settled.owner_of_piece.items():
@@ -71,11 +71,11 @@ def collection_times(bookies: ClusterBookies) -> dict[str, int]:
 
 
 def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str, str]:
-    """Return a reason for each bookie if the directories of all bookies are another cluster's.
+    """Return a reason for each bookie if the directories of all bookies are another cluster's. Else none.
 
-    If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the
-    bookies, not of the source. The same holds if the store has no cookie of theirs with its own instance id.
-    The store may have been formatted while the bookies ran.
+    If only some bookies' directories are foreign, their disks were exchanged. That is a fault of the bookies,
+    not of the source. Nothing is returned either if a bookie has no cookie with the store's own instance id.
+    The store may then have been formatted while the bookies ran.
     """
     bookie_ids = [name for name, bookie in bookies.attribution.bookies.items() if bookie.found]
     own = {
@@ -92,10 +92,10 @@ def find_foreign_sources(first: FirstScan, bookies: ClusterBookies) -> dict[str,
 def _count_later_ledgers(
     first: FirstScan, indexes: Indexes, last_writes: Mapping[str, int]
 ) -> dict[str, int]:
-    """Return how many ledgers each bookie took entries of after its last write.
+    """Count, for each bookie, the ledgers of which it received entries after its last write.
 
-    Bookies with any of these ledgers in their index are left out. A ledger whose entries may still be in
-    flight does not count (`auditor.tables.accounts`).
+    Bookies with any of these ledgers in their index are left out. A ledger does not count while its entries
+    may still be in flight (`auditor.tables.accounts`).
     """
     if not last_writes:
         return {}

@@ -1,9 +1,9 @@
 """The table ``sources``: the scope that each source claims to cover, and the scope that the audit proved.
 
-Absence counts within the proved scope only. The metadata covers every ledger of its cluster if four
-conditions hold. It was listed without a gap. Bookies carry its instance id. Its id generator is beyond every
-id in use. No bookie and no part of the ledger tree lost more than a fifth of its ledgers unexplained.
-Cookies, registrations and ensembles together show which bookies exist.
+An object that a source lacks counts as absent only within the proved scope. The metadata covers every ledger
+of its cluster if four conditions hold. It was listed without a gap. Bookies carry its instance id. Its id
+generator is beyond every id in use. No bookie and no part of the ledger tree lost more than a fifth of its
+ledgers unexplained. Cookies, registrations and ensembles together show which bookies exist.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,7 @@ from auditor.tables.sources import SOURCES, rows_of_scopes
 
 NAMES_SHOWN = 5
 PROOF = CheckSettings()
-"""Settings for proofs. They do not depend on the settings that a run chose for its checks."""
+"""Settings by which scopes are proved. They do not depend on the run's settings of the checks."""
 EVERY_BOOKIE = "every bookie that exists"
 NOTHING = "nothing"
 
@@ -64,7 +64,10 @@ def land_sources(
 
 
 def _as_of(metadata: ClusterMetadata, time: int | None) -> int | None:
-    """Return the time of data. In a resumed run it is no later than its oldest table."""
+    """Return the time of data: ``time``, or in a resumed run the time of its oldest table if that is earlier.
+
+    None if ``time`` is None.
+    """
     resumed = metadata.source.landing.resumed
     return time if time is None or resumed is None else min(time, resumed)
 
@@ -89,7 +92,7 @@ def _metadata_scope(
 
 
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
-    """Return reasons why the metadata may not be all of the cluster's. Unknown facts count as reasons."""
+    """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
     source = metadata.source
     if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
         yield "not all of it could be read"
@@ -109,7 +112,7 @@ def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables:
 
 
 def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> Iterator[str]:
-    """Return a reason if parts of the ledger tree shrank since the last run, unexplained by owners."""
+    """Return a reason if parts of the ledger tree shrank since the last run and owners do not explain it."""
     source = metadata.source
     earlier = before.with_ledgers(source.landing, source.scan_time)
     if earlier is None:
@@ -137,7 +140,7 @@ def _owners_agree(tables: Tables) -> bool:
 
 
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
-    """Return reasons why the instance id does not show that bookies and metadata belong together."""
+    """Return reasons why instance ids do not prove that bookies and metadata belong together."""
     directories = bookies.attribution.directories
     carried = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
@@ -149,7 +152,7 @@ def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterat
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
-    """Return the scopes of cookies, registrations and ensembles, which show the bookies that exist."""
+    """Return the scopes of the lists that show which bookies exist: cookies, registrations and ensembles."""
     time = _as_of(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
@@ -193,7 +196,7 @@ def _bookie_time(
 ) -> int | None:
     """Return the time of a bookie's data in ms. None if it is unknown.
 
-    Directories that are not older than the metadata count as new as it: an idle bookie writes nothing.
+    Directories that are not older than the metadata count as equally new: an idle bookie writes nothing.
     """
     scan_time = metadata.source.scan_time
     collected = collection_times(indexes.bookies).get(name)

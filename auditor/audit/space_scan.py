@@ -1,11 +1,11 @@
 """Disk space of an audit: the owner of each byte in entry logs, and a forecast of garbage collection.
 
-The table ``gc_foresight`` needs only metadata and indexes. It starts from orphans and copies outside the
-ensembles. All ledgers are looked at again only if a record is in the wrong place or has the greatest id. The
-server's listing differs from the scan then.
+The forecast (table ``gc_foresight``) needs only metadata and indexes. It starts from orphans and copies
+outside the ensembles. It looks at all ledgers only if a metadata record is in the wrong place or has the
+greatest possible id, because the server's listing of ledgers then differs from the scan.
 
-A bookie keeps a deleted ledger until its next collection. Many copies on a busy bookie may therefore be
-orphans of the last interval. `listed_lately` finds these.
+A bookie keeps a deleted ledger until its next garbage collection. Many copies on a busy bookie may therefore
+be orphans only since the last collection. `listed_lately` finds these.
 """
 
 from dataclasses import replace
@@ -47,9 +47,9 @@ def with_space(
     before: RunsBefore,
     conf: str | None,
 ) -> Tables:
-    """Return ``tables`` with those of entry logs. ``availability`` is that table with every row.
+    """Return ``tables`` with the tables of entry logs. ``availability`` is the whole table of that name.
 
-    ``conf`` is the bookies' configuration file.
+    ``conf`` is the bookies' configuration file, or None.
     """
     settings = collector_settings(conf)
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
@@ -147,9 +147,10 @@ def disk_remarks(disks: DataFrame) -> list[Remark]:
 def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) -> dict[str, tuple[int, ...]]:
     """Count files and bytes, so that the sum of ``space`` can be compared with the file lengths.
 
-    ``files`` has six numbers: files, bytes, ledgers maps, maps compared with the log's entries, logs in
-    metadata caches, and unreadable logs among these. ``pairs`` has the number of pairs of ledger and log,
-    and how many were looked up.
+    Four results have names. ``files`` has six numbers: files, bytes, ledgers maps, maps compared with the
+    log's entries, logs in metadata caches, and unreadable ones of the latter. ``space`` has the bytes in the
+    table, and ``unread`` the number of unreadable paths. ``pairs`` has the number of pairs of ledger and log,
+    and the number of pairs for which an entry was compared.
     """
     mapped = f"state in ('{EntryLogState.OK}', '{EntryLogState.MAP_WRONG}')"
     maps = (f"count_if({mapped})", f"count_if({mapped} and counted = '{SCAN}')")
@@ -166,14 +167,14 @@ def _count_bytes(space: DataFrame, entry_logs: DataFrame, locations: DataFrame) 
 
 
 USUAL_INTERVAL_MS = 900_000
-"""gcWaitTime as Pulsar sets it, in ms. The server's own default is shorter."""
+"""Interval of garbage collection (gcWaitTime) that Pulsar sets, in ms. The server's default is shorter."""
 
 
 def collector_settings(path: str | None) -> CollectorSettings:
     """Return the garbage collection settings of a bookie's configuration file, or the server's defaults.
 
     Raises:
-        UsageError: no such file, no properties, or values with which no bookie starts.
+        UsageError: the file does not exist, is no properties file, or has values with which no bookie starts.
     """
     if path is None:
         return CollectorSettings()
@@ -186,7 +187,7 @@ def collector_settings(path: str | None) -> CollectorSettings:
 def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore, conf: str | None) -> Tables:
     """Return ``tables`` with ``gc_foresight``, and with ``log_foresight`` if entry logs were read.
 
-    ``conf`` is the bookies' configuration file. ``before`` are the earlier runs.
+    ``conf`` is the bookies' configuration file, or None. ``before`` are the earlier runs.
     """
     landing, layout = metadata.source.landing, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
@@ -228,7 +229,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:
-    """Return remarks on the collector settings. Empty without bookie sources: nothing is forecast then."""
+    """Return remarks on the settings of garbage collection. Empty without bookie sources."""
     if not tables.cluster.has_sources:
         return []
     settings, details = tables.collector, []
@@ -260,7 +261,7 @@ def foresight(collector: Collector, tables: Tables, earlier: DataFrame | None = 
 def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
     """Return evidence of which orphans were in the metadata within the last collection interval.
 
-    It is an earlier run that listed them, or the order of their ids. Runs a query or two.
+    The evidence is an earlier run that listed them, or the order of their ids. Runs a query or two.
     """
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
@@ -272,11 +273,12 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
 
 
 def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[int, int] | None:
-    """Return the first id that the generator gave out after ``since``, and the next id. None if unknown.
+    """Return the first id that the generator gave out after ``since``, and its next id. None if unknown.
 
-    The first id belongs to a newer ledger and is above all older ids. It is 0 if the generator itself is
-    newer than ``since`` (``begun`` is its time; both in ms). A store that lists an id beyond the generator
-    is not trusted. Its ids were chosen by hand, or its tree is a copy with new znodes and an old generator.
+    The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
+    is newer than ``since``. ``begun`` is the time of the generator. Both times are in ms. A store that lists
+    an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy with new
+    znodes and an old generator.
     """
     own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
@@ -296,7 +298,7 @@ def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[i
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:
-    """Return the ledgers that the collectors list, from the last scan: their pass comes after it."""
+    """Return the ledgers that garbage collectors will list next, by the last scan."""
     source, again = metadata.source, metadata.second.ledgers
     scan = metadata.first.ledgers if again is None else again
     if odd(scan).isEmpty():

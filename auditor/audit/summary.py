@@ -66,7 +66,7 @@ ON_ABSENCE = frozenset(
     {check.id for check in ALL if check.needs & {Need.ALL_BOOKIES, Need.ALL_MARKS, Need.ALL_LEDGERS}}
     | {check.id for check in OF_TABLES if check.asks in ("orphans", "ownership", "offload_objects")}
 )
-"""Checks that find objects missing from the metadata."""
+"""Checks whose findings say that the metadata lacks an object."""
 
 GAPS_SHOWN = 20
 """Largest number of metadata gaps that a report names. A single gap makes the report incomplete."""
@@ -106,7 +106,7 @@ class Audited:
 class ReportNumbers(NamedTuple):
     """The numbers and the bounded sample of findings that a report takes from large tables.
 
-    ``counts`` has the results of the queries of `count_for_report`, by name.
+    ``counts`` has the results of queries by query name (`count_for_report`).
     """
 
     counts: Mapping[str, tuple[int, ...]]
@@ -117,7 +117,7 @@ class ReportNumbers(NamedTuple):
 
 
 def summarise(audited: Audited) -> Report:
-    """Return the report of an audit whose findings are written."""
+    """Return the report of an audit after its findings were written."""
     metadata, indexes, earlier = audited.metadata, audited.indexes, audited.earlier
     source, tables, changes, counts = metadata.source, audited.tables, audited.changes, audited.numbers.counts
     witness_reads, witness_remarks = audited.witness.summary()
@@ -185,8 +185,8 @@ def _near_loss(
 ) -> list[Remark]:
     """Return remarks about ledgers one failure from data loss and ledgers with one reachable copy.
 
-    Without bookie sources (``has_sources``) every copy is unknown. Possible losses are then left out,
-    because every ledger would be one.
+    ``has_sources`` is whether bookie sources were given. Without them every copy is unknown, and every ledger
+    would be a possible loss. Possible losses are then left out.
     """
     levels = near_loss(run, locations, repair.down)
     words = [*near_words(levels), *(possible_loss_words(levels) if has_sources else [])]
@@ -197,7 +197,7 @@ def _near_loss(
 
 
 def _previous_repair(changes: RunChanges) -> tuple[RepairFacts, int] | None:
-    """Return the repair facts of the previous run and its scan time in ms. None if it has none."""
+    """Return the repair facts of the previous run and its scan time in ms. None if there are none."""
     if changes.previous is None:
         return None
     facts = RunReader(changes.previous.path).report.run
@@ -225,7 +225,7 @@ def count_for_report(
 
 
 def _end_unknown(first: FirstScan, tally: list[Tally]) -> list[Remark]:
-    """Return a remark if confirmed findings rest on absence from a dump that may be cut unnoticed."""
+    """Return a remark if confirmed findings depend on records that a possibly truncated dump lacks."""
     if first.nodes.proves_absence or first.cut:
         return []  # what may be missing of a dump that is known to be cut is said otherwise
     resting = sum(
@@ -363,9 +363,9 @@ def sight_of(
     bookies_asked: bool,
     not_run: tuple[str, ...],
 ) -> Sight:
-    """Return the inputs that a run had, before its report exists (`Sight.of`).
+    """Return the inputs that a run had (`Sight.of`), before its report exists.
 
-    An input that was read only in part counts as read.
+    An input that was partly read counts as read.
     """
     source, listed = metadata.source, metadata.bookies_seen()
     return Sight(
@@ -393,7 +393,7 @@ def sight_of(
 def inputs_of(sight: Sight, tables: Tables, has_gone_entries: bool) -> RunInputs:
     """Return the inputs of a run, for comparison with earlier runs.
 
-    ``has_gone_entries`` is whether an index has entries in entry logs that are gone.
+    ``has_gone_entries`` is whether an index locates entries in entry logs that do not exist.
     """
     stores = owner_identities(tables.roster.owner_stores)
     return RunInputs(int(sight.entry_logs), int(sight.witness is True), stores, int(has_gone_entries))

@@ -1,4 +1,4 @@
-"""Bookie data that a run could not read. Holds of an earlier run that depend on it are not lifted."""
+"""Bookie data that a run could not read. Holds of an earlier run that depend on such data are not lifted."""
 
 from collections.abc import Collection
 
@@ -11,11 +11,11 @@ from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 
 _UNREAD_INDEX = (IndexState.CUT, IndexState.UNREADABLE, IndexState.GAP, IndexState.DAMAGED)
-"""States of an index, or of a place in it, of which some content is unknown."""
+"""States of an index, or of a part of an index, whose content is not fully known."""
 
 
 def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
-    """Return the bookies with an index of a ledger, or a part of one, that could not be read."""
+    """Return the bookies with an index that could not be read, or not completely."""
     if "unreadable_indexes" in tables.known_empty:
         return frozenset()
     is_unread = F.col("state").isin(*_UNREAD_INDEX) & ~F.col("reason").eqNullSafe(VANISHED)
@@ -26,7 +26,7 @@ def bookies_with_unread_index(tables: Tables) -> frozenset[str]:
 def unread_logs(tables: Tables) -> DataFrame | None:
     """Return bookie_id and log_id of logs that were not read to their end. None if no log was read.
 
-    A null log_id stands for all logs of the bookie: a directory could not be listed.
+    A null log_id means all logs of the bookie, because a directory could not be listed.
     """
     if "entry_logs" not in tables.frames:
         return None
@@ -36,7 +36,7 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
-    """Return the rows of `unread_logs`, and the logs with bytes of unknown owner."""
+    """Return the rows of `unread_logs`, and further rows for logs with bytes of unknown owner."""
     unread = unread_logs(tables)
     if unread is None or "space" not in tables.frames or "space" in tables.known_empty:
         return unread
@@ -45,14 +45,14 @@ def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
 
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
-    """Return the bookies with an entry log, or a directory of them, that was not read to its end."""
+    """Return the bookies with a log that was not read to its end, or a directory that was not listed."""
     unread = unread_logs(tables)
     rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
-    """Return the keys of earlier holds on entry logs and their bookies whose bytes were not read."""
+    """Return the keys of the earlier run's holds on entry logs with unread bytes, and of their bookies."""
     unread = logs_with_unknown_bytes(tables)
     if unread is None:
         return frozenset()
@@ -67,11 +67,14 @@ def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
 
 
 _ON_ANSWERS = "index-incomplete"
-"""The check of entries that a bookie serves beyond its index. Only the bookie's answer shows it."""
+"""Check that finds entries that a bookie serves and its index lacks. Only the bookie's answers show them."""
 
 
 def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[str, str | None]]:
-    """Return the check of answers with each bookie that has an unknown copy which an answer would show."""
+    """Return pairs of check and bookie: `_ON_ANSWERS` with each bookie that has an unknown copy.
+
+    An answer of the bookie might show the copy. Empty if the earlier run has no hold of this check.
+    """
     if earlier.where(F.col("reason") == _ON_ANSWERS).isEmpty():
         return frozenset()
     names = tables.judged.select(F.explode("unknown.bookie_id").alias("bookie_id")).distinct().collect()
@@ -81,10 +84,10 @@ def doubted_by_answers(tables: Tables, earlier: DataFrame) -> frozenset[tuple[st
 def doubted_by_foresight(
     tables: Tables, unread_records: Collection[str]
 ) -> frozenset[tuple[str, str | None]]:
-    """Return the check of collections with each bookie that may delete a copy that may be needed.
+    """Return pairs of check and bookie: gc-would-delete-live with bookies that may delete a needed copy.
 
-    ``unread_records``: bookies with copies of ledgers whose records could not be decoded. Such a record says
-    neither whether an ensemble names the bookie, nor how many other copies there should be.
+    ``unread_records`` are bookies with copies of ledgers whose metadata records could not be decoded. Such a
+    record says neither whether an ensemble names the bookie, nor how many other copies there should be.
     """
     names = set(unread_records)
     if "gc_foresight" not in tables.known_empty:
@@ -102,9 +105,9 @@ def _bookies_of(rows: DataFrame) -> set[str]:
 
 
 def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
-    """Return bookies with copies of ledgers whose records could not be decoded. None if all could.
+    """Return bookies with copies of ledgers whose metadata records could not be decoded, or None.
 
-    Any of these copies may be the last one.
+    None means that all records could be decoded. Any of these copies may be the last one.
     """
     unread = ledgers_with_unread_record(tables)
     if unread.isEmpty():

@@ -35,7 +35,8 @@ def entry_log_missing(tables: Tables) -> DataFrame:
 
     How sure:
         Confirmed if the bookie was stopped, if the directory is a saved copy, or if a second reading or run
-        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has no entry log at all.
+        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has
+        no entry log at all.
         Suspect with `disk-id-mismatch`.
 
     What to do:

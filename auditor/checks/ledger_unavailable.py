@@ -5,7 +5,10 @@ from auditor.checks.finding_rows import finding_rows, with_ledgers, words
 from auditor.model.states import Reach
 
 FINDINGS_BY_LEDGER = 1000
-"""Largest number of ledgers with a finding each. More have one cause, and one finding for the cluster."""
+"""Largest number of ledgers that get a finding each.
+
+More than these probably have one cause: the cluster gets one finding for all.
+"""
 
 
 @check(

@@ -10,7 +10,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     """Marks name a bookie that nothing else in the cluster knows.
 
     What it finds:
-        Bookie ids in marks without cookie, registration or place in an ensemble.
+        Bookie ids that marks name, but that have no cookie, no registration and no place in an ensemble.
 
     Why it matters:
         Somebody retired or renamed the bookie. The marks do not help to find missing entries.

@@ -32,8 +32,9 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Readers of the bucket's copy fail.
 
     How sure:
-        Confirmed where the listing has objects of an offload that became complete `--owner-grace` or more
-        after this one. Suspect if the listing may be older than the copy, or the context has no time.
+        Confirmed if the listing is surely newer than the copy: it has objects of another offload, which
+        became complete at least `--owner-grace` later. Suspect if the listing may be older than the copy, or
+        the context has no time.
 
     What to do:
         If BookKeeper still has the ledger, offload it again before its trim. Look for the object among the

@@ -10,8 +10,8 @@ def over_replicated_ledger(tables: Tables) -> DataFrame:
     """A bookie holds entries of a ledger whose ensembles do not name it.
 
     What it finds:
-        Ledgers, neither marked nor locked, on a bookie that no segment names. The count is 0 if the entries
-        are unknown.
+        Ledgers, neither marked nor locked, on a bookie that no segment names. The number of entries is 0 if
+        the entries are unknown.
 
     Why it matters:
         Mostly replication moved the copy. The collector deletes the old one after a day of running, even if

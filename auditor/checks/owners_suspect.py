@@ -50,7 +50,7 @@ def owners_suspect(roster: Roster) -> Findings:
 
     Limits:
         Only `--owners-complete` tells Pulsar clusters with the same namespaces apart. A ledger that lost
-        its owner counts for a week.
+        its owner counts as lost for a week.
     """
     reasons = incomplete_reasons(roster.owner_stores)
     if not reasons:

@@ -1,7 +1,7 @@
 """The ``bkaudit`` command.
 
-The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. Only
-this module turns errors of the package into a message of one line and an exit code.
+The module of a command is loaded when the command is called, so that ``bkaudit --help`` answers at once. This
+module alone turns errors of the package into a message of one line and an exit code.
 """
 
 import errno
@@ -22,13 +22,13 @@ INTERRUPTED = 130
 """Exit code of an interrupted command, as shells define it: 128 plus the number of SIGINT."""
 
 BUG = 70
-"""Exit code of an unforeseen error; Python's own 1 would claim that findings were found."""
+"""Exit code of an unforeseen error. Python's own exit code, 1, would claim that the audit found faults."""
 
 PROGRAM_ERRNOS = frozenset((errno.EPIPE, errno.EBADF))
-"""Errors of the system that only a bug of the program causes, on a pipe or descriptor of its own.
+"""Error numbers of the operating system that count as bugs: a wrong use of a pipe or descriptor.
 
-Every other error comes from the environment, where a traceback does not help: network file systems raise
-errors that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle their own errors
+All other errors come from the environment, where a traceback does not help: network file systems raise errors
+that no list foresees (ESTALE, ENOTCONN, ETIMEDOUT). Standard streams handle their own errors
 (`auditor.cli.streams`).
 """
 
@@ -42,7 +42,7 @@ PACKAGES = {
     "pyrex_rocksdb": "pyrex-rocksdb",
     "tomli_w": "tomli-w",
 }
-"""Name of a module's package in package indexes, if it differs from the module's name."""
+"""Names by which pip installs modules, for modules whose package has another name."""
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
@@ -80,18 +80,18 @@ MODULES = {
     "space": "report",
     "version": "help",
 }
-"""Module of each command that is not in a module of its own name."""
+"""Module of each command whose module has another name than the command."""
 
 
 class LazyGroup(click.Group):
-    """Group that knows the name and help of each command and loads its module when it is called."""
+    """Group that knows the name and help of each command. It loads a command's module when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands in the order of the README."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return the command of a name, from its module; None if there is no such command."""
+        """Return the command ``cmd_name`` from its module. None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"auditor.cli.{MODULES.get(cmd_name, cmd_name)}")
@@ -101,21 +101,21 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command, or raise an error that lists similar names without loading their modules."""
+        """Return the command. Raise an error with similar names if it is unknown, without loading modules."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands for --help without loading any of them."""
+        """Write the list of commands for --help without loading the module of any command."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """Return the context, which keeps the original arguments for `Interruption`."""
+        """Return the context of the program, and keep the original arguments in it for `Interruption`."""
         arguments = list(args)
         try:
             context = super().make_context(info_name, args, parent, **extra)
@@ -126,7 +126,7 @@ class LazyGroup(click.Group):
         return context
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """Run the program; closed or broken standard streams do not change its exit code."""
+        """Run the program. Closed or broken standard streams do not change its exit code."""
         try:
             with lasting_interrupts(), protected_streams():
                 try:
@@ -139,7 +139,7 @@ class LazyGroup(click.Group):
             sys.exit(INTERRUPTED)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command and turn its errors into a message and an exit code."""
+        """Run the command. Turn an error of the command into a message and an exit code."""
         try:
             with written_output(), quiet_gateway():
                 return super().invoke(ctx)

@@ -1,4 +1,4 @@
-"""``bkaudit audit``, the whole audit, and ``bkaudit scan``, its metadata half."""
+"""``bkaudit audit``, the whole audit, and ``bkaudit scan``, which reads only the metadata."""
 
 from collections.abc import Callable
 from pathlib import Path

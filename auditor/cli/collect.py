@@ -1,4 +1,4 @@
-"""``bkaudit collect``: bookies' directories as tables, for an audit elsewhere."""
+"""``bkaudit collect``: the contents of bookies' directories as tables, for an audit on another machine."""
 
 from collections.abc import Callable
 from pathlib import Path

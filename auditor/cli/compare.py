@@ -54,7 +54,7 @@ def compare(
     conf: Path | None,
     **flags: Any,
 ) -> None:
-    """Compare two stores; `_HELP` is the text of the command's help."""
+    """Compare two metadata stores. The text of the command's help is `_HELP`."""
     options = options_from_flags(conf, flags)
     from auditor.compare.stores import all_differences, compare_stores, some_differences
     from auditor.reports import comparison as report

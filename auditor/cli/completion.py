@@ -1,4 +1,8 @@
-"""Shell completion of runs, checks, forms, clusters and bookies; modules are loaded on the first Tab."""
+"""Shell completion of runs, checks, report forms, clusters and bookies.
+
+A function returns the values that continue ``begun``, the word typed so far. It loads modules only when it is
+called, that is at the first Tab.
+"""
 
 import os
 from pathlib import Path
@@ -10,12 +14,12 @@ Completions = list[str] | list[CompletionItem]
 
 
 def runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """Return the finished runs (`run_names`); directories if there are none."""
+    """Return the finished runs (`run_names`). If none matches, complete directories."""
     return run_names(context, begun) or directories(context, parameter, begun)
 
 
 def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """Return the values of --since: finished runs, and ``last``."""
+    """Return the values of --since: finished runs and ``last``. If none matches, complete directories."""
     from auditor.model.options import LAST
 
     names = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
@@ -23,7 +27,10 @@ def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str)
 
 
 def run_names(context: click.Context, begun: str) -> list[str]:
-    """Return the finished runs below the cluster's directory, or ./runs, and below the path typed so far."""
+    """Return the finished runs in the directory of runs and in the directory that is typed so far.
+
+    The directory of runs is the cluster's, or ./runs.
+    """
     from auditor.cli.defaults import runs_directory
     from auditor.errors import UsageError
 
@@ -56,7 +63,7 @@ def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Return the completions of a list of check ids with commas; the last id is completed."""
+    """Return completions of a list of check ids that are separated by commas. They complete the last id."""
     from auditor.checks import BY_ID
 
     before, comma, last = begun.rpartition(",")
@@ -64,14 +71,14 @@ def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
 
 
 def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    """Return the forms of a report."""
+    """Return the values of --format, the forms of a report."""
     from auditor.reports.forms import FORMS
 
     return sorted(form for form in FORMS if form.startswith(begun))
 
 
 def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
-    """Return the ids of the bookies of the run in the command line, or of the newest run."""
+    """Return the ids of the bookies of a run: the run in the command line, or else the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
     from auditor.runs.reader import RunReader
@@ -86,7 +93,7 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
 
 
 def policies(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
-    """Return the values of --placement: names of policies; files if none matches."""
+    """Return the values of --placement, names of policies. If none matches, complete files."""
     from auditor.model.placement import Policy
 
     return [str(policy) for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)

@@ -1,4 +1,4 @@
-"""``bkaudit conf``: files that come with the program; a wheel has them in auditor/shipped."""
+"""``bkaudit conf``: the text files that come with the program. A wheel has them in auditor/shipped."""
 
 from pathlib import Path
 
@@ -12,7 +12,10 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def project_files() -> dict[str, Path]:
-    """Return every shipped text file by name; files outside conf/ have their folder in front."""
+    """Return the path of every text file that comes with the program, by name.
+
+    The name of a file in conf/ is its path below conf/. Other names begin with the folder, as in jobs/NAME.
+    """
     files = {}
     for folder in FOLDERS:
         places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]

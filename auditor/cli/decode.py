@@ -1,4 +1,4 @@
-"""``bkaudit decode``: one file of a known format as JSON; the code of a format is loaded on use."""
+"""``bkaudit decode``: one file of a known format as JSON. A format's code is loaded when it is needed."""
 
 import base64
 import dataclasses
@@ -14,7 +14,7 @@ import click
 from auditor.errors import DecodeError, FileSystemError, RuleError, UsageError
 
 LIMIT = 256 * 1024 * 1024
-"""Largest size of an input file, in bytes: the index of a ledger with 30 million entries."""
+"""Largest size of an input file, in bytes. The index of a ledger with 30 million entries has this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,12 @@ class Kind:
     """Decoder of one format.
 
     Attributes:
-        function: The decoder as ``module:function``. It takes bytes and returns a value. A codec whose value
-            can be shown unchanged needs no function of its own.
-        settings: Names of the further settings that it takes.
-        by_parts: Whether it takes the open file instead and reads the parts that it needs.
-        key: Key of the object that shows a bare word or number; None for other values.
+        function: The function that decodes, as ``module:function``. It takes bytes and returns a value. It is
+            the codec's own function if the value can be shown unchanged.
+        settings: Names of further arguments of the function.
+        by_parts: Whether the function takes the open file instead of bytes, and reads only parts of it.
+        key: Key under which the output shows the value, for a value that is only a text or a number. None:
+            the value is an object, and is shown as it is.
     """
 
     function: str
@@ -36,7 +37,7 @@ class Kind:
 
     @property
     def decode(self) -> Callable[..., Any]:
-        """Import the module and return the function."""
+        """Return the function that decodes, and import its module for that."""
         module, _, name = self.function.partition(":")
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)
         return function
@@ -98,7 +99,7 @@ follows its format but breaks a rule is printed, also with exit code 5. No passw
 )
 @click.option("--entries", is_flag=True, help="availability, index, bookie-frame, journal: list the entries.")
 def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
-    """Decode a file; `_HELP` is the text of the command's help."""
+    """Decode a file. The text of the command's help is `_HELP`."""
     decoder = KINDS[kind]
     for name, value in settings.items():
         if value and name not in decoder.settings:
@@ -118,7 +119,7 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
 
 
 def input_name(file: BinaryIO) -> str:
-    """Return how a message names an input file."""
+    """Return the name of an input file for messages: its path, or "standard input"."""
     name = getattr(file, "name", None)
     return name if isinstance(name, str) and name != "<stdin>" else "standard input"
 
@@ -131,11 +132,11 @@ def _whole(kind: str, file: BinaryIO) -> bytes:
 
 
 _IDS = ("ledger_id", "compacted_ledger")
-"""Fields with ledger ids, which JSON numbers cannot hold exactly."""
+"""Names of fields with ledger ids. They become text, because JSON numbers cannot hold them exactly."""
 
 
 def jsonable(value: Any) -> Any:
-    """Return a value for JSON.
+    """Convert a value into one that JSON can represent.
 
     Dataclasses become objects, tuples become lists, bytes become ``{"base64": ...}``, and ledger ids become
     text.

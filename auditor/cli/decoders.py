@@ -1,4 +1,4 @@
-"""Decoders for formats that ``bkaudit decode`` shows in another form than their codec returns.
+"""Decoders for ``bkaudit decode``, of formats whose decoded value needs a conversion before it is shown.
 
 Each function takes the bytes, or the open file, and returns a value for JSON. Ledger ids are text, because
 JSON numbers cannot hold them exactly. `auditor.cli.decode` lists the functions.
@@ -31,23 +31,26 @@ _LARGEST_SHOWN = 10
 
 
 def decode_layout(data: bytes) -> Any:
-    """Return a LAYOUT node, with the kind of layout that it stands for."""
+    """Return the content of a LAYOUT znode, with the kind of layout that its numbers stand for."""
     value = layout.decode(data)
     return {**jsonable(value), "kind": value.kind}
 
 
 def decode_service_info(data: bytes, bookie_id: str | None) -> Any:
-    """Return the endpoints in a bookie's registration."""
+    """Return the endpoints in a bookie's registration.
+
+    A registration without data has the endpoint in ``bookie_id``. None: the id is unknown.
+    """
     return service_info.decode(data, bookie_id or "")
 
 
 def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
-    """Return the groups of a BP-34 value.
+    """Return the groups of a BP-34 value, the list of a ledger's entries that a bookie sends.
 
     Args:
         data: The value.
-        java: Whether to decode it as the server's class does.
-        entries: Whether to list the entries too.
+        java: Whether to decode it as the server's class does, with that class's errors.
+        entries: Whether to list each entry too.
     """
     if java:
         answer = availability.decode(data, mode="java")
@@ -57,7 +60,10 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
 
 
 def decode_index(data: bytes, entries: bool) -> Any:
-    """Return the header of an index file and the entries in its slots."""
+    """Return the header of an index file, and the groups of entries that have a location in it.
+
+    ``entries``: whether to list each entry too.
+    """
     header = index_file.decode_header(data)
     whole, cut_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
     slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
@@ -71,7 +77,10 @@ def decode_index(data: bytes, entries: bool) -> Any:
 
 
 def decode_bookie_frame(data: bytes, entries: bool) -> Any:
-    """Return a bookie's answer to a request for its entries; the frame begins with its length."""
+    """Return a bookie's answer to a request for the list of its entries of a ledger.
+
+    ``data`` is the frame with its length prefix. ``entries``: whether to list each entry too.
+    """
     prefix = bookie_wire.LENGTH.size
     length = bookie_wire.frame_length(data[:prefix])
     if len(data) != prefix + length:
@@ -111,12 +120,12 @@ def decode_entry(data: bytes) -> Any:
 
 
 def decode_entry_log(file: BinaryIO) -> Any:
-    """Return the header of an entry log and the bytes of each ledger in it.
+    """Return the header of an entry log, and the bytes of the ledgers in it.
 
-    The ledgers map gives the bytes; without one, the headers of all entries do. Before 4.16.7 and 4.17.2 a
-    server left content of its memory in the header of an open log (bookkeeper #4607). Such a header has other
-    bytes where zeros should be. It does not mean that entries are damaged: the server itself reads the
-    entries if the header makes no sense.
+    The bytes come from the ledgers map, or from the headers of all entries if the log has no map. Servers
+    before 4.16.7 and 4.17.2 left parts of their memory in the header of an open log (bookkeeper #4607): bytes
+    that should be zero have other values. It does not mean that entries are damaged. A server that finds such
+    a header senseless reads the entries itself.
     """
     with _seekable(file) as seekable:
         contents = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
@@ -154,9 +163,10 @@ def decode_entry_log(file: BinaryIO) -> Any:
 
 
 def decode_journal(file: BinaryIO, entries: bool) -> Any:
-    """Return the number of records of each kind in a journal, and its entries by ledger.
+    """Return the number of records of each kind in a journal, and the entries of its ledgers.
 
-    Payloads are skipped, because a journal can have gigabytes.
+    Payloads are skipped, because a journal can have gigabytes. If ``entries`` is True, all ledgers are shown,
+    with each entry. Otherwise the largest ledgers are shown as groups of entries.
     """
     with _seekable(file) as seekable:
         journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
@@ -180,7 +190,7 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
 
 
 def _rows_of_entries(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
-    """Yield one row for each ledger of each scope; two scopes can have the same ledger id."""
+    """Yield one row for each pair of scope and ledger id, because two scopes can have the same ledger id."""
     scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scopes).tolist():
         in_scope = [(batch, batch.scope_ids == scope_id) for batch in batches]
@@ -213,19 +223,19 @@ def _part(file: BinaryIO, offset: int, length: int) -> bytes:
 
 
 def _groups(groups: Any, entries: bool) -> dict[str, Any]:
-    """Return groups as [first_start, last_start, size, period], with their number of entries."""
+    """Return groups as [first_start, last_start, size, period], and the number of entries in all groups."""
     shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
     return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
 
 
 def decode_cursor(data: bytes) -> Any:
-    """Return a cursor's znode; ``compacted_ledger`` is None if it names no compacted ledger."""
+    """Return the content of a cursor's znode. ``compacted_ledger`` is None if the cursor names none."""
     cursor = managed_cursor.decode(data)
     buckets = {name: str(ledger) for name, ledger in cursor.buckets.items()}
     return {**jsonable(cursor), "buckets": buckets, "compacted_ledger": cursor.compacted_ledger}
 
 
 def decode_cursor_position(data: bytes) -> Any:
-    """Return an entry of a cursor's ledger; ``compacted_ledger`` is None if it names none."""
+    """Return the position in an entry of a cursor's ledger. ``compacted_ledger`` is None if it names none."""
     position = managed_cursor.decode_position(data)
     return {**jsonable(position), "compacted_ledger": position.compacted_ledger}

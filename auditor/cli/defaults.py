@@ -1,4 +1,4 @@
-"""Defaults for flags, from the environment and from named clusters in the file of options.
+"""Defaults for flags, from the environment and from clusters in the file of options.
 
     BKAUDIT_METADATA, BKAUDIT_BOOKIES                   values of --metadata and --bookies
     BKAUDIT_RUNS                                        directory of runs
@@ -9,7 +9,7 @@
     bookies = ["/mnt/bookies"]                          a list, or one string
     runs = "/var/lib/bkaudit/prod-eu"                   directory of its runs; ./runs if left out
 
-A flag overrides the cluster that ``--cluster`` names. The cluster overrides the environment.
+``--cluster`` selects a cluster. A flag overrides the cluster's value, which overrides the environment.
 """
 
 import os
@@ -31,9 +31,9 @@ _KEYS = ("metadata", "bookies", "runs")
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Sources of an audit, from flags, cluster and environment together.
+    """Sources of an audit, after flags, the selected cluster and the environment were combined.
 
-    ``metadata`` is empty if none of them names it. ``runs`` is the directory for runs without --out.
+    ``metadata`` is empty if none of the three names it. ``runs`` is the directory for runs without --out.
     """
 
     metadata: str
@@ -42,7 +42,11 @@ class Sources:
 
 
 def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
-    """Return the directory of runs, a path or a URI: the cluster's, or $BKAUDIT_RUNS, or ./runs.
+    """Return the directory of runs, a path or a URI: that of the cluster, or $BKAUDIT_RUNS, or ./runs.
+
+    Args:
+        cluster: Name of a cluster in the file ``conf``. None: no cluster is selected.
+        conf: The file of options. None: none is given.
 
     Raises:
         UsageError: the cluster cannot be read (`named_cluster`).
@@ -54,7 +58,7 @@ def runs_directory(cluster: str | None = None, conf: Path | None = None) -> str:
 def defaults(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """Return the sources that flags, ``cluster`` and the environment name; metadata may be empty.
+    """Return the sources from flags, the selected cluster and the environment. The metadata may be empty.
 
     Raises:
         UsageError: the cluster cannot be read (`named_cluster`).
@@ -70,7 +74,7 @@ def defaults(
 def sources(
     metadata: str | None, bookies: tuple[str, ...], cluster: str | None, conf: Path | None
 ) -> Sources:
-    """Return the sources of a command that needs metadata.
+    """Return the sources of a command that needs metadata, from flags, cluster and environment.
 
     Raises:
         UsageError: no metadata is named, or the cluster cannot be read (`named_cluster`).
@@ -82,10 +86,12 @@ def sources(
 
 
 def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
-    """Return the values of a cluster: ``metadata`` and ``runs`` are strings, ``bookies`` is a tuple.
+    """Return the values of a cluster in the file ``conf``: of ``metadata``, ``runs`` and ``bookies``.
+
+    ``bookies`` is a tuple, the other values are strings. A key that the file leaves out is missing.
 
     Raises:
-        UsageError: there is no file, it has no such cluster, or a key or value is invalid.
+        UsageError: ``conf`` is None, the file has no such cluster, or a key or value is invalid.
     """
     if conf is None:
         raise UsageError(
@@ -109,7 +115,7 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
 
 
 def cluster_names(conf: Path | None) -> list[str]:
-    """Return the names of the clusters in a file; empty if there is no file or it cannot be read."""
+    """Return the names of the clusters in a file. Empty if ``conf`` is None or the file cannot be read."""
     try:
         clusters = read_toml(conf).get(CLUSTERS, {}) if conf is not None else {}
     except UsageError:
@@ -118,12 +124,12 @@ def cluster_names(conf: Path | None) -> list[str]:
 
 
 def new_run(runs: str | None = None) -> str:
-    """Return a new directory below ``runs``, named by the time; None stands for the default directory."""
+    """Return the path of a new run below ``runs``, named by the current time. None: the default directory."""
     return child_of(runs or runs_directory(), datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ"))
 
 
 def newest_run(runs: str | None = None) -> str:
-    """Return the newest finished run below ``runs``; None stands for the default directory.
+    """Return the newest finished run below ``runs``. None: the default directory.
 
     Raises:
         UsageError: there is no finished run.

@@ -1,4 +1,4 @@
-"""``bkaudit demo``: an audit of an embedded ZooKeeper with a sample cluster, without other servers."""
+"""``bkaudit demo``: an audit of a sample cluster in an embedded ZooKeeper. It needs no other server."""
 
 from pathlib import Path
 from typing import Any

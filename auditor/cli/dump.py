@@ -75,7 +75,7 @@ def dump(
 
 
 def _now_and_then() -> Callable[[int], None]:
-    """Return a function that reports the number of saved records, twice a minute."""
+    """Return a function that takes the number of saved records and prints it at most twice a minute."""
     last_print = time.monotonic()
 
     def progress(records: int) -> None:

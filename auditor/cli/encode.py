@@ -1,6 +1,6 @@
 """``bkaudit encode``: entry ids as a BP-34 value, in the form that bookies send.
 
-The code of the format is loaded on use.
+The code of the format is loaded when a command needs it.
 """
 
 import re
@@ -14,7 +14,7 @@ from auditor.errors import FileSystemError, UsageError
 from auditor.runs.whole_file import write_whole
 
 LIMIT = 256 * 1024 * 1024
-"""Largest size of a file of entry ids, in bytes: 30 million ids."""
+"""Largest size of a file of entry ids, in bytes. It has room for 30 million ids."""
 
 _MAX_ENTRY = 2**63 - 2
 _WORD = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
@@ -56,9 +56,9 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
 
 
 def _groups(data: bytes, name: str) -> Any:
-    """Return the entries in a text as ascending groups that do not overlap.
+    """Return the entry ids in a text as ascending groups that do not overlap.
 
-    ``name`` is the input's name, with which error messages begin.
+    ``name`` is the name of the input, for error messages.
     """
     from auditor.codecs.availability.fold import fold
     from auditor.codecs.availability.groups import GroupBatch
@@ -82,7 +82,10 @@ def _groups(data: bytes, name: str) -> Any:
 
 
 def _run(word: str, where: str) -> tuple[int, int]:
-    """Return the first and last entry of a word: one id, or a range such as 0-9."""
+    """Return the first and the last entry of a word: of one id, or of a range such as 0-9.
+
+    ``where`` names the input and the line, for error messages.
+    """
     match = _WORD.fullmatch(word)
     if match is None:
         raise UsageError(f"{where}: {word[:40]!r} is neither an entry id nor a range such as 0-9")

@@ -1,4 +1,4 @@
-"""Examples of every command, shown at the end of its help."""
+"""Examples of every command. The help of a command ends with them."""
 
 import click
 
@@ -105,13 +105,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "help": ("bkaudit help explain ledger", "bkaudit help --man | man -l -"),
     "version": ("bkaudit version",),
 }
-"""Examples by the words of a command; those of the program itself have an empty key."""
+"""Examples by the words of a command, such as "explain ledger". The empty key is the whole program."""
 
 
 def with_examples(command: click.Command, words: str) -> click.Command:
-    """Return a command with its examples at the end of its help, and its subcommands with theirs.
+    """Add examples to the end of the help of a command and of its subcommands. Return the command.
 
-    A group lists each subcommand with the whole first paragraph of its help; click would cut it.
+    The help of a group lists each subcommand with the whole first paragraph of its help, which click would
+    cut. ``words`` are the words that call the command.
     """
     if isinstance(command, click.Group):
         for name, part in command.commands.items():
@@ -123,6 +124,6 @@ def with_examples(command: click.Command, words: str) -> click.Command:
 
 
 def epilog(words: str) -> str:
-    """Return the examples of a command in a form that click does not fold."""
+    """Return the end of a command's help: its examples, in a form that click does not fold."""
     lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
     return f"\b\nExamples:\n{lines}"

@@ -1,4 +1,4 @@
-"""``bkaudit explain``: a run, one of its ledgers, bookies or topics, or a check's manual page."""
+"""``bkaudit explain``: a page on a run, a ledger, a bookie or a topic, or the manual page of a check."""
 
 import sys
 from typing import BinaryIO
@@ -70,7 +70,10 @@ def ledger(
 
 
 def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
-    """Return the page on the entries that one bookie should hold of a ledger and those that it holds."""
+    """Return the page on the entries of a ledger that one bookie should hold and on those that it holds.
+
+    ``file`` has the BP-34 value that the bookie sent. None: use the entries that the run read.
+    """
     from auditor.codecs.availability.wire import decode
     from auditor.notebook.run import open_run
     from auditor.reports.replica import replica_text

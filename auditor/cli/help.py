@@ -1,4 +1,4 @@
-"""``bkaudit help`` and ``version``: the output of ``--help`` and ``--version``, and the manual page."""
+"""``bkaudit help``, which prints what ``--help`` prints or the manual page, and ``bkaudit version``."""
 
 from importlib.metadata import version as installed_version
 
@@ -8,7 +8,7 @@ from auditor.errors import UsageError
 
 
 def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
-    """Return the names that may follow the words typed so far: commands, or a group's subcommands."""
+    """Return completions of the next word after ``bkaudit help``: commands, or the subcommands of a group."""
     try:
         group, _ = _find(context.find_root(), tuple(context.params.get("words") or ()))
     except click.UsageError:
@@ -37,7 +37,7 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
 
 
 def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
-    """Return the command that some words name, with its context.
+    """Return the command that ``words`` call, and its context.
 
     Raises:
         click.UsageError: there is no such command.

@@ -1,4 +1,4 @@
-"""``bkaudit history``, ``status`` and ``diff``: runs of a directory, the newest, and changes."""
+"""``bkaudit history``, ``status`` and ``diff``: all runs, the newest run, and the difference of two runs."""
 
 from pathlib import Path
 

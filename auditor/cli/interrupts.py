@@ -1,8 +1,8 @@
-"""Repetition of interrupts that Python would lose.
+"""Repetition of interrupts (Ctrl-C) that Python would lose.
 
-Python raises KeyboardInterrupt wherever the main thread is. Two places lose it, so that the command would run
-to its end. The import of a compiled module may drop the exception in the module's own code. Python prints and
-forgets exceptions of finalizers.
+Python raises KeyboardInterrupt wherever the main thread is. In two places the exception gets lost, so that
+the command would go on to its end. While a compiled module is imported, the module's own code may drop the
+exception. If a finalizer runs, Python prints the exception and forgets it.
 """
 
 import os
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 REPEAT_SECONDS = 0.05
-"""Time until an interrupt is sent again, in seconds."""
+"""Time after which a lost interrupt is sent again, in seconds."""
 
 IMPORT_CODE = "<frozen importlib._bootstrap>"
-"""File name in the frames of Python's own import code."""
+"""File name that stack frames of Python's import code have."""
 
 
 @contextmanager
 def lasting_interrupts() -> Iterator[None]:
-    """Send an interrupt again if it arrives during an import or in a finalizer.
+    """Send interrupts again that arrive during an import or in a finalizer, while the block runs.
 
-    This replaces only Python's own handler, and only in the main thread. Handlers of other programs stay.
+    Only Python's own signal handler is replaced, and only in the main thread. Handlers of other programs
+    stay.
     """
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

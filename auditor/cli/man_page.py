@@ -61,11 +61,11 @@ def man_page() -> str:
 
 
 _SEPARATOR = r"\-"
-"""Separator that whatis(1) expects between a name and its description."""
+"""Separator between a page's name and its description, as whatis(1) expects it."""
 
 
 def _command(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield the section of a command, then those of its subcommands."""
+    """Yield the lines of a command's section, then of the sections of its subcommands."""
     yield f".SS {_escape(context.command_path)}"
     yield from _usage(command, context)
     yield from _paragraphs(command.help or "")
@@ -78,14 +78,14 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _usage(command: click.Command, context: click.Context) -> Iterator[str]:
-    """Yield the synopsis of a command; the words to type are bold."""
+    """Yield the synopsis of a command, with the words of the command in bold."""
     yield f".B {_escape(context.command_path)}"
     if pieces := command.collect_usage_pieces(context):
         yield from _text(" ".join(pieces))
 
 
 def _paragraphs(help: str) -> Iterator[str]:
-    """Yield paragraphs; as in click, one that begins with a backspace keeps its lines."""
+    """Yield the paragraphs of a help text as roff. If one begins with a backspace, its lines stay."""
     for paragraph in re.split(r"\n\s*\n", help.strip()):
         if not paragraph:
             continue
@@ -98,7 +98,7 @@ def _paragraphs(help: str) -> Iterator[str]:
 
 
 def _terms(texts: dict[str, str]) -> Iterator[str]:
-    """Yield names in bold, each with its explanation below it."""
+    """Yield each name in bold, and its explanation below the name."""
     for name, text in texts.items():
         yield ".TP"
         yield f".B {_escape(name)}"
@@ -110,12 +110,12 @@ def _terms(texts: dict[str, str]) -> Iterator[str]:
 
 
 def _text(text: str) -> Iterator[str]:
-    """Yield a text as one filled line of roff."""
+    """Yield a text as one line of roff, which roff folds."""
     yield _line(" ".join(text.split()))
 
 
 def _line(text: str) -> str:
-    """Return a line that roff does not take for a request, as it would with a dot or a quote in front."""
+    """Return a text as a line of roff. A dot or quote in front does not turn it into a roff request."""
     escaped = _escape(text)
     return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
 

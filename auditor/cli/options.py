@@ -27,7 +27,7 @@ metadata-store:oxia://HOST:6648/NAMESPACE
 zk-snapshot:///DIR/version-2?root=/ledgers
 etcd-snapshot:///FILE.db?scope=/SCOPE
 dump:///FILE.jsonl?root=/ledgers"""
-"""Forms of a metadata URI, one on each line; a form that help folds at a hyphen cannot be copied."""
+"""Forms of a metadata URI, one on each line. Help that folds a form at a hyphen would prevent copying it."""
 
 METADATA_HELP = f"Where the metadata is, in one of these forms.\n\n{URI_FORMS}"
 
@@ -38,7 +38,7 @@ BOOKIES_HELP = (
 
 
 def bookies_option(help: str = BOOKIES_HELP) -> Callable[[Command], Command]:
-    """Add --bookies, which may be repeated."""
+    """Add --bookies, which a user may repeat."""
     return click.option(
         "--bookies", metavar="PATH", multiple=True, shell_complete=completion.paths, help=help
     )
@@ -80,12 +80,12 @@ run_option = click.option(
 
 
 def source_options(command: Command) -> Command:
-    """Add --metadata and --cluster, either of which names the metadata; BKAUDIT_METADATA is their default."""
+    """Add --metadata and --cluster. Either names the metadata. Without both, BKAUDIT_METADATA does."""
     return cluster_option(metadata_option(command))
 
 
 def runs_options(command: Command) -> Command:
-    """Add --cluster and --conf, which name the directory of runs."""
+    """Add --cluster and --conf, which together name the directory of runs."""
     return cluster_option(clusters_option(command))
 
 
@@ -93,10 +93,10 @@ run_argument = click.argument("run", metavar="[RUN]", required=False, shell_comp
 
 
 def chosen_run(*tables: str) -> Callable[[Command], Command]:
-    """Add --cluster and --conf, and pass the command the path of RUN, by default of the newest run.
+    """Add --cluster and --conf, and pass the command the path of RUN. The default of RUN is the newest run.
 
-    ``tables`` are the tables that the command needs; a run without one of them is damaged. If the command
-    fails because the run is damaged, the error names the damaged part.
+    ``tables`` are the tables that the command needs. A run that lacks one of them counts as damaged. If the
+    command fails because the run is damaged, the error names the damaged part.
     """
 
     def decorate(command: Command) -> Command:
@@ -115,7 +115,7 @@ def chosen_run(*tables: str) -> Callable[[Command], Command]:
 
 
 REQUIRED_TABLES = "required_tables"
-"""Attribute of a command's function with the table names given to `chosen_run`."""
+"""Attribute in which a command's function keeps the table names given to `chosen_run`."""
 
 
 credentials_option = click.option(
@@ -128,7 +128,7 @@ credentials_option = click.option(
 _DECIMAL = re.compile("-?[0-9]{1,20}")
 
 _LONG = range(-(2**63), 2**63)
-"""Valid scopes and ids: signed 64-bit numbers; a larger number would wrap around to another id."""
+"""Valid scopes and ids: signed 64-bit numbers. A larger number would wrap around to another id."""
 
 
 def tuning_options(command: Command) -> Command:
@@ -137,7 +137,7 @@ def tuning_options(command: Command) -> Command:
 
 
 STORE_OPTIONS = ("rate_limit", "in_flight", "batch", "timeout", "credentials")
-"""Options of reading a metadata store."""
+"""Options for reading a metadata store."""
 
 SCAN_OPTIONS = (
     "scan_time",
@@ -148,16 +148,16 @@ SCAN_OPTIONS = (
     "master",
     "driver_memory",
 )
-"""Options of a scan of the metadata alone."""
+"""Options for ``bkaudit scan``, which reads only the metadata."""
 
 DOCTOR_OPTIONS = (
     *("grace", "scan_time", "index_time", "owners", "owners_complete", *STORE_OPTIONS),
     *("bookie_rate_limit", "bookie_in_flight", "master", "driver_memory"),
 )
-"""Options of the diagnosis before an audit."""
+"""Options for ``bkaudit doctor``, the diagnosis before an audit."""
 
 DEMO_OPTIONS = ("suppressions", "samples", "master", "driver_memory")
-"""Options of the audit of the sample cluster; the demonstration sets all others itself."""
+"""Options for ``bkaudit demo``, which sets all other options of its audit itself."""
 
 _COMPLETERS = {
     "FILE": completion.paths,
@@ -165,11 +165,11 @@ _COMPLETERS = {
     "POLICY": completion.policies,
     "ID,...": completion.check_lists,
 }
-"""Shell completion by the placeholder of an option's value."""
+"""Functions for shell completion, by the placeholder of an option's value in the help."""
 
 
 def option_flags(*names: str) -> Callable[[Command], Command]:
-    """Add some options of conf/audit.toml as flags, and --conf."""
+    """Add the options ``names`` of conf/audit.toml as flags, and --conf."""
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
@@ -209,7 +209,7 @@ def _click_type(kind: Any) -> click.ParamType[Any]:
 
 
 def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions:
-    """Return the options of the file, or the defaults, overridden by the given flags.
+    """Return the options of an audit. Given flags override the file ``conf``, which overrides the defaults.
 
     Raises:
         UsageError: an option, a check or a setting is invalid.
@@ -230,7 +230,7 @@ def options_from_flags(conf: Path | None, flags: dict[str, Any]) -> AuditOptions
 
 
 def format_option(*formats: str) -> Callable[[Command], Command]:
-    """Add --format; the first format is the default."""
+    """Add --format. The first format is the default."""
     return click.option(
         "--format",
         "form",
@@ -242,7 +242,7 @@ def format_option(*formats: str) -> Callable[[Command], Command]:
 
 
 class ScaledNumber(click.ParamType[int]):
-    """Parameter type of a whole number above 0, with an optional letter as its unit."""
+    """Parameter type of a whole number above 0, which a letter for the unit may follow."""
 
     def __init__(self, name: str, units: Mapping[str, int], expected: str) -> None:
         self.name, self._units, self._expected = name, units, expected
@@ -257,7 +257,7 @@ class ScaledNumber(click.ParamType[int]):
 
 
 def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
-    """Return the directory of a run without --out: the newest interrupted run, or a new directory."""
+    """Return the directory of a run without --out: the newest interrupted run of the kind, or a new one."""
     from auditor.audit.landing import run_identity, unfinished_run
 
     identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
@@ -269,7 +269,7 @@ def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
 
 
 def ledger_options(command: Command) -> Command:
-    """Add the argument ID and the three options of BP-35 that name a ledger.
+    """Add the argument ID and the three options of BP-35, with which a user names a ledger.
 
     The command gets the ledger as ``ledger_id``.
     """
@@ -296,7 +296,9 @@ def ledger_options(command: Command) -> Command:
 def ledger_of(
     id: str | None, ledger_id: int | None, ledger_scope_id: int | None, ledger_qualified_name: str | None
 ) -> LedgerId:
-    """Return the ledger that the argument (an id or 32 hex digits) or the options name.
+    """Return the ledger that the argument ``id`` or the options name.
+
+    The argument is an id, or scope and id in 32 hexadecimal digits.
 
     >>> ledger_of("42", None, 7, None)
     LedgerId(id=42, scope=7)
@@ -330,7 +332,7 @@ def named_ledger(
 
 
 def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
-    """Return ledgers as pairs of scope and id; a name is an id in scope 0, or both in 32 hex digits.
+    """Return ledgers as pairs of scope and id. A name is an id in scope 0, or both numbers in 32 hex digits.
 
     >>> named_ledgers(["42", "00000000000000070000000000000001"])
     ((0, 42), (7, 1))
@@ -346,7 +348,7 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 
 def named_scope(ledger_scope_id: int | None) -> int:
-    """Return the scope that the option names; 0 without the option."""
+    """Return the scope that the option names. It is 0 without the option."""
     if ledger_scope_id is not None and ledger_scope_id not in _LONG:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0
@@ -372,11 +374,11 @@ GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "Spark": ("threads", "parts_per_core", "master", "driver_memory"),
 }  # fmt: skip
-"""Names of options by heading, both in the order of the help."""
+"""Names of options below each heading of the help, with headings and names in the order of the help."""
 
 
 class GroupedCommand(click.Command):
-    """Command whose help lists options under the headings of `GROUPS`, and any further ones at the end."""
+    """Command whose help lists options under the headings of `GROUPS`, and all other options at the end."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading that has options of the command."""

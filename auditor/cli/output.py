@@ -1,8 +1,8 @@
 """Destinations of reports that ``--format`` names, and the choice of findings in the text form.
 
     --format text                        standard output
-    --format text --format html          the second to RUN/report.html
-    --format openmetrics=/var/a.prom     a file, replaced as a whole; nothing to standard output
+    --format text --format html          text to standard output, html to RUN/report.html
+    --format openmetrics=/var/a.prom     the file /var/a.prom, replaced atomically, and no standard output
 
 All other messages of commands go to standard error.
 """
@@ -35,14 +35,14 @@ SEVERITIES = tuple(str(severity) for severity in Severity)
 
 @dataclass(frozen=True, slots=True)
 class TextChoice:
-    """Choice of the findings that text shows besides the first screen.
+    """Choice of the findings that the text form shows in addition to the first screen.
 
     Attributes:
-        all: Whether to show every finding, not only the report's samples.
+        all: Whether to show every finding, not only those sampled in the report.
         selection: Filter of the findings to show.
-        suppressed: Whether to show suppressed samples too.
-        screen_only: Whether to show the first screen alone, unless another choice asks for findings.
-        flat: Whether to show samples that a cause explains too.
+        suppressed: Whether to show suppressed findings too.
+        screen_only: Whether to show only the first screen, unless another field asks for findings.
+        flat: Whether to list the findings that a cause explains. If not, the cause shows their number.
     """
 
     all: bool = False
@@ -52,10 +52,10 @@ class TextChoice:
     flat: bool = False
 
     def findings_wanted(self, terminal: bool) -> bool:
-        """Return whether findings are shown.
+        """Return whether to show findings.
 
-        A terminal shows them only if they were chosen. A pipe shows the samples unless ``screen_only`` is
-        set.
+        ``terminal`` is whether standard output is a terminal, which shows findings only if the user asked for
+        them. A pipe shows the sampled findings unless ``screen_only`` is set.
         """
         is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
         return is_chosen or not (terminal or self.screen_only)
@@ -67,12 +67,12 @@ class TextChoice:
 
     @property
     def shows_grouped(self) -> bool:
-        """Return whether findings that a cause explains are listed; else the cause only counts them."""
+        """Return whether findings that a cause explains are listed. If not, the cause shows their number."""
         return self.flat or self.all or not self.selection.everything
 
 
 def print_text(run: Any, choice: TextChoice) -> None:
-    """Print the report of a run, the first screen last, at a terminal or into a pipe."""
+    """Print the report of a run as text, at a terminal or into a pipe. The first screen comes last."""
     terminal = sys.stdout.isatty()
     for part in _parts(run, choice, terminal):
         print(colour_words(part) if wants_colour() else part)
@@ -114,7 +114,7 @@ FORMATS = tuple(FORMS)
 
 @dataclass(frozen=True)
 class Output:
-    """Requested form of a report, with its file; None stands for standard output."""
+    """A requested form of a report, and the file for it. None stands for standard output."""
 
     form: str
     file: str | None = None
@@ -130,7 +130,7 @@ def flat_option(command: Command) -> Command:
 
 
 def outputs_option(command: Command) -> Command:
-    """Add --format FORM[=FILE], which may be repeated."""
+    """Add --format FORM[=FILE], which a user may repeat."""
     return click.option(
         "--format",
         "forms",
@@ -143,13 +143,15 @@ def outputs_option(command: Command) -> Command:
 
 
 def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
-    """Return the reports that ``--format`` requests of the run at ``run``, checked before any work is done.
+    """Return the forms and files that ``--format`` requests for the run at ``run``.
+
+    They are checked here, before the command does any work.
 
     >>> [output.file for output in outputs(["text", "csv", "sarif=a.sarif"], "runs/1")]
     [None, 'runs/1/report.csv', 'a.sarif']
 
     Raises:
-        UsageError: no such form, a file that two forms share, or one whose directory cannot be written.
+        UsageError: a form does not exist, two forms share a file, or a file's directory cannot be written.
     """
     chosen_outputs: list[Output] = []
     for text in forms or ("text",):
@@ -189,13 +191,15 @@ def _writable(option: str, file: str, run: Path) -> None:
 def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice = TextChoice()) -> None:
     """Write the report of a run in every requested form.
 
+    If a file cannot be written, the other reports are still written.
+
     Args:
         run: The finished run.
         report_outputs: Forms and files.
-        text: Choice of findings for text at standard output.
+        text: Choice of findings for the text form.
 
     Raises:
-        FileSystemError: files could not be written; all others were.
+        FileSystemError: a file could not be written.
         RunError: the run is too damaged for some of the reports.
         UsageError: some reports could not be made for another reason.
     """
@@ -222,7 +226,7 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
 
 
 def _write(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
-    """Write a report to a file; text has the same form as in a pipe."""
+    """Write a report to a file. Text looks as it does in a pipe."""
     if form == "text":
         parts = _parts(run, replace(choice, screen_only=False), terminal=False)
         write_parts(out, (f"{part}\n" for part in parts))

@@ -1,4 +1,4 @@
-"""``bkaudit plan``: a plan of repair from a finished run, its display, and the check of its conditions."""
+"""``bkaudit plan``: make a plan of repair from a finished run, show it, and check its conditions."""
 
 import shlex
 from pathlib import Path
@@ -23,7 +23,7 @@ from auditor.model.plan import RepairPlan
 
 
 class _PlanGroup(click.Group):
-    """Group that passes any first word other than a subcommand to ``plan make``."""
+    """Group that calls the subcommand ``make`` if the first word is no subcommand."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0] not in (*self.commands, *ctx.help_option_names):
@@ -146,7 +146,7 @@ def check(
 
 
 def _is_running(uri: str) -> bool:
-    """Return whether a URI names a running store, which can tell the current state."""
+    """Return whether a URI names a running store, which knows the current state, and not a snapshot."""
     from auditor.sources.metadata.uri import parse_metadata_uri
 
     return bool(parse_metadata_uri(uri).hosts)

@@ -1,4 +1,4 @@
-"""Progress by stages on standard error: a bar at a terminal, a line every half minute elsewhere."""
+"""Progress of a command by stages on standard error: a bar at a terminal, or lines in a log."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ _TABLES: dict[str, tuple[str, ...]] = {
 }
 
 STAGES = tuple(_TABLES)
-"""Names of the stages in the order of an audit; shorter commands leave some out."""
+"""Names of the stages in the order of an audit. Commands with less work leave some stages out."""
 
 _STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
 
 
 def stage_shown(table: str) -> int | None:
-    """Return the number of the stage that makes a table, from 1; None if several stages may make it.
+    """Return the number of the stage that makes a table, counted from 1. None if several stages may make it.
 
     >>> stage_shown("availability"), stage_shown("doubtful_ids")
     (3, None)
@@ -58,12 +58,12 @@ def stage_shown(table: str) -> int | None:
 
 
 PERIOD_S = 30.0
-"""Seconds between lines if standard error is not a terminal; long enough to keep a night's log short."""
+"""Time between two lines of progress in a log, in seconds. It is long enough to keep a night's log short."""
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Show progress while the block runs: a bar, lines of a log, or nothing with -q."""
+    """Show progress while the block runs: a bar at a terminal, lines in a log, or nothing with -q."""
     level = verbosity()
     if level is Verbosity.QUIET:
         yield Silent()
@@ -83,7 +83,7 @@ def shown_progress() -> Iterator[Progress]:
 
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
-    """Yield the present standard error; while Spark starts, its descriptor belongs to a log file."""
+    """Yield a copy of standard error, because a log file takes over descriptor 2 while Spark starts."""
     copy = error_stream_copy()
     if copy is None:
         yield sys.stderr
@@ -106,9 +106,9 @@ def _bars(stream: TextIO) -> Bars:
 
 
 class ProgressPosition:
-    """Current stage and the share of it that is done.
+    """Current stage, and the number of its tasks that are done.
 
-    ``internal`` adds the names of tables, for ``-v``.
+    ``internal`` adds the names of tables to the text, as ``-v`` requests.
 
     >>> at = ProgressPosition(internal=False)
     >>> at.stage("availability")
@@ -125,24 +125,27 @@ class ProgressPosition:
         self.done = 0
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Begin the next piece of work; the number of the stage never decreases."""
+        """Begin to make the table ``name``. The number of the stage never decreases.
+
+        ``total`` is the number of tasks. None: it is unknown.
+        """
         self.table = name
         self.total, self.done = total or 0, 0
         self.number = max(self.number, stage_shown(name) or self.number)
         self._show()
 
     def expect(self, added_steps: int) -> None:
-        """Add steps to the total."""
+        """Add tasks to the total."""
         self.total += added_steps
         self._show()
 
     def advance(self, done: int) -> None:
-        """Add finished steps."""
+        """Add ``done`` tasks to those that are done."""
         self.done += done
         self._show()
 
     def _show(self) -> None:
-        """Show the new position; subclasses override it."""
+        """Show the new position. Subclasses override this method, which does nothing."""
 
     def __str__(self) -> str:
         name = STAGES[max(self.number, 1) - 1]
@@ -152,7 +155,7 @@ class ProgressPosition:
 
 
 class TerminalProgress(ProgressPosition):
-    """One bar over all stages."""
+    """Progress at a terminal: one bar for all stages."""
 
     def __init__(self, bars: Bars, internal: bool) -> None:
         super().__init__(internal)
@@ -168,7 +171,7 @@ class TerminalProgress(ProgressPosition):
 
 
 class LogProgress(ProgressPosition):
-    """A line every `PERIOD_S` seconds, and with ``-v`` one for each piece of work."""
+    """Progress in a log: a line every `PERIOD_S` seconds, and with ``-v`` a line for each table too."""
 
     def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
         super().__init__(internal)
@@ -187,7 +190,7 @@ class LogProgress(ProgressPosition):
         self._thread.join()
 
     def stage(self, name: str, total: int | None = None) -> None:
-        """Begin the next piece of work."""
+        """Begin to make the table ``name``. With ``-v``, write a line."""
         super().stage(name, total)
         if self.internal:
             self._line()

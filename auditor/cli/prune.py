@@ -85,7 +85,7 @@ def prune(
 
 
 def _print(line: str) -> None:
-    """Print a line; a narrower terminal gets it folded."""
+    """Print a line. It is folded if the terminal is narrower."""
     width = terminal_width()
     click.echo(
         line if width is None else "\n".join(fold_text(line.replace("  ", "\0 "), width, later="    "))
@@ -93,9 +93,9 @@ def _print(line: str) -> None:
 
 
 def _idle_locks(directory: Path, remove: bool) -> int:
-    """Return the number of lock files that no process holds; ``remove`` deletes them.
+    """Return the number of lock files that no process holds. If ``remove`` is True, delete them.
 
-    This process holds each lock while it deletes the file.
+    This process holds each lock while it deletes the lock's file.
     """
     idle = 0
     for file in sorted(directory.glob(_LOCKS)):

@@ -1,4 +1,4 @@
-"""``bkaudit report`` and ``space``: the report of a finished run, and the contents of its disks."""
+"""``bkaudit report`` and ``space``: the report of a finished run, and the contents of its entry logs."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -17,10 +17,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.selection import SelectedRun, Selection, require_known
 
 LISTING = ("text", "jsonl", "csv", "parquet")
-"""Forms that list findings and can thus list a selection; the others show the whole run."""
+"""Forms that can show a selection of findings, because they list findings. Other forms show the whole run."""
 
 MESSAGES = ("plain", "slack")
-"""Forms of the message for a pager, which --since-last requires."""
+"""Forms that are a message for a pager. --since-last requires one of them."""
 
 CHANGES = ("new", "worse", "better", "same")
 
@@ -125,10 +125,10 @@ def report(
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
-    """Print the leaks of a run in one form.
+    """Print the leaks of a run, the ledgers without an owner, in one form.
 
     Raises:
-        UsageError: more than one form or an unsuitable one is given.
+        UsageError: more than one form is given, or a form that cannot show leaks.
     """
     from auditor.reports.owners import LISTINGS, leaks_text
     from auditor.runs.owners import Leaks
@@ -145,10 +145,10 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
 
 
 def _print_acceptance(run: str, fingerprint: str) -> None:
-    """Print the suppression entry that accepts a finding of a run.
+    """Print a suppression entry, with which a user accepts a finding of a run.
 
     Raises:
-        UsageError: the run has no such finding.
+        UsageError: the run has no finding with this fingerprint.
     """
     from auditor.reports.finding_text import suppression_entry
     from auditor.runs.reader import RunReader
@@ -159,7 +159,7 @@ def _print_acceptance(run: str, fingerprint: str) -> None:
 
 
 def _require_complete(report_outputs: tuple[Output, ...]) -> None:
-    """Raise UsageError if --all is given with a form that has only samples or counts."""
+    """Raise UsageError for a form that cannot list every finding, as --all asks for."""
     complete = [name for name, form in FORMS.items() if form.complete]
     for output in report_outputs:
         if output.form not in complete:
@@ -168,7 +168,7 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
 
 
 def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
-    """Raise UsageError if a selection is given with a form of the whole run, or names an unknown check."""
+    """Raise UsageError for a form that cannot show a selection, or a selected check that does not exist."""
     for output in report_outputs:
         if output.form not in LISTING:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""``bkaudit simulate`` and ``decommission``: the effect of failures, and whether bookies may go."""
+"""``bkaudit simulate`` and ``decommission``: the losses of failures, and whether bookies may be removed."""
 
 import shlex
 import sys
@@ -108,7 +108,7 @@ def simulate(
 
 
 def _check_table(table: str | None, form: str) -> None:
-    """Raise UsageError if a table is asked for in another form, or bytes would go to a terminal."""
+    """Raise UsageError if ``form`` cannot show the table, or if Parquet would go to a terminal."""
     if table is not None and form not in TABLE_FORMS:
         raise UsageError(f"--table {table}: --format {form} is not a table. Use {', '.join(TABLE_FORMS)}")
     if form == "parquet" and sys.stdout.isatty():
@@ -116,7 +116,7 @@ def _check_table(table: str | None, form: str) -> None:
 
 
 def _locations(run: RunReader, mapping: str) -> Locations:
-    """Return the locations that a mapping file gives to the bookies of a run."""
+    """Return the location of each bookie of a run, from a mapping file of hosts to racks."""
     from auditor.sources.racks import locate_all, read_racks
 
     racks = read_racks(mapping)

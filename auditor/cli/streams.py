@@ -1,8 +1,8 @@
-"""Standard streams that never end a command, whether closed, abandoned by their reader, or full.
+"""Standard streams that never end a command, even if a stream is closed or its reader has gone.
 
 The output of a command is not its work. A scheduler whose log collector restarts still gets the exit code of
-the audit, and a broken pipe never reads as "clean". Another error of standard output, such as a full disk, is
-an error of the command, because the requested report is missing.
+the audit, and a broken pipe never reads as "clean". Any other error of standard output, such as a full disk,
+is an error of the command, because the requested report is missing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import click
 from auditor.errors import OutputError
 
 _CLOSED_ERRNOS = frozenset((errno.EPIPE, errno.ECONNRESET, errno.ESHUTDOWN, errno.ENOTCONN))
-"""Errors of a pipe or socket whose reader has left."""
+"""Numbers of the errors that a pipe or socket gives once its reader has closed it."""
 
 
 class StandardStream(io.FileIO):
     """Raw stream below standard output or standard error.
 
-    After the reader has left, writes succeed and the bytes are dropped. Standard error drops bytes on every
-    error: a message that cannot be shown changes no result.
+    After the reader has closed the stream, writes succeed and the bytes are dropped. Standard error drops
+    bytes on every error, because a message that cannot be shown changes no result.
     """
 
     def __init__(self, number: int, title: str, is_error_stream: bool, closefd: bool = False) -> None:
@@ -40,7 +40,7 @@ class StandardStream(io.FileIO):
         self._discards = False
 
     def write(self, data: Any, /) -> int:
-        """Write bytes; after the reader has left, all of them count as written.
+        """Write all bytes and return their number, even if they are dropped.
 
         Raises:
             OutputError: standard output cannot be written, as on a full disk.
@@ -70,8 +70,8 @@ class StandardStream(io.FileIO):
 def protected_streams() -> Iterator[None]:
     """Put a `StandardStream` below ``sys.stdout`` and ``sys.stderr`` while the block runs.
 
-    Streams that are not Python's own stay, such as those of a notebook or a test. Standard output drops its
-    buffer after the block: Python would try to write it again and exit with 120.
+    Streams that are not Python's own, such as those of a notebook or a test, are not changed. What standard
+    output could not write is dropped after the block. Otherwise Python would try again, and exit with 120.
     """
     _open_closed_streams()
     replaced = []
@@ -94,10 +94,9 @@ def protected_streams() -> Iterator[None]:
 
 
 def error_stream_copy() -> TextIO | None:
-    """Return standard error under a descriptor of its own, for the time in which a log file has number 2.
+    """Return standard error under a descriptor of its own, for use while a log file takes over descriptor 2.
 
-    Returns None if standard error has no descriptor, as in a test that captures it. The caller closes the
-    stream.
+    None if standard error has no descriptor, as in a test that captures it. The caller closes the stream.
     """
     try:
         number = os.dup(sys.stderr.fileno())
@@ -110,7 +109,7 @@ def error_stream_copy() -> TextIO | None:
 
 @contextmanager
 def written_output() -> Iterator[None]:
-    """Flush the output of the block, even if the block fails.
+    """Flush standard output after the block, even if the block fails.
 
     Raises:
         OutputError: standard output cannot be written, as on a full disk, and the block did not fail.
@@ -129,7 +128,7 @@ def written_output() -> Iterator[None]:
 
 
 def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
-    """Return a text stream with the encoding and buffering of another one."""
+    """Return a text stream over ``raw`` with the encoding and the buffering of ``like``."""
     assert isinstance(like, io.TextIOWrapper)
     # As Python has it: with -u bytes are not buffered either.
     buffer = raw if like.write_through else io.BufferedWriter(raw)
@@ -143,9 +142,10 @@ def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for standard streams that the caller has closed.
+    """Open the null device for each standard stream that the caller of the program has closed.
 
-    Otherwise the next opened file gets their descriptor, and output goes into it.
+    Otherwise the next file that the program opens would get the descriptor, and output would go into the
+    file.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:

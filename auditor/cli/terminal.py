@@ -11,26 +11,29 @@ import click
 from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 
 NARROWEST, WIDEST = 40, 100
-"""Least and largest number of columns to which text is folded."""
+"""Least and largest number of columns into which text is folded, for very narrow and very wide terminals."""
 
 
 def columns() -> int:
-    """Return the columns of the terminal; 80 if standard output is not a terminal."""
+    """Return the number of columns of the terminal. It is 80 if standard output is not a terminal."""
     return shutil.get_terminal_size((80, 24)).columns
 
 
 def text_width() -> int:
-    """Return the columns to which a page is folded: those of the terminal within bounds; 80 in a pipe."""
+    """Return the number of columns for a page: those of the terminal, within `NARROWEST` and `WIDEST`.
+
+    It is 80 in a pipe.
+    """
     return max(NARROWEST, min(columns(), WIDEST))
 
 
 def terminal_width() -> int | None:
-    """Return the columns to which a page is folded at a terminal; None in a pipe, where lines stay whole."""
+    """Return the number of columns for a page at a terminal. None in a pipe, where lines are not folded."""
     return text_width() if sys.stdout.isatty() else None
 
 
 def takes_unicode() -> bool:
-    """Return whether the encoding of standard output has the characters of drawings."""
+    """Return whether the encoding of standard output has the characters of a ledger's drawing."""
     try:
         "█○◐·".encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
@@ -73,7 +76,7 @@ def wants_colour() -> bool:
 
 
 def colour_words(text: str) -> str:
-    """Return a text with severities, urgent findings and verdicts in colour.
+    """Return a text in which severities, urgencies and verdicts have a colour.
 
     >>> colour_words("HEALTHY: no finding")
     '\\x1b[32m\\x1b[1mHEALTHY\\x1b[0m: no finding'
@@ -84,10 +87,10 @@ def colour_words(text: str) -> str:
 
 
 def show_text(text: str) -> None:
-    """Print a page, through the pager ($PAGER, or less) if it is longer than the terminal.
+    """Print a page. If it is longer than the terminal, use the pager ($PAGER, or less).
 
-    The reader then sees its beginning first, with the worst findings. The page stays on the screen
-    afterwards.
+    A pager shows the beginning of the page first, with the worst findings. After the pager has ended, the
+    last screen stays visible.
     """
     if sys.stdout.isatty() and text.count("\n") + 2 > shutil.get_terminal_size((80, 24)).lines:
         # As git has it: end at once where it fits, keep colours, and leave what was shown.

@@ -1,4 +1,4 @@
-"""Messages of a command on standard error: -q and -v, logs, and the command that resumes after Ctrl-C."""
+"""Messages of a command on standard error: -q, -v and --log-level, and the message after Ctrl-C."""
 
 import logging
 import shlex
@@ -16,7 +16,7 @@ _KEY = "auditor.verbosity"
 
 
 class Verbosity(Enum):
-    """Level of messages: only errors; also progress and hints; also names of tables."""
+    """Level of messages. QUIET has only errors, NORMAL also progress and hints, VERBOSE also table names."""
 
     QUIET = -1
     NORMAL = 0
@@ -24,7 +24,7 @@ class Verbosity(Enum):
 
 
 def verbosity() -> Verbosity:
-    """Return the level of the running command; normal if no command runs."""
+    """Return the level of the running command. It is NORMAL if no command runs."""
     context = click.get_current_context(silent=True)
     chosen: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
     return chosen
@@ -74,16 +74,19 @@ _quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on stand
 
 
 ARGUMENTS = "auditor.arguments"
-"""Key of the original arguments in the context of the whole command."""
+"""Key under which the context of the program keeps the original command line arguments."""
 
 
 OF_THE_GATEWAY = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
-"""Messages that py4j logs with a stack before it raises; the command then reports the error in one line."""
+"""Messages that py4j logs with a stack trace before it raises an error.
+
+They are dropped, because the command reports the same error in one line.
+"""
 
 
 @contextmanager
 def quiet_gateway() -> Iterator[None]:
-    """Keep py4j's stacks off standard error while the block runs; py4j writes them to the root logger."""
+    """Keep py4j's stack traces off standard error while the block runs. They come through the root logger."""
 
     def other(record: logging.LogRecord) -> bool:
         return record.msg not in OF_THE_GATEWAY
@@ -97,7 +100,7 @@ def quiet_gateway() -> Iterator[None]:
 
 
 class Interruption(KeyboardInterrupt):
-    """Interruption with the command that resumes the work."""
+    """KeyboardInterrupt that carries the command line with which a user resumes the work."""
 
     def __init__(self, command: str) -> None:
         super().__init__(command)
@@ -106,7 +109,7 @@ class Interruption(KeyboardInterrupt):
 
 @contextmanager
 def takes_up(out: str) -> Iterator[None]:
-    """Attach the command that resumes the run directory ``out`` to an interruption of the block.
+    """Attach a command to a KeyboardInterrupt in the block. The command resumes the run directory ``out``.
 
     Raises:
         Interruption: instead of KeyboardInterrupt.

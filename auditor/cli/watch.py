@@ -1,4 +1,4 @@
-"""``bkaudit watch``: repeated audits in one process."""
+"""``bkaudit watch``: repeated audits in one process. Each audit is a round."""
 
 from __future__ import annotations
 
@@ -146,14 +146,14 @@ _LONG_LIVED = {
 }
 """Settings of Spark for a process that runs for days.
 
-Spark forgets finished queries, and Java regularly collects its whole heap and returns free memory. Without
-them both grow for days.
+With these settings, Spark forgets finished queries, and Java regularly collects its whole heap and returns
+free memory. Without them, the memory of both grows for days.
 """
 
 
 @contextmanager
 def _signals(stop: Event) -> Iterator[Callable[[], None]]:
-    """Set ``stop`` on SIGTERM or SIGINT; a second signal ends the process at once.
+    """Set ``stop`` on SIGTERM or SIGINT while the block runs. A second signal ends the process at once.
 
     Yields a function that installs the handlers again, because Spark replaces them.
     """
@@ -177,7 +177,10 @@ def _signals(stop: Event) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
-    """Serve metrics while the block runs if ``listen`` is given; yield a function that publishes a round."""
+    """Serve metrics at ``listen`` while the block runs. Yield a function that publishes a round's metrics.
+
+    If ``listen`` is None, nothing is served and the function does nothing.
+    """
     from auditor.notebook.run import open_run
     from auditor.watch.rounds import MetricsPage, metrics_server
 
@@ -191,7 +194,7 @@ def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], Non
 
 
 def _print(done: Round, code: int, is_last: bool) -> None:
-    """Print the line of a round; after a failed round it says when the next one begins."""
+    """Print the line of a round. If the round failed, the line says after how long the next one begins."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
@@ -219,7 +222,10 @@ def _write(forms: tuple[str, ...], done: Round) -> None:
 
 
 def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
-    """Remove old runs if --keep is given."""
+    """Remove all but the newest ``keep`` runs and runs in use, if the round succeeded.
+
+    If ``keep`` is None, no run is removed.
+    """
     from auditor.runs.history import history
     from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
 

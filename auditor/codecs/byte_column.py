@@ -1,7 +1,7 @@
 """Columns of many byte values in one buffer, given by start and end offsets, without an object per value.
 
-A batch of a store has twenty thousand values. Code that reads all of them uses the arrays. Code that reads
-one uses it like a list.
+A batch from a metadata store has twenty thousand values. Code that reads all values uses the arrays. Code
+that reads one value uses the column like a list.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ByteColumn(Sequence[bytes]):
         return cls(np.frombuffer(b"".join(values), np.uint8), ends - lengths, ends)
 
     def taken(self, rows: NDArray[np.int64]) -> ByteColumn:
-        """Return some of the values."""
+        """Return a column of the values in ``rows``, in that order."""
         return ByteColumn(self.octets, self.starts[rows], self.ends[rows])
 
     def arrow(self) -> pa.BinaryArray:
-        """Return a copy of the values as an Arrow column, which keeps nothing else of the buffer."""
+        """Return a copy of the values as an Arrow column, which does not keep the whole buffer in memory."""
         return arrow_of(self.octets, self.starts, self.ends).cast(pa.binary())
 
     def are_in(self, members: Collection[bytes]) -> NDArray[np.bool_]:
@@ -104,7 +104,7 @@ class TextColumn(Sequence[str]):
 
 
 def binary_array(data: bytes, offsets: Longs, kind: pa.DataType | None = None) -> pa.Array:
-    """Return an Arrow column, binary or of another such ``kind``, over bytes stored one value after another.
+    """Return an Arrow column of type ``kind`` (default: binary) over bytes stored one value after another.
 
     >>> binary_array(b"abc", np.array([0, 1, 1, 3])).to_pylist()
     [b'a', b'', b'bc']
@@ -127,7 +127,7 @@ def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeB
 
 
 def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:
-    """Return ``width`` bytes from each offset on; all of them must be inside the buffer.
+    """Return ``width`` bytes from each offset on. All these bytes must be inside the buffer.
 
     >>> windows(np.frombuffer(b"abcdef", np.uint8), np.array([0, 3]), 3).tolist()
     [b'abc', b'def']

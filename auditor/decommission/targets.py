@@ -79,7 +79,7 @@ class GonePlaces:
         return counts
 
     def first_left(self) -> Longs:
-        """Return the first place of each window that stays, from which a worker reads; -1 if none stays."""
+        """Return the first remaining place of each window, from which a worker reads; -1 if none remains."""
         size, classes = self.ensemble_size[:, None], self._classes()
         first_place = np.full(classes.shape, -1, np.int64)
         for step in range(classes.shape[1]):

@@ -77,7 +77,7 @@ def segments_of(rows: pa.RecordBatch, numbers: BookieNumbers, isolation: Longs) 
 
 
 def name_any(rows: pa.RecordBatch, is_wanted: Bools, numbers: BookieNumbers) -> Bools:
-    """Return which ledgers have an ensemble with a bookie of ``is_wanted``, which are flags by number.
+    """Return which ledgers have an ensemble with a bookie that ``is_wanted`` flags by its number.
 
     Bookies that are new in these rows get further numbers, and are not wanted.
     """

@@ -46,7 +46,7 @@ from auditor.tables.changes import CHANGED
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
-"""Function that returns record batches of a part of a run, always in the same order: (path, columns)."""
+"""Function of (path, columns) that returns a part of a run as record batches, always in the same order."""
 
 STAGES = ("below-write-quorum", "below-ack-quorum", "entry-lost")
 """Ids of checks that are stages of one trouble, the mildest first. A ledger in a later stage got worse."""

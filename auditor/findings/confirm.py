@@ -88,14 +88,14 @@ class EarlierFindings(NamedTuple):
 
 
 def healing_suspects(findings: DataFrame) -> DataFrame:
-    """Return the suspect findings whose every doubt time can remove."""
+    """Return the suspect findings about which time can remove every doubt."""
     return findings.where(_healing())
 
 
 def confirm_by_two_runs(
     findings: DataFrame, earlier: EarlierFindings, moved: DataFrame, bookies: DataFrame, grace_ms: int
 ) -> DataFrame:
-    """Return ``findings``, in which those that two runs have seen are confirmed; all others stay unchanged.
+    """Confirm the findings that two runs have seen; return all ``findings``.
 
     ``moved`` has the differences between the two scans of this run (`auditor.tables.scans`). ``bookies`` is
     the run's table bookies, which has the age of each index. ``grace_ms`` is the grace period.
@@ -200,7 +200,7 @@ def with_owners(findings: DataFrame, ownership: DataFrame) -> DataFrame:
 def _owner_of_each(ownership: DataFrame, ledgers: DataFrame) -> DataFrame:
     """Return a row for each ledger of ``ledgers`` that ``ownership`` has: ``path``, ``standing``, ``owner``.
 
-    They are those of the first path that names the ledger; null if nobody names it.
+    If several paths name the ledger, the first one counts; null if nobody names it.
     """
     own = ownership.where("ledger_id is not null and not coalesce(borrowed, false)")
     owner = F.struct(*OWNER).alias("owner")

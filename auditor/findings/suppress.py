@@ -117,10 +117,10 @@ def apply_suppressions(
 
 
 def digests_by_fingerprint(findings: DataFrame, entries: Sequence[Suppress]) -> DataFrame | None:
-    """Return the digest of the missing entries of each finding that an entry names by its fingerprint.
+    """Return the digest of the missing entries of each finding that a suppression names by its fingerprint.
 
-    The rows have fingerprint and digest, at most one for each entry; None if no entry names a fingerprint.
-    The digest is null if a finding has no missing entries.
+    The rows have fingerprint and digest, at most one for each of ``entries``; None if none of them names a
+    fingerprint. The digest is null if a finding has no missing entries.
     """
     named_fingerprints = sorted(
         {str(entry.names["fingerprint"]) for entry in entries if "fingerprint" in entry.names}

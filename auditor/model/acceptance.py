@@ -8,7 +8,10 @@ from datetime import date, timedelta
 from auditor.model.finding import Missing, Urgency
 
 DATA_LOSS = (Urgency.DESTROYS_DATA, Urgency.LOST)
-"""Urgencies of data loss. A finding with one keeps the exit code above 0 until it is accepted by itself."""
+"""Urgencies of data loss.
+
+Their findings are accepted one by one, and each unaccepted finding keeps the exit code above 0.
+"""
 
 MAX_ACCEPTED_DAYS = 7
 """Largest number of days for which a finding of `DATA_LOSS` can be accepted.

@@ -41,9 +41,9 @@ class ForbiddenAction(TypedDict):
 class HoldFacts(TypedDict):
     """Number of holds of a run (table holds).
 
-    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. Unless it is 0, the exit
-    code is not 0 either. ``earlier_run`` is the name of the run whose holds this run carries on, or None if
-    no earlier run with holds was found.
+    ``urgent`` counts the holds of the two highest urgencies that nobody accepted. If it is above 0, so is the
+    exit code. ``earlier_run`` is the name of the run whose holds this run carries on, or None if no earlier
+    run with holds was found.
     """
 
     total: Count

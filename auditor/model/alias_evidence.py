@@ -123,7 +123,7 @@ def shorter_names(host: str) -> Iterator[str]:
 
 
 LEAST_LEDGERS = 5
-"""Smallest number of equal ledgers that count as evidence; replication may be copying fewer just now."""
+"""Smallest number of equal ledgers that count as evidence; fewer may come from a running replication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ class Contents:
     def agree(self) -> bool:
         """Return whether the live bookie holds most of the ledgers that the absent id should hold.
 
-        The absent id may be that of a dead bookie's successor, which is gone too. The successor should hold
-        more ledgers than the dead bookie, which came back, holds.
+        A few ledgers are not enough. The absent id may be another bookie, which took the copies of a dead one
+        and is gone now. If the dead bookie comes back, it holds only some ledgers of its successor.
 
         >>> Contents(due=40, held=39, exact=38).agree, Contents(due=40, held=12, exact=12).agree
         (True, False)

@@ -68,7 +68,7 @@ def and_more(hidden: int, what: str = "", indent: str = "") -> list[str]:
 
 
 def percent(part: int, whole: int) -> str:
-    """Format a share in percent; only all of the whole is 100 %, and only nothing is 0 %.
+    """Format a share in percent; 100 % means all, never nearly all, and 0 % means nothing.
 
     >>> percent(3, 4), percent(999_999, 1_000_000), percent(1, 1_000_000), percent(0, 0)
     ('75.0 %', '99.9 %', '0.1 %', 'none')

@@ -105,10 +105,10 @@ def resolves_ids(properties: Mapping[str, str]) -> bool:
 def readdressed_place(
     conf: ConfiguredBookie, known_ids: Collection[str], places: Mapping[str, BookieConfiguration]
 ) -> str | None:
-    """Return the bookie to which a configuration file gives a new id, so that its address is being changed.
+    """Return the bookie to which a configuration file gives a new id; None if it gives none.
 
-    It is the only bookie whose cookies name directories of the file. Returns None if there is no such bookie,
-    if there are several, or if the file's id is among ``known_ids``. Then nothing shows a new id.
+    It is the only bookie whose cookies name directories of the file. The file gives no new id if there is no
+    such bookie, if there are several, or if the file's id is among ``known_ids``.
 
     Args:
         conf: the bookie as the file describes it.

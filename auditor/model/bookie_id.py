@@ -45,7 +45,9 @@ _PORT = re.compile(r"[+-]?[0-9]{1,10}")
 
 
 def is_accepted(id: str) -> bool:
-    """Return whether BookKeeper's ``BookieId.parse`` accepts an id; a ledger with any other id is refused.
+    """Return whether BookKeeper's ``BookieId.parse`` accepts an id.
+
+    BookKeeper refuses a ledger whose ensembles have any other id.
 
     >>> is_accepted("bk1:3181"), is_accepted("[::1]:3181"), is_accepted("ReadOnly"), is_accepted("a b")
     (True, True, False, False)

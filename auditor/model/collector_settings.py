@@ -40,11 +40,11 @@ class CollectorSettings:
 
     ``wait_ms`` and ``over_replicated_wait_ms`` are milliseconds, intervals are seconds. A compaction
     threshold is the share of a log's bytes that ledgers still need. A threshold or interval of 0 or less
-    switches that compaction off. ``over_replicated_wait_ms`` of 0 or less switches off the collection of
-    over-replicated ledgers. A disk threshold is the used share of a disk. ``read_buffer`` is the number of
-    bytes of an entry log that the server reads at once. With ``log_per_ledger`` the server writes each ledger
-    to its own entry log, and so writes several logs at a time. ``source`` is the configuration file, or None
-    if none was given.
+    switches off the compaction that it belongs to. ``over_replicated_wait_ms`` of 0 or less switches off the
+    collection of over-replicated ledgers. A disk threshold is the used share of a disk. ``read_buffer`` is
+    the number of bytes of an entry log that the server reads at once. With ``log_per_ledger`` the server
+    writes each ledger to its own entry log, and so writes several logs at a time. ``source`` is the
+    configuration file, or None if none was given.
 
     Raises:
         ValueError: the server does not start with these settings.

@@ -99,8 +99,8 @@ def configuration(
 ) -> BookieConfiguration | None:
     """Infer a bookie's configuration from its cookies; None if there is no readable cookie.
 
-    On a tie between VERSION files the lists of the store win. If none equals the store's, the lists with more
-    directories win, because bookies grow.
+    The directory lists that most VERSION files have are taken. On a tie, those of the store's cookie are
+    taken; if no file has them, the lists with more directories, because bookies grow.
 
     Args:
         bookie_id: the bookie.

@@ -30,7 +30,7 @@ class OfCluster(Protocol):
 
 
 def cluster_key(cluster: OfCluster) -> tuple[str | None, str | None]:
-    """Return a cluster's key: two runs have equal keys only if they are of one cluster.
+    """Return a cluster's key: two runs have equal keys exactly if they are of one cluster.
 
     The key is the instance id, or the metadata URI if there is no instance id.
 
@@ -103,12 +103,12 @@ ChangeWord = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class ChangedFinding:
-    """A finding that differs between two runs, of which the older or the newer one may not have it.
+    """A finding that differs between two runs; one of the runs may not have it.
 
     ``change`` is new, worse, better, fixed or unseen (neither found nor ruled out). Severity, confidence,
-    ``missing`` (entries confirmed absent) and times (ms since 1970) come from the newer of the runs that
-    found it. The ``previous_`` fields come from the older run, and are None if the finding is new.
-    ``suppressed`` is the reason of a suppression in the run of the severity, or None.
+    ``missing`` (entries confirmed absent), times (ms since 1970) and ``suppressed`` (the reason of a
+    suppression, or None) come from the newer of the runs that found it. The ``previous_`` fields come from
+    the older run, and are None if the finding is new.
     """
 
     change: ChangeWord

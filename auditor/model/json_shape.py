@@ -44,7 +44,7 @@ def about(description: str) -> Facet:
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""Time from which times in milliseconds count."""
+"""Start of 1970, UTC, from which times in milliseconds are counted."""
 
 Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]

@@ -27,13 +27,14 @@ NOT_READ = "not read"
 """Text in place of the proof, for a store that is only declared, or that only an earlier run read."""
 
 MAX_FOREIGN_SHARE = 0.01
-"""Largest share of all claims that may be in namespaces that no store has, for the proof."""
+"""Largest share of claims in namespaces that no store has, with which stores may count as complete."""
 
 MAX_DROPPED_SHARE = 0.01
-"""Largest share of the ledgers listed before and still in BookKeeper that may have lost their owner.
+"""Largest share of ledgers without their former owner with which stores may count as complete.
 
-A broker takes a ledger out of its list before it deletes it, and only logs a failed delete (pulsar #13238). A
-few such ledgers are therefore normal.
+It is a share of the ledgers that were listed before and are still in BookKeeper. A broker takes a ledger out
+of its list before it deletes it, and only logs a failed delete (pulsar #13238). A few such ledgers are
+therefore normal.
 """
 
 DROPPED_MEMORY_MS = 7 * 24 * 60 * 60 * 1000

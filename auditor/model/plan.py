@@ -120,7 +120,7 @@ class PlanFinding:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One step of a plan; its commands are typed in order, once for each ledger, which replaces ID.
+    """One step of a plan; its commands are typed in order, for one ledger after the other in place of ID.
 
     ``ledgers`` are the first of ``ledger_count`` ledgers, and all of them up to a bound. ``bytes`` is an
     upper bound of the bytes that the step copies or frees; None if it is not known. ``requires`` must hold

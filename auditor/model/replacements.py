@@ -338,7 +338,9 @@ def _new_by_region(ensemble: int, bookies: Counter[str], settings: PlacementSett
 
 
 def rack_choices(bookies: Mapping[str, int], ensemble: int, write_quorum: int, min_racks: int) -> set[bool]:
-    """Return the possible outcomes of a random choice of bookies with enforced racks: True is an ensemble.
+    """Return the possible outcomes of a random choice of bookies with enforced racks.
+
+    True: the policy finds an ensemble. False: it fails.
 
     ``bookies`` are the numbers of bookies per rack, without the default rack. The result has both values if
     both can happen, or if there are more than `MOST_CHOICES` choices.

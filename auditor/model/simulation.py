@@ -275,9 +275,9 @@ class Doubts:
 class Simulation:
     """Result of a simulation. If no failure was requested, ``failure`` is None and ``levels`` has all levels.
 
-    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects; the ``_concerned`` fields
-    are the numbers of all. ``policy`` and ``mapping`` are the policy and mapping in use, with their origins;
-    ``mapping`` is None if no location is known.
+    ``ledgers``, ``namespaces`` and ``topics`` are the first that a failure affects, and the ``_concerned``
+    fields count all of them. ``policy`` and ``mapping`` are those in use, with their origins; ``mapping`` is
+    None if no location is known.
     """
 
     run: str

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 DATA_AS_OF = "data_as_of"
-"""Key in a run's manifest.json of the result of `oldest_as_of`, for readers that open no table."""
+"""Key, in a run's manifest.json, of the result of `oldest_as_of`; its readers need to open no table."""
 
 MAX_CLOCK_AHEAD_MS = 5 * 60_000
-"""Longest time by which data may be ahead of this machine's clock, in ms; else its age is not known."""
+"""Longest time by which data may be ahead of this machine's clock, in ms; newer data has no known age."""
 
 
 class SourceKind(StrEnum):

@@ -36,7 +36,9 @@ DISK_BYTES = (
 
 @dataclass(frozen=True, slots=True)
 class FileSystem:
-    """One file system of a bookie, in bytes, at the time ``seen`` in ms, when a collector or an audit saw it.
+    """Capacity and free space of one file system of a bookie, in bytes.
+
+    A collector or an audit saw them at the time ``seen``, in ms.
 
     >>> FileSystem(1, 100, 4, 0).used
     0.96
@@ -109,7 +111,7 @@ NOT_LISTED = "(not listed)"
 NO_APPLICATION = "(names none)"
 """Name for ledgers without an application in their custom metadata, or with unreadable metadata."""
 OTHER_NAMES = "(further names)"
-"""Name for all applications beyond the largest number that is counted one by one."""
+"""Name for the applications that are not counted one by one, because there are too many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -289,7 +289,10 @@ class GcVerdict(StoredWord):
 
 
 class GcReason(StoredWord):
-    """Reason for a `GcVerdict`: column ``reason``, which for an orphan may have its doubts instead."""
+    """Reason for a `GcVerdict`: column ``reason``.
+
+    If it is not known whether a ledger is an orphan, the column lists the unknown facts instead.
+    """
 
     NO_METADATA = "no-metadata"
     COPIES_ELSEWHERE = "copies-elsewhere"

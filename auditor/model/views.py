@@ -69,8 +69,8 @@ class CandidateView:
 class DirectoryView:
     """A directory of the bookie, or another bookie's directory found in its place.
 
-    ``ledgers`` is the number of judged ledgers in it. ``contents`` are the ids that may own it by these
-    ledgers, the best first.
+    ``ledgers`` is the number of judged ledgers in it. ``contents`` are the ids that may own it, judging by
+    these ledgers, the best first.
     """
 
     path: str
@@ -338,8 +338,8 @@ class TopicView:
 def backlog_of(ledger_id: int, cursors: Sequence[TopicCursor]) -> Backlog:
     """Return whether a ledger is needed, by the positions of all cursors.
 
-    A position in the znode is a lower bound, because a cursor never goes back by itself. A ledger before it
-    is passed. The newer position in the cursor's own ledger may have passed further ledgers.
+    The position in the znode is a lower bound, because a cursor never goes back by itself. All ledgers before
+    this position are passed. The newer position in the cursor's own ledger may have passed further ledgers.
 
     >>> done = TopicCursor("a", (9, 3), None, None)
     >>> backlog_of(8, [done]), backlog_of(9, [done]), backlog_of(8, [])

@@ -125,11 +125,10 @@ class Frames:
         return self._display_frame(rows, ["bookie_id", "missing", "bookies"])
 
     def findings_of(self, bookie_id: str, limit: int = ROWS) -> pd.DataFrame:
-        """Return the first findings that name a bookie, if only as one of several with missing entries.
+        """Return the first findings that name a bookie, also as one whose copy is missing or unknown.
 
-        ``run.bookie(bookie_id)`` counts all of them. Findings also name a bookie whose copy is unknown.
-        Columns: id, severity, confidence, scope_id, ledger_id, missing (entries, on this bookie), change,
-        first_seen, suppressed, message, fingerprint.
+        ``run.bookie(bookie_id)`` counts all of them. Columns: id, severity, confidence, scope_id, ledger_id,
+        missing (entries, on this bookie), change, first_seen, suppressed, message, fingerprint.
         """
         return self._display_frame(list(islice(self._run.findings_of(bookie_id), limit)), ["missing"])
 
@@ -150,7 +149,7 @@ class Frames:
         )
 
     def bookies(self) -> pd.DataFrame:
-        """Return the replica counts of each bookie; if there are more than 5,000 bookies, of the worst.
+        """Return the replica counts of each bookie, or of the 5,000 worst if there are more.
 
         Index: bookie_id. Columns: those of `auditor.model.report_source.BookieFigure`, and availability, the
         share of its replicas that is known to be whole.

@@ -42,7 +42,7 @@ BARS = 30
 ROWS = 40
 COLUMNS = 160
 SIGNED_COLUMNS = 60
-"""Largest number of columns of a ledger's stripes with which each cell is labelled with its sign."""
+"""Largest number of columns at which a drawing of stripes labels each cell with its sign."""
 
 # Told apart by those who see no red or no green too; order and signs say the same without colour.
 SEVERITIES = {"critical": "#a50026", "error": "#f46d43", "warning": "#fdc776", "note": "#8da9c4"}
@@ -347,7 +347,7 @@ def stack_bars(axes: Axes, frame: pd.DataFrame, colours: Mapping[str, str], acro
 
 
 def name_times(axes: Axes, times: pd.Index[pd.Timestamp], form: str = "%Y-%m-%d") -> None:
-    """Label bars with times, at so few bars that the labels are readable; keep a single bar narrow."""
+    """Label bars with times, few enough to be readable, and keep a single bar narrow."""
     shown = range(0, len(times), max(-(-len(times) // _TICKS), 1))
     dates = [times[number].strftime(form) for number in shown]
     axes.set_xlim(-0.6, max(len(times), _TICKS) - 0.4)

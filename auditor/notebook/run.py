@@ -1,6 +1,8 @@
 """A finished run with everything that a notebook or the command line does with it.
 
-run = open_run("runs/20261121T050749Z") run.ledger(42)              # draws itself run.plot.bookies()
+run = open_run("runs/20261121T050749Z")
+run.ledger(42)              # draws itself
+run.plot.bookies()
 run.write("html", "report.html")
 """
 

@@ -42,7 +42,10 @@ class RunFigures(RunReader):
         return standings_of_report(self.path, self.report)
 
     def standings_in_order(self) -> Standings:
-        """Return the changes of all findings since the run before; ask for them in the findings' order."""
+        """Return the changes of all findings since the run before.
+
+        The caller must ask for them in the order of the findings.
+        """
         from auditor.runs.standings import standings_in_order
 
         return standings_in_order(self.path)

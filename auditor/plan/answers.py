@@ -341,7 +341,7 @@ def _ledger_state(
 
 
 def holds(condition: Condition, cluster: Answers, bookie: str | None = None) -> bool | None:
-    """Return whether a condition about no ledger holds; None if unknown. ``bookie`` is that of the step."""
+    """Return whether a condition on a bookie or the cluster holds, or None. ``bookie`` is the step's."""
     subject, value = condition.of, condition.value
     if condition.fact in (Fact.REGISTERED, Fact.COOKIE):
         values = cluster.registered if condition.fact is Fact.REGISTERED else cluster.cookies

@@ -29,9 +29,10 @@ _BOTH_DATABASES = "ledgers and locations"
 
 
 def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
-    """Return the bookies whose entry logs have lost entries of a finding, which no index has.
+    """Return the bookies whose entry logs have lost entries of a ledger, which no index has.
 
-    Returns an empty list for findings that are not confirmed, or are about another scope than 0.
+    ``row`` is a finding. Returns an empty list if it is not a confirmed loss of entries, or if it is about
+    another scope than 0.
 
     >>> log = {"bookie_id": "bk1:3181", "lost_entries": 3}
     >>> row = {"id": "entry-lost", "confidence": "confirmed", "scope_id": 0}
@@ -46,7 +47,7 @@ def recoverable_copies(row: Mapping[str, Any]) -> list[str]:
 
 
 def _add_recoverable(situation: Situation, groups_by_bookie: dict[tuple[str, str], FindingGroups]) -> None:
-    """Add findings about ledgers whose lost entries are in entry logs, by bookie and lacking index."""
+    """Add findings about ledgers whose lost entries are in entry logs, by bookie and index to rebuild."""
     in_databases: dict[tuple[int, str], dict[str, Any]] = {}
     for row in situation.asking("entry-lost"):
         for bookie in recoverable_copies(row):

@@ -25,7 +25,9 @@ _FILE = "{}.metadata"
 
 
 def ledger_blanks(ledgers: Sequence[str]) -> dict[str, str]:
-    """Return the values of a command's words ID and FILE; with several ledgers ID stays, for each in turn.
+    """Return the values of a command's words ID and FILE.
+
+    With several ledgers the word ID stays, and a person types it for one ledger after the other.
 
     >>> ledger_blanks(["42"]), ledger_blanks(["42", "43"])
     ({'ID': '42', 'FILE': '42.metadata'}, {'FILE': 'ID.metadata'})

@@ -277,7 +277,7 @@ def _way_out(situation: Situation, lost: Sequence[str], cause: Cause) -> str:
     if cause in _NEEDS_A_START and (refused := _refused_start(situation, lost)) is not None:
         return f"{_NEEDS_A_START[cause]}; do not start it as it is: {refused.sentence}"
     if cause in _HAS_ALL_COPIED and (refused := _refused_everywhere(situation)) is not None:
-        return f"leave AutoRecovery as it is, because it copies every marked ledger: {refused.sentence}"
+        return f"do not turn AutoRecovery on: it would copy every marked ledger: {refused.sentence}"
     return _WAYS_OUT[cause]
 
 

@@ -1,4 +1,4 @@
-"""Steps that restore copies of single ledgers: leave the ledger to AutoRecovery, or copy it without."""
+"""Steps that restore copies of single ledgers: leave them to AutoRecovery, or copy without it."""
 
 import json
 from collections import defaultdict

@@ -1,6 +1,6 @@
-"""Sentences for the ordered list of actions.
+"""Sentences on the actions that a report recommends, in order.
 
-The first screen shows the first action; `bkaudit explain run` shows all of them.
+The first screen shows the first action. `bkaudit explain run` shows all actions.
 """
 
 from collections.abc import Sequence
@@ -23,10 +23,10 @@ def first_action_lines(report: Report, run: str, width: int) -> list[str]:
     Args:
         report: The report of a run.
         run: Name of the run in commands.
-        width: Columns of the text; the command is never folded.
+        width: Columns of the text. The command is never folded.
 
     Returns:
-        The lines; empty if nothing has to be done.
+        The lines. Empty if nothing has to be done.
     """
     if (action := report.first_action) is None:
         return []
@@ -45,7 +45,7 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 
 
 def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
-    """Return the lines of actions that findings ask for and holds forbid, each with the way out."""
+    """Return the lines on actions that a finding asks for but a hold forbids, each with the way out."""
     lines = []
     for forbidden_action in forbidden:
         lines += fold_text(forbidden_sentence(forbidden_action), width, "  ", "    ")
@@ -54,7 +54,7 @@ def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[st
 
 
 def forbidden_sentence(action: ForbiddenAction) -> str:
-    """Return a sentence that forbids one action and gives the reason.
+    """Return a sentence that forbids an action and gives the reason.
 
     >>> forbidden_sentence({"kind": "start", "objects": "bk1:3181", "why": "its disk is not mounted",
     ...                     "way_out": "audit again", "checks": ["bookie-down"]})
@@ -64,7 +64,7 @@ def forbidden_sentence(action: ForbiddenAction) -> str:
 
 
 def unconfirmed_note(action: Action) -> str:
-    """Return " (unconfirmed)" if no finding of an action is confirmed, else an empty text."""
+    """Return " (unconfirmed)" if no finding that asks for the action is confirmed, else an empty text."""
     if action["urgency"] == Urgency.UNSEEN or action["unsure"] < action["count"]:
         return ""
     return " (unconfirmed)"

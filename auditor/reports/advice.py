@@ -1,6 +1,6 @@
-"""Advice on a finding: its importance, its confidence, its age, and commands with their risk.
+"""Advice on a finding: its importance, its confidence, its age, and commands with their risks.
 
-The words come from the manual page of the check. Known ids replace the placeholders in its commands.
+The words come from the manual page of the check. Known ids replace the placeholders in commands.
 """
 
 import re
@@ -26,17 +26,17 @@ from auditor.reports.hold_text import refusal_text
 from auditor.reports.plain_text import fold_text, labelled
 
 Storages = Mapping[str, str]
-"""Index storage by bookie id (`auditor.tables.registry.BOOKIES`), for bookies whose storage is known."""
+"""Index storage by bookie id (`auditor.tables.registry.BOOKIES`). Bookies of unknown storage are missing."""
 
 # Doubts that a table keeps as a word.
 _DOUBT_TEXTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
 _LABEL_COLUMNS = 7
 RUNS_SHOWN = 3
-"""Largest number of runs of entries for which a command is repeated."""
+"""Largest number of runs of consecutive entries for which a command is repeated."""
 _SENTENCE_GAP = re.compile(r"(?<=\.) (?=[A-Z])")
 _UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
-"""Pattern of the bookie ids that the shell's commands for cookies accept."""
+"""Pattern of the bookie ids that the commands of `bookkeeper shell` for cookies accept."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
 _COOKIE_COMMAND = re.compile(r"bookkeeper shell cookie_")
 _DECIMAL = re.compile(r"-?\d+")
@@ -45,10 +45,10 @@ _NAMES_LAST = re.compile(r"\bLAST\b")
 
 
 def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str]:
-    """Return the values for the placeholders of a finding's commands.
+    """Return the values for the placeholders in the commands of a finding's check.
 
     ``ID`` is the only ledger of the finding. ``BOOKIE`` is its bookie, or the first one with missing or
-    unknown entries. ``FIRST`` and ``NEXT`` bound the entries that this bookie lacks or may lack; ``NEXT`` is
+    unknown entries. ``FIRST`` and ``NEXT`` bound the entries that this bookie lacks or may lack: ``NEXT`` is
     one past the last. ``INSTANCE`` is ``instance_id``. A placeholder without a value has no key.
 
     >>> from auditor.model.finding import Missing, Severity
@@ -79,9 +79,9 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
 
 
 def class_runs(finding: Finding, max_runs: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the first ``max_runs`` runs of entries in the class of a ledger's finding, and how many.
+    """Return ``max_runs`` runs of the entries that give a ledger its class, and the number of all runs.
 
-    A run is a pair of its first and its last entry id.
+    A run is consecutive entries, as a pair of the first and the last entry id.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[0, 9, 2, 3], [20, 20, 1, 0]], "count": 9}}
@@ -110,22 +110,23 @@ def advice(
 ) -> list[str]:
     """Return the lines of a check's "What to do" and of its commands, each with its effect and its risk.
 
-    If a hold of ``run`` forbids the start of a bookie that the check wants started, the reason replaces "What
-    to do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
-    ``run``. If the gate refuses, its reason replaces the command. Without a run, such a command keeps its
-    placeholders.
+    If a hold of ``run`` forbids to start a bookie that the check wants started, the reason replaces "What to
+    do". A command that writes is filled in only if the gate (`permit_command`) permits it by the holds of
+    ``run``. If the gate refuses, the reason for it replaces the command. Without a run, a command that writes
+    keeps its placeholders.
 
     Args:
         check: The check whose advice is shown.
         blanks: Values for the placeholders in commands (`blanks_of`).
         width: Columns of a line.
         indent: Blanks before each line.
-        scope_id: Scope of the ledger. No released shell takes a scope other than 0, so that commands on such
-            a ledger are left out.
-        finding: Commands for a run of entries are repeated for each run in its class, at most `RUNS_SHOWN`.
-        storages: Index storages of the bookies concerned; None in it stands for an unknown storage. Commands
-            for other storages are left out. None: show commands for all storages.
-        run: The run whose holds apply; None for a manual page.
+        scope_id: Scope of the ledger. For a scope other than 0, commands on the ledger are left out, because
+            no released shell takes a scope.
+        finding: A finding about a ledger. Commands for consecutive entries are repeated for each run of
+            entries in its class, at most `RUNS_SHOWN` times. None: such commands keep their placeholders.
+        storages: Index storages of the bookies concerned, where None is an unknown storage. Commands for any
+            other storage are left out. If ``storages`` is None, commands for all storages are shown.
+        run: The run whose holds apply. None: a manual page, for which no holds apply.
     """
     unstartable = _forbidden_start(check, blanks, run)
     unquoted_text = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
@@ -156,9 +157,9 @@ def advice(
 
 
 def _forbidden_start(check: Check, blanks: Blanks, run: HeldRun | None) -> str | None:
-    """Return the reason why a bookie must not be started.
+    """Return the reason why the bookie in ``blanks`` must not be started.
 
-    Returns None if the start is permitted, or if the check does not ask for a start.
+    None if the start is permitted, or if the check does not ask for a start.
     """
     name = blanks.get("BOOKIE")
     if run is None or name is None or check.action is not ActionKind.START:
@@ -175,7 +176,10 @@ def _command_lines(
     finding: Finding | None,
     permission: Allowed | None,
 ) -> list[str]:
-    """Return a command with its effect and risk, repeated for each run of entries that it applies to."""
+    """Return the lines of a command, with its effect and risk below.
+
+    A command on a range of entries is repeated for each run of the entries that give the ledger its class.
+    """
     if permission is None and kind_of_command(command.text) is not None:
         blanks = {}
     lines = []
@@ -204,7 +208,7 @@ def _command_lines(
 
 
 def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
-    """Return the index storages of the bookies in a finding; None stands for an unknown storage."""
+    """Return the index storages of the bookies in a finding. None in the set is an unknown storage."""
     lacking = (part.bookie_id for part in finding.missing)
     concerned_bookies = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
     return {known_storages.get(name) for name in concerned_bookies}
@@ -219,13 +223,13 @@ def advice_lines(
 ) -> list[str]:
     """Return findings as lines, grouped by check.
 
-    Each finding says since when it exists. Confidence, importance and advice follow once for each check. If
-    the findings of a check differ in confidence, each one states its own.
+    Each finding says since when it exists. The lines on confidence, importance and advice come once for each
+    check. If the findings of a check differ in confidence, each finding states its confidence instead.
 
     Args:
         findings: Findings in the order of the report.
         width: Columns of a line.
-        instance_id: Instance id of the cluster, for commands.
+        instance_id: Instance id of the cluster, for commands. None: unknown.
         storages: Index storage by bookie id.
         run: The run whose holds decide on commands that write (`advice`).
     """
@@ -264,7 +268,7 @@ def page_advice(
     first: Finding | None,
     run: HeldRun | None = None,
 ) -> list[str]:
-    """Return the advice of a check on its findings about one bookie: importance, confidence, and what to do.
+    """Return lines on a check's findings about one bookie: their importance, confidence, and what to do.
 
     Args:
         check: The check that made the findings.
@@ -273,8 +277,9 @@ def page_advice(
         indent: Blanks before each line.
         count: Number of findings.
         unsure: Number of findings that are not confirmed.
-        storage: Index storage of the bookie; None if unknown.
-        first: The first finding about a ledger, for which commands are filled in; None if there is none.
+        storage: Index storage of the bookie. None: unknown.
+        first: The first finding about a ledger, for which commands are filled in. None: no finding is about
+            one.
         run: The run whose holds apply (`advice`).
     """
     certainty = _check_sentences(check)[0]
@@ -311,7 +316,7 @@ def _finding_lines(entry: FindingWithHistory, certainty: str, width: int) -> lis
 
 
 def how_sure(check: Check, finding: Finding) -> str:
-    """Return the reason why a finding is confirmed, or why it is not."""
+    """Return the reason why a finding is confirmed, or the doubts for which it is not confirmed."""
     earlier = finding.evidence.get("earlier_run")
     if finding.confidence == Confidence.CONFIRMED and earlier:
         return (
@@ -323,7 +328,10 @@ def how_sure(check: Check, finding: Finding) -> str:
 
 
 def doubt_sentences(check: Check, finding: Finding) -> list[str]:
-    """Return the doubts that a finding carries, else the doubts that its check lists under "How sure"."""
+    """Return the doubts about a finding, which say why it is not confirmed.
+
+    They are the finding's own doubts or, if it has none, those in the section "How sure" of its check.
+    """
     doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):
         doubts.append(_DOUBT_TEXTS["attribution-suspect"])
@@ -341,7 +349,7 @@ def _check_sentences(check: Check) -> list[str]:
 
 
 def since_when(standing: Standing | None) -> str | None:
-    """Return the age of a finding and the suppression that names it; None if the run recorded neither."""
+    """Return since when a finding exists and the suppression that names it. None if neither is recorded."""
     if standing is None:
         return None
     if not standing.change:

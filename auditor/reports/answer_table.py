@@ -1,7 +1,7 @@
-"""Writers of complete Arrow tables as CSV, JSON lines and Parquet, batch by batch.
+"""Writers of whole Arrow tables as CSV, JSON lines and Parquet, batch by batch.
 
-CSV puts an apostrophe before texts that a spreadsheet would take for formulas. Ledger and scope ids are
-decimal strings in JSON and numbers in CSV and Parquet.
+In CSV, a text that a spreadsheet would take for a formula gets an apostrophe in front. Ledger and scope ids
+are decimal strings in JSON, and numbers in CSV and Parquet.
 """
 
 import csv
@@ -14,13 +14,13 @@ from auditor.model.arrow import pa, pq
 from auditor.reports.csv import escape_formula
 
 BATCH_ROWS = 20_000
-"""Number of rows that are turned into text at once, and of rows in a Parquet row group."""
+"""Number of rows that are converted to text at once. Parquet row groups have the same number of rows."""
 
 _ID_COLUMNS = ("scope_id", "ledger_id")
 
 
 def write_csv(table: Any, output_stream: BinaryIO) -> None:
-    """Write a header and one line for each row of an Arrow table as CSV; null becomes an empty cell."""
+    """Write an Arrow table as CSV: a header, then one line for each row. Null becomes an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(table.column_names)
@@ -37,7 +37,7 @@ def _cell_text(value: Any) -> Any:
 
 
 def write_jsonl(table: Any, output_stream: BinaryIO) -> None:
-    """Write one JSON object for each row."""
+    """Write an Arrow table as JSON lines, one object for each row."""
     for rows in _row_batches(table):
         for row in rows:
             row |= {name: str(row[name]) for name in _ID_COLUMNS if name in row}
@@ -46,13 +46,13 @@ def write_jsonl(table: Any, output_stream: BinaryIO) -> None:
 
 
 def write_parquet(table: Any, output_stream: BinaryIO) -> None:
-    """Write the table as one Parquet file."""
+    """Write an Arrow table as one Parquet file."""
     columns = {name: _plain_column(table[name]) for name in table.column_names}
     pq.write_table(pa.table(columns), output_stream, row_group_size=BATCH_ROWS, compression="zstd")
 
 
 def _plain_column(column: Any) -> Any:
-    """Return a dictionary-encoded column as a plain one; return other columns unchanged."""
+    """Return a dictionary-encoded column as a plain column. Any other column is returned unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
@@ -66,4 +66,4 @@ TABLE_FORMS: dict[str, Callable[[Any, BinaryIO], None]] = {
     "jsonl": write_jsonl,
     "parquet": write_parquet,
 }
-"""Writer of each value of ``--format``."""
+"""Writers of tables by the values of ``--format`` that stand for a table."""

@@ -1,6 +1,6 @@
-"""Checks that had no input in a run, or did not run, with the reason.
+"""Blind spots of a run: checks that had no input or did not run, with the reason.
 
-A check without findings says nothing about the objects that it had no input for.
+A check without findings says nothing about objects for which it had no input.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ EXCLUDED_CHECKS = "left out by --checks, --skip-checks or the file of --check-se
 
 @cache
 def checks_that_need(*needs: Need) -> tuple[str, ...]:
-    """Return the ids of the checks that need at least one of some inputs, in the order of the catalogue.
+    """Return the ids of the checks that need at least one of the inputs ``needs``, in the catalogue's order.
 
     >>> print(*checks_that_need(Need.TIMES)[:5])
     mark-directory-empty lock-without-mark server-check-overdue index-incomplete recovery-stuck
@@ -27,10 +27,10 @@ def checks_that_need(*needs: Need) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class BlindSpot:
-    """Checks that share a reason for having no input.
+    """Checks that had no input for the same reason.
 
-    ``where`` names the objects without input; an empty text means that the checks had no input at all. If
-    ``is_known`` is False, the checks may have had input. If ``left_out`` is True, the checks did not run.
+    ``where`` names the objects without input. If it is empty, the checks had no input at all. If ``is_known``
+    is False, it is unknown whether the checks had input. If ``left_out`` is True, the checks did not run.
     """
 
     ids: tuple[str, ...]
@@ -41,7 +41,7 @@ class BlindSpot:
 
     @property
     def sentence(self) -> str:
-        """Return the reason, without the ids of the checks."""
+        """Return the reason as a sentence, without the ids of the checks."""
         if self.left_out:
             return f"not run: {self.why}"
         if not self.is_known:
@@ -50,7 +50,7 @@ class BlindSpot:
 
 
 def skip_sentence(spot: BlindSpot) -> str:
-    """Return the predicate for the ids of a blind spot's checks.
+    """Return a predicate, to follow the ids of a blind spot's checks.
 
     >>> skip_sentence(BlindSpot(("entry-lost",), "no bookie was read"))
     'skipped: no bookie was read'
@@ -63,7 +63,10 @@ def skip_sentence(spot: BlindSpot) -> str:
 
 
 def blind_spots(sight: Sight) -> list[BlindSpot]:
-    """Return the blind spots of a run, one for each reason; checks that did not run come first."""
+    """Return the blind spots of a run, one for each reason. The one of checks that did not run comes first.
+
+    ``sight`` has the inputs of the run.
+    """
     needs_by_lack: dict[Lack, list[Need]] = {}
     for need, lack in lacks(sight).items():
         needs_by_lack.setdefault(lack, []).append(need)
@@ -77,7 +80,7 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
 
 
 def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
-    """Return the first blind spot of each check that has one, by the check's id."""
+    """Return the first blind spot of each check, by the check's id. A check without one has no key."""
     first: dict[str, BlindSpot] = {}
     for spot in blind_spots(Sight.of(report)):
         for id in spot.ids:
@@ -86,7 +89,7 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
 
 
 def not_run_sentence(report: Report) -> str | None:
-    """Return how many checks did not run and why; None if all checks ran."""
+    """Return a sentence on how many checks did not run and why. None if all checks ran."""
     count = len(report.run.not_run)
     return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS}" if count else None
 
@@ -100,7 +103,7 @@ def saw_nothing(report: Report) -> tuple[str, ...]:
 
 
 def blind_sentence(report: Report) -> str | None:
-    """Return how many checks had no input; None if every check had some."""
+    """Return a sentence on how many checks had no input. None if every check had some input."""
     unknown = sum(not spot.is_known for spot in blind_checks(report).values())
     count = len({*saw_nothing(report)} - {*report.run.not_run})
     parts = [f"{count:,} of {len(ALL):,} checks had no input"] if count else []

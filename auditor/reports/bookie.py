@@ -1,6 +1,6 @@
-"""Text page of one bookie: its identity, its directories, how far it was read, and its problems.
+"""Text page of one bookie: its identity, its directories, how completely it was read, and its problems.
 
-Every line except commands fits into the width. The page has no colours.
+No line except commands is wider than the page. The page has no colours.
 """
 
 from dataclasses import replace
@@ -43,11 +43,12 @@ def render(bookie: BookieView, width: int = 80, run: HeldRun | None = None) -> s
 
     Args:
         bookie: The bookie, as a run saw it.
-        width: Columns of a line; commands are never folded.
-        run: The run whose holds are shown and decide on commands; None: show no holds.
+        width: Columns of a line. Commands are never folded.
+        run: The run whose holds are shown and decide on commands. None: show no holds.
 
     Returns:
-        Registration, cookie and ledgers; directories; holds; and the findings that name the bookie.
+        The lines on registration, cookie and ledgers, on directories, on holds, and on findings about the
+            bookie.
     """
     parts = [
         [
@@ -187,7 +188,7 @@ MAX_BACKUPS = 5
 
 
 def _old_journals(files: int) -> str:
-    """Return a sentence on journal files below the mark, which a bookie does not read again."""
+    """Return a sentence on journal files before the last mark, which a bookie does not read again."""
     retention = (
         f"journalMaxBackups keeps {MAX_BACKUPS} of them by default"
         if files <= MAX_BACKUPS
@@ -200,7 +201,7 @@ def _old_journals(files: int) -> str:
 
 
 def _journal_lines(bookie: BookieView, width: int) -> list[str]:
-    """Return the lines on the journals: the entries after each mark, and old files below it."""
+    """Return the lines on the journals: the entries after each last mark, and old files before it."""
     if not bookie.journals:
         return []
     lines = ["", "journals", *_indented_lines(_TAIL_TEXTS.get(bookie.tail or "", "not checked"), "  ", width)]
@@ -221,7 +222,7 @@ def _journal_lines(bookie: BookieView, width: int) -> list[str]:
 
 
 def _problem_lines(bookie: BookieView, width: int, run: HeldRun | None) -> list[str]:
-    """Return the problems, each with its first messages, its importance, its confidence and what to do."""
+    """Return the lines on problems: the first messages of each, its importance, confidence and what to do."""
     lines = ["problems"]
     instance = bookie.cookie.instance_id if bookie.cookie else None
     for number, problem in enumerate(bookie.problems):
@@ -253,7 +254,7 @@ def _command_blanks(bookie_id: str, problem: ProblemView, instance_id: str | Non
 
 
 def _labelled_lines(label: str, text: str, width: int) -> list[str]:
-    """Return a label with a text beside it; further lines are indented below."""
+    """Return a label with a text beside it. Lines after the first are indented."""
     return fold_text(text, width, f"{label:<{_LABEL_COLUMNS}}", " " * (_LABEL_COLUMNS + 2))
 
 

@@ -1,4 +1,4 @@
-"""HTML fragments that show parts of a run in notebook cells, without script, style sheet or image file.
+"""HTML fragments for notebook cells that show parts of a run, without script, style sheet or image file.
 
 Texts from the cluster are escaped and limited in length. Every ink has a sign or word beside it.
 """
@@ -19,7 +19,7 @@ from auditor.reports.plain_text import printable
 
 FINDINGS_SHOWN = 12
 COLUMNS, ROWS = 80, 40
-"""Largest number of columns and of rows in a ledger's stripes."""
+"""Largest number of columns and of rows in the drawing of a ledger."""
 
 _MAX_TEXT_CHARACTERS = 300  # characters of one field at most
 _UNREAD_SHOWN = 5
@@ -35,7 +35,7 @@ _CELL_COLOURS = {
 
 
 def run_cell(report: Report) -> str:
-    """Return a cell with the verdict, counts by severity with affected ledgers and bytes, and coverage."""
+    """Return a cell with the verdict, the coverage, and findings, ledgers and bytes by severity."""
     ledgers, replicas, bookies = extents(report)
     unread = first_names(report.coverage.bookies.unread, _UNREAD_SHOWN)
     facts = [
@@ -55,7 +55,7 @@ def run_cell(report: Report) -> str:
 
 
 def findings_cell(report: Report) -> str:
-    """Return a cell with the counts of every check and the first findings of the report's samples."""
+    """Return a cell with the number of findings of every check, and the first findings in the report."""
     counts = [
         (
             _severity_label(check_count.severity),
@@ -80,7 +80,7 @@ def findings_cell(report: Report) -> str:
 
 
 def ledger_cell(ledger: LedgerView) -> str:
-    """Return a cell with the ledger's stripes in ink, above the text of `auditor.reports.ledger`."""
+    """Return a cell with the drawing of a ledger in ink, above the text of `auditor.reports.ledger`."""
     stripes = stripes_of(ledger, replicas_of(ledger), COLUMNS, ROWS)
     if not stripes.bookies:
         return _html_block(_escaped(ledger_text.render(ledger)))
@@ -156,7 +156,7 @@ def bookie_cell(bookie: BookieView) -> str:
 
 
 def terminal_text(text: str) -> str:
-    """Return a text for a terminal: the same lines, of visible characters only.
+    """Return a text for a terminal: the same lines, with a question mark for each invisible character.
 
     >>> terminal_text("bk-1\\x1b[31m\\nbk-2")
     'bk-1?[31m\\nbk-2'
@@ -165,7 +165,7 @@ def terminal_text(text: str) -> str:
 
 
 def _bar_chart(counts: Sequence[tuple[str, int]]) -> str:
-    """Return a table with a bar beside each number; the longest bar has 300 pixels."""
+    """Return a table with a bar beside each number. The longest bar has 300 pixels."""
     max_count = max((count for _, count in counts), default=0) or 1
     bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
     return _table_html(
@@ -208,7 +208,7 @@ def _cell_html(kind: Cell) -> str:
 
 
 def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table; cells are escaped unless they are `_EscapedText`."""
+    """Return an HTML table. Each cell is escaped unless it is an `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
     top = (
         f"<tr>{''.join(f'<th {style}>{title}</th>' for title in column_titles)}</tr>" if column_titles else ""
@@ -220,7 +220,7 @@ def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def _escape_text(text: str) -> str:
-    """Return a text of the cluster as escaped HTML, shortened and of visible characters only."""
+    """Return a text from the cluster as escaped HTML, shortened and of visible characters only."""
     if isinstance(text, _EscapedText):
         return text
     return escape(

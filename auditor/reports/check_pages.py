@@ -4,7 +4,7 @@
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
 several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk. The preface of docs/checks.md states once what `_COMMON` has.
+risk. The preface of docs/checks.md states once what `_COMMON_COMMANDS` has.
 """
 
 import re
@@ -64,7 +64,7 @@ _SHELL = "bookkeeper shell "
 
 
 def page(check: Check, width: int = WIDTH) -> str:
-    """Return a check's manual page for a terminal; commands are never folded, so that they can be copied."""
+    """Return a check's manual page for a terminal. Commands are never folded, so that they can be copied."""
     parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill_block(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
@@ -80,7 +80,7 @@ def page(check: Check, width: int = WIDTH) -> str:
 
 
 def setting_sentences(check: Check) -> list[str]:
-    """Return a sentence for each constant that a check uses: name, default, unit, bounds and reason."""
+    """Return a text on each constant that a check uses: name, default, unit, bounds and reason."""
     return [_setting_sentence(name, constants()[name]) for name in check.settings]
 
 
@@ -100,11 +100,11 @@ def _setting_sentence(name: str, constant: Constant) -> str:
 
 
 _OPPOSITE_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
-"""Direction in which the value of a constant finds fewer dangers, by its careful side."""
+"""Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
-    """Return a command and, below it, its effect and its risk."""
+    """Return the line of a command, and below it its effect and its risk."""
     command_indent = f"{indent}    "
     effect = command.does[0].upper() + command.does[1:]
     sentences = [f"{effect}.", f"Risk: {command.risk}"]
@@ -117,7 +117,7 @@ def command_lines(command: Command, width: int, indent: str) -> list[str]:
 def documents() -> dict[str, str]:
     """Return the text of each document by its path below docs.
 
-    There is a list of all checks, a page for each group, and a page of shared commands.
+    The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
     listed = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
@@ -159,7 +159,7 @@ def _risk(level: str, text: str) -> str:
 
 
 def _markdown_page(check: Check) -> str:
-    """Return a check's section in the page of its group; the part on what it finds has no heading."""
+    """Return a check's section in the page of its group. The part on what the check finds has no heading."""
     parts = [f"## {check.id}", f"*{check.severity}.* {check.title}"]
     if check.aliases:
         parts.append(f"Once called {', '.join(check.aliases)}.")

@@ -14,7 +14,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 
 COMPARISON_SCHEMA = "bookkeeper-auditor/comparison/2"
 SHOWN = 10
-"""Largest number of differences shown for each kind and change; counts are always complete."""
+"""Largest number of differences shown for each kind and change. Counts include those that are not shown."""
 
 TITLES = {
     CopyState.MISSING: "missing: in the source, not in the copy",
@@ -26,7 +26,10 @@ WIDTH = 100
 
 
 def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], width: int = WIDTH) -> str:
-    """Return the text for a terminal: both stores, counts, some differences of each change, the verdict."""
+    """Return the text for a terminal: both stores, counts, differences, and the verdict.
+
+    ``shown`` has samples of the differences (`SHOWN`).
+    """
     lines = []
     for name, store_side in (("source", comparison.source), ("copy", comparison.copy)):
         store_text = f"{printable(store_side.uri)}, {store_side.layout}, at {store_side.position}"
@@ -54,7 +57,7 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
 
 
 def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) -> str:
-    """Return one JSON object: both stores, complete counts, and samples of each kind and change."""
+    """Return one JSON object: both stores, complete counts, and the samples of differences in ``shown``."""
     value = {
         "schema": COMPARISON_SCHEMA,
         "source": asdict(comparison.source),
@@ -69,7 +72,7 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
 
 
 def comparison_lines(differences: Iterable[StoreDifference]) -> Iterator[str]:
-    """Yield one JSON line for each difference; ledger ids are decimal strings."""
+    """Yield one JSON line for each difference. Ledger ids are decimal strings."""
     for difference in differences:
         yield json.dumps(with_decimal_ids(difference), ensure_ascii=False, separators=(",", ":"))
 

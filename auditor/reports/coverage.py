@@ -1,4 +1,4 @@
-"""Counts and verdict of a whole run: what was checked, what was found, and what was left out."""
+"""Counts and verdict of a run for all forms of a report: what was checked, found, and left out."""
 
 from collections import Counter
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ from auditor.model.run_facts import InDoubt, Reuse, Tally
 
 _NAMES_SHOWN = 5
 MAX_ACCEPTED_COLUMNS = 60
-"""Largest width of the accepted findings by severity in a verdict line; a longer text becomes one number."""
+"""Largest width of the list of accepted findings by severity in a verdict. A longer list becomes a number."""
 _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
     "count",
     "new",
@@ -20,13 +20,13 @@ _COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
 
 
 CHECKED_WORD = "checked"
-"""Verb for ledgers and replicas that were judged; bookies are "read"."""
+"""Word for ledgers and replicas that were judged. The word for bookies is "read"."""
 
 
 class Extent(NamedTuple):
-    """Number of the cluster's ledgers, replicas or bookies that were checked or read.
+    """Number of ledgers, replicas or bookies that were checked or read, and the number of all in the cluster.
 
-    ``open`` counts ledgers in which nothing can be decided yet.
+    ``open`` counts ledgers in which nothing can be decided yet. ``word`` is "checked" or "read".
 
     >>> str(Extent("ledgers", "checked", 1_200, 5_000)), str(Extent("ledgers", "checked", 30, 33, open=3))
     ('1,200 of 5,000 checked, 3,800 unknown', '30 of 33 checked, 3 open')
@@ -40,12 +40,12 @@ class Extent(NamedTuple):
 
     @property
     def undecided(self) -> int:
-        """Return how many should have been checked or read and were not."""
+        """Return how many objects should have been checked or read and were not."""
         return self.total - self.covered_count - self.open
 
     @property
     def sentence(self) -> str:
-        """Return the counts with the name of the objects instead of the verb.
+        """Return the counts with the name of the objects in place of "checked" or "read".
 
         >>> Extent("ledgers", "checked", 30, 35, open=3).sentence
         '30 of 35 ledgers, 2 unknown, 3 open'
@@ -74,10 +74,10 @@ def extents(report: Report) -> tuple[Extent, Extent, Extent]:
 
 
 class CheckCount(NamedTuple):
-    """Number of findings of a check that have the same urgency and severity.
+    """Number of findings of one check with the same urgency and severity.
 
-    ``sums`` has the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure`` (not confirmed).
-    ``unsure`` has the numbers of unconfirmed findings by confidence.
+    ``sums`` has the keys ``count``, ``new``, ``worse``, ``suppressed`` and ``unsure`` (not confirmed). The
+    field ``unsure`` has the number of findings for each confidence other than confirmed.
     """
 
     urgency: Urgency
@@ -88,7 +88,7 @@ class CheckCount(NamedTuple):
 
 
 def count_by_check(report: Report) -> list[CheckCount]:
-    """Return complete counts by urgency, severity and check, in the order of all reports."""
+    """Return the counts of all findings by urgency, severity and check, in the order of reports."""
     counts: dict[tuple[Urgency, Severity, str], CheckCount] = {}
     for tally in sorted(report.run.tally, key=lambda tally: (place_of_tally(tally), tally["confidence"])):
         key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
@@ -101,14 +101,17 @@ def count_by_check(report: Report) -> list[CheckCount]:
 
 
 def place_of_tally(tally: Tally) -> tuple[int, int, int, str]:
-    """Return the sort key that gives the findings of a tally their place in every report."""
+    """Return a sort key that puts the counts of findings into the order of reports.
+
+    A tally is the number of findings with the same check, urgency, severity and confidence.
+    """
     from auditor.checks import place_of_check  # which status does without
 
     return place_of_check(tally["urgency"], tally["severity"], tally["id"])
 
 
 def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
-    """Return ``count``, ``new``, ``worse`` and ``suppressed`` of every severity, with or without findings."""
+    """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity, even without findings."""
     sums = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
         sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
@@ -116,7 +119,7 @@ def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
 
 
 def severity_words(report: Report, suppressed: bool = True) -> str:
-    """Return the number of findings of each severity, the worst first; empty if there are none.
+    """Return the number of findings of each severity in words, the worst first. Empty if there are none.
 
     Suppressed findings are not counted if ``suppressed`` is False.
     """
@@ -129,7 +132,10 @@ def severity_words(report: Report, suppressed: bool = True) -> str:
 
 
 def count_of(report: Report, finding: Finding) -> int:
-    """Return how many findings of the whole run share the check, urgency and severity of a finding."""
+    """Return how many findings of the run have the check, urgency and severity of this finding.
+
+    The report has only samples of findings. This number counts all.
+    """
     key = (finding.id, finding.urgency, finding.severity)
     return sum(
         tally["count"]
@@ -139,7 +145,7 @@ def count_of(report: Report, finding: Finding) -> int:
 
 
 def sample_words(shown: int, total: int) -> str:
-    """Return how many samples are shown of how many findings.
+    """Return a text on how many findings are shown, and of how many.
 
     >>> sample_words(2, 2), sample_words(5, 1_200)
     ('2', '5 of 1,200 shown')
@@ -148,7 +154,7 @@ def sample_words(shown: int, total: int) -> str:
 
 
 def verdict_word(verdict: str) -> str:
-    """Return a verdict in the spelling of screens.
+    """Return a verdict as screens spell it.
 
     >>> verdict_word("not-healthy")
     'NOT HEALTHY'
@@ -163,10 +169,10 @@ def verdict(report: Report) -> str:
 
 
 def verdict_clauses(report: Report) -> list[str]:
-    """Return the clauses that follow the counts of a verdict.
+    """Return the clauses of the verdict's line that follow the counts.
 
-    They state accepted findings, checks that did not run, objects that were not checked, and unaccepted
-    holds.
+    They are about accepted findings, checks that did not run, objects that were not checked, and holds that
+    are not accepted.
     """
     clauses = [_acceptance_clause(report)]
     if left_out := len(report.run.not_run):
@@ -184,7 +190,8 @@ def verdict_clauses(report: Report) -> list[str]:
 def unaccepted_holds(report: Report) -> int:
     """Return how many unaccepted holds of the two highest urgencies keep the exit code above 0.
 
-    Returns 0 if an unaccepted finding of these urgencies exists: its own holds would be counted again.
+    Returns 0 if an unaccepted finding of these urgencies exists, because that finding's holds would be
+    counted again.
     """
     holds = report.run.holds
     if holds is None or any(map(is_unaccepted_loss, report.run.tally)):
@@ -193,7 +200,7 @@ def unaccepted_holds(report: Report) -> int:
 
 
 def _acceptance_clause(report: Report) -> str:
-    """Return the number of accepted findings of each severity; empty if no finding is accepted."""
+    """Return a clause on the accepted findings of each severity. Empty if no finding is accepted."""
     sums = count_by_severity(report)
     accepted = ", ".join(
         f"{sums[severity]['suppressed']:,} {severity}" for severity in sums if sums[severity]["suppressed"]
@@ -208,7 +215,7 @@ def _acceptance_clause(report: Report) -> str:
 
 
 def accepted_gaps(report: Report) -> str | None:
-    """Return a sentence on the unchecked objects that suppressions accept; None if they accept none."""
+    """Return a sentence on unchecked objects that suppressions accept. None if they accept none."""
     accepted = report.run.accepted
     if not any(accepted.values()):
         return None
@@ -220,7 +227,7 @@ def accepted_gaps(report: Report) -> str | None:
 
 
 def changed_constants(report: Report) -> list[str]:
-    """Return the constants of checks that differ from their default, each with value, unit and default."""
+    """Return the constants of checks that differ from their default, as text with value, unit and default."""
     constants = report.run.checks["constants"] if report.run.checks is not None else []
     return [
         f"{constant['name']} {constant['value']:,} {constant['unit']} (default {constant['default']:,})"
@@ -230,7 +237,7 @@ def changed_constants(report: Report) -> list[str]:
 
 
 def doubtful_ids_line(doubt: InDoubt) -> str:
-    """Return how many ledger ids may exist unseen, and the part of the store that explains most of them.
+    """Return how many ledger ids may exist unseen, and the part of the store that may hide most of them.
 
     >>> doubtful_ids_line({"ids": "10000", "reasons": ["/ledgers/00/0000: its children could not be listed"]})
     '10,000 ids: /ledgers/00/0000: its children could not be listed'
@@ -244,7 +251,7 @@ def doubtful_ids_line(doubt: InDoubt) -> str:
 
 
 def reuse_sentence(reuse: Reuse) -> str:
-    """Return how much a run took over from an earlier run.
+    """Return a text on how much a run reused of an earlier run.
 
     >>> reuse_sentence({"run": "monday", "indexes": {"reused": 29_700, "read": 300},
     ...         "ledgers": {"reused": 0, "read": 10_000}, "notes": []})

@@ -1,8 +1,8 @@
 """Every finding as a table for other programs: CSV, and one Parquet file.
 
-CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, so that a
-spreadsheet could take a cell for a formula. Such a cell gets an apostrophe in front. Parquet has the columns
-of the jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
+CSV quotes every text and no number. Ids and messages contain names from the cluster's metadata, which a
+spreadsheet could take for formulas. Such a cell gets an apostrophe in front. Parquet has the columns of the
+jsonl report: ids are numbers, groups are lists of structs, evidence is JSON.
 """
 
 import csv
@@ -41,14 +41,14 @@ COLUMNS = {
     "fingerprint": "the finding's name in every run",
     "cause": "the number of the cause in report.json that explains it; empty where none does",
 }
-"""Columns in order, each with its meaning."""
+"""Meanings of the columns, in the order of the columns."""
 
 BOOKIES_SHOWN = 20
 _FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render(findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
-    """Yield the header and one row for each finding as it arrives, each with a newline.
+    """Yield the header, then one row for each finding, each with a newline. Findings are not collected first.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> head, row = render([Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="=1+1")])
@@ -97,7 +97,7 @@ def _id_number(id: int | None) -> int | str:
 
 
 def escape_formula(text: str) -> str:
-    """Return a cell with an apostrophe in front if a spreadsheet would take it for a formula.
+    """Return the text of a cell. It gets an apostrophe in front if a spreadsheet would take it for a formula.
 
     >>> [escape_formula(text) for text in ("bk:3181", "=HYPERLINK(0)", " @x")]
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]
@@ -111,11 +111,11 @@ def _time_text(ms: int) -> str:
 
 
 ROWS_A_BATCH = 20_000
-"""Number of rows in a Parquet row group, and of rows in memory at once."""
+"""Number of rows in a Parquet row group. As many rows are in memory at once."""
 
 
 def write(findings: Iterable[Finding], output_stream: BinaryIO, standings: Standings = no_standing) -> None:
-    """Write all findings, as they arrive, to an open Parquet file.
+    """Write all findings to ``output_stream`` as a Parquet file, one row group at a time.
 
     ``change``, ``first_seen`` and ``suppressed`` are null if the run did not record them.
     """

@@ -1,4 +1,4 @@
-"""Renderers of a decommission rehearsal: text for a terminal or a pipe, and JSON."""
+"""Renderers of the rehearsal of a decommission: text for a terminal or a pipe, and JSON."""
 
 import json
 import shlex
@@ -14,10 +14,10 @@ WIDTH = 80
 _LOADS_SHOWN = 10
 _NAMES_SHOWN = 5
 COMMAND = "bkaudit decommission RUN BOOKIE"
-"""Command shown on a page if the caller does not name one."""
+"""Command that a page shows if the caller names none."""
 
 HOLDS_SHOWN = 3
-"""Largest number of holds in the text; JSON has all of them."""
+"""Largest number of holds in the text. JSON has all holds."""
 
 ANSWER_TEXTS = {
     Answer.NOW: "may go now",
@@ -105,19 +105,20 @@ CAUSE_TEXTS = {
         "copy its ledgers with `bookkeeper shell recover BOOKIE`",
     ),
 }  # fmt: skip
-"""Explanation of each cause that keeps a bookie, and the way to remove the cause."""
+"""Explanation of each cause why a bookie must stay, and the way to remove the cause."""
 
 
 def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int = WIDTH) -> str:
     """Return the page of a rehearsal.
 
     Args:
-        rehearsal: The answer for all bookies together and for each alone.
-        command: The command that made it; hints add options that print complete tables to it.
-        width: Columns of a line; commands are never folded.
+        rehearsal: The answer for all bookies together, and for each bookie alone.
+        command: The command that made the rehearsal. Hints add options to it, for complete tables.
+        width: Columns of a line. Commands are never folded.
 
     Returns:
-        The answer, holds and blockers, the work of AutoRecovery, what remains, and the run it rests on.
+        The answer, holds and blockers, the work of AutoRecovery, what remains, and the run that the answer
+            rests on.
     """
     trial = rehearsal.together
     lines = fold_text(_verdict_sentence(rehearsal), width)
@@ -164,7 +165,7 @@ def _verdict_sentence(rehearsal: Rehearsal) -> str:
 
 
 def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield the most important holds, the condition that lifts each, and the command for the others."""
+    """Yield the most important holds, the condition that lifts each, and commands that show the rest."""
     holds = rehearsal.together.holds
     for number, hold in enumerate(holds[:HOLDS_SHOWN]):
         doubt = "" if hold.certain else ", unconfirmed"
@@ -292,7 +293,7 @@ def _load_lines(loads: Sequence[CopyLoad]) -> Iterator[str]:
 
 
 def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
-    """Yield what still names the bookies, and what stays on their disks, after the command has ended."""
+    """Yield what is left after the command has ended: names of the bookies, and data on their disks."""
     work = rehearsal.together.work
     if work.renamed:
         words = (

@@ -18,7 +18,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 SCHEMA = "bookkeeper-auditor/diff/2"
 WIDTH = 80
 SHOWN = 5
-"""Largest number of findings shown for each change; counts are always complete."""
+"""Largest number of findings shown for each change. Counts include those that are not shown."""
 
 TITLES: dict[str, str] = {
     Change.NEW: "new",
@@ -41,7 +41,7 @@ def samples(changes: Iterable[ChangedFinding]) -> dict[str, list[ChangedFinding]
 
 
 def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: int = WIDTH) -> str:
-    """Return the text for a terminal.
+    """Return the difference as text for a terminal.
 
     Args:
         difference: The difference between two runs.
@@ -67,7 +67,7 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
 
 
 def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """Return the difference as Markdown, for a mail or a ticket."""
+    """Return the difference as Markdown, for a mail or a ticket. ``shown`` has the `samples`."""
     lines = [
         f"**{escape_markdown(_verdict_sentence(difference))}**",
         "",
@@ -89,7 +89,7 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
 
 
 def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
-    """Return one JSON object: both runs, warnings, complete counts, and samples of each change."""
+    """Return one JSON object: both runs, warnings, complete counts, and the `samples` of each change."""
     value = {
         "schema": SCHEMA,
         "old": asdict(difference.old),
@@ -103,7 +103,7 @@ def to_json(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> s
 
 
 def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
-    """Yield one JSON line for each changed finding, as it arrives; ledger ids are decimal strings."""
+    """Yield one JSON line for each changed finding, as it arrives. Ledger ids are decimal strings."""
     for finding in changes:
         yield json.dumps(with_decimal_ids(finding), ensure_ascii=False, separators=(",", ":"))
 

@@ -1,7 +1,7 @@
-"""Diagnosis before a first run: answered questions, as values and as text.
+"""Diagnosis before a first run: questions with their answers, as values and as text.
 
 Each question has one line. If the answer is not ``ok``, the line below says what to do. The exit code is the
-best that an audit with these sources could end with.
+best one with which an audit of the same sources could end.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ from auditor.reports.plain_text import wrap_words
 SCHEMA = "bookkeeper-auditor/doctor/1"
 
 PRECEDENCE = (USAGE, UNREACHABLE, NOT_COVERED, CLEAN)
-"""Exit codes by precedence: the first one that any line has is the exit code of the diagnosis."""
+"""Exit codes by precedence. The diagnosis ends with the first of them that one of its lines has."""
 
 
 class State(StrEnum):
-    """Outcome of one question."""
+    """Kind of the answer to a question."""
 
     OK = "ok"
     WARN = "warn"  # an audit can be done, and knows less or takes longer
@@ -31,8 +31,8 @@ class State(StrEnum):
 class Line:
     """One question and its answer.
 
-    ``way_out`` says what to do; None if nothing has to be done. ``exit_code`` is the best exit code that an
-    audit could have because of this answer.
+    ``way_out`` says what to do. It is None if nothing has to be done. ``exit_code`` is the best exit code
+    with which an audit could end, given this answer.
     """
 
     topic: str  # here, store, owners, bookies or out
@@ -44,7 +44,7 @@ class Line:
 
 
 class Topic(NamedTuple):
-    """Subject of lines, with a method that makes a line of each state."""
+    """Subject of questions. It makes a line for each kind of answer."""
 
     topic: str
 
@@ -53,15 +53,15 @@ class Topic(NamedTuple):
         return Line(self.topic, name, State.OK, answer)
 
     def warn(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
-        """Return a line on a problem that an audit can run with."""
+        """Return a line on a problem that does not prevent an audit."""
         return Line(self.topic, name, State.WARN, answer, way_out, exit_code)
 
     def fail(self, name: str, answer: str, way_out: str | None, exit_code: int) -> Line:
-        """Return a line on a problem that an audit cannot run with."""
+        """Return a line on a problem that prevents an audit."""
         return Line(self.topic, name, State.FAIL, answer, way_out, exit_code)
 
     def not_asked(self, name: str, answer: str, way_out: str | None = None, exit_code: int = CLEAN) -> Line:
-        """Return a line on a question that was not asked, with the reason."""
+        """Return a line on a question that was not asked. ``answer`` is the reason."""
         return Line(self.topic, name, State.NOT_ASKED, answer, way_out, exit_code)
 
 
@@ -70,9 +70,9 @@ HERE, STORE, OWNERS, BOOKIES, OUT = map(Topic, ("here", "store", "owners", "book
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """All lines, in the order of an audit.
+    """All lines, in the order in which an audit would meet the questions.
 
-    ``unseen`` are sentences on facts that such an audit cannot see.
+    ``unseen`` has sentences on facts that an audit of the same sources cannot see.
     """
 
     lines: tuple[Line, ...]
@@ -106,7 +106,7 @@ _TOPIC_TITLES = {
 
 
 def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
-    """Return the page: lines by topic, facts that such an audit cannot see, and the number of each state."""
+    """Return the page: lines by topic, facts that an audit cannot see, and the number of lines by state."""
     parts = []
     for (topic,), title in _TOPIC_TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]

@@ -15,17 +15,19 @@ from auditor.model.states import Change, LedgerClass
 from auditor.reports.plain_text import printable
 
 BOOKIES_SHOWN = 5
-"""Largest number of bookies with missing entries in the text of one finding."""
+"""Largest number of bookies with missing entries that the text of one finding names."""
 
 SPELLED_RUNS = 2
-"""Largest number of runs that a group lists one by one; a larger group is shown by its period."""
+"""Largest number of runs of entries that a group lists one by one. More runs are shown by their period."""
 
 ITEMS_SHOWN = 8
-"""Largest number of groups shown of a set of entries; the jsonl report has all of them."""
+"""Largest number of groups that the text of a set of entries shows. The jsonl report has all groups."""
 
 
 def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     """Return a finding as one line for a pipe: SEVERITY check OBJECT: message [confidence, ...].
+
+    ``standing`` is the finding's change since the run before. None: the run recorded none.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> found = Finding("stray-file", Severity.NOTE, Confidence.SUSPECT, bookie_id="bk1:3181", message="x")
@@ -45,7 +47,7 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
 
 
 def subject(finding: Finding) -> list[str]:
-    """Return the objects of a finding, from the widest to the narrowest; scope 0 is left out.
+    """Return the objects that a finding is about, from the widest to the narrowest. Scope 0 is left out.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
@@ -55,7 +57,7 @@ def subject(finding: Finding) -> list[str]:
 
 
 def names_subject(finding: Finding) -> bool:
-    """Return whether the message of a finding is a whole sentence that names all its objects."""
+    """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
     subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
     has_subject_start = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
     return has_subject_start and all(
@@ -64,9 +66,9 @@ def names_subject(finding: Finding) -> bool:
 
 
 def tags(finding: Finding, standing: Standing | None) -> list[str]:
-    """Return the confidence, change, first day and suppression of a finding.
+    """Return the confidence, the change, the first day and the suppression of a finding.
 
-    The default of each is left out: ``confirmed``, unchanged, and not suppressed.
+    A value that is the default is left out: ``confirmed``, unchanged, or not suppressed.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
@@ -77,9 +79,9 @@ def tags(finding: Finding, standing: Standing | None) -> list[str]:
 
 
 def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str]:
-    """Return the objects of a finding, its message, and its tags in brackets.
+    """Return the objects of a finding, its message, and its tags in brackets, each as a text.
 
-    The objects are empty if the message names them.
+    The text of the objects is empty if the message names them.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> sentence(Finding("x", Severity.NOTE, Confidence.SUSPECT, 0, 42, message="lies"), None)
@@ -92,7 +94,7 @@ def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str
 
 
 def missing_text(finding: Finding, bookies: int) -> str:
-    """Return the missing entries of the first ``bookies`` bookies as ranges; empty if nothing is missing.
+    """Return the entries that the first ``bookies`` bookies lack, as ranges. Empty if nothing is missing.
 
     >>> from auditor.model.finding import Confidence, Missing, Severity
     >>> part = Missing("bk1:3181", ((4, 4, 1, 0),), 1)
@@ -103,7 +105,7 @@ def missing_text(finding: Finding, bookies: int) -> str:
 
 
 def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
-    """Return the missing entries of the first ``bookies`` bookies, then the number of further bookies."""
+    """Return a text on what each of the first ``bookies`` bookies lacks, then the number of further ones."""
     parts = [f"{part.bookie_id} lacks {entries(part.groups, part.count)}" for part in missing[:bookies]]
     return parts + and_more(len(missing) - bookies, " bookies")
 
@@ -116,7 +118,7 @@ _CLASS_TEXTS: dict[str, str] = {
 
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
-    """Return the entries that give a ledger the class of its finding; empty if the finding has no class."""
+    """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
     listed = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
         (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
@@ -124,7 +126,9 @@ def class_groups(finding: Finding) -> tuple[Group, ...]:
 
 
 def class_text(finding: Finding) -> str:
-    """Return the entries in the class of a ledger's finding as ranges; empty if the finding has no class.
+    """Return the entries that give a ledger its class, such as entry-lost, as ranges.
+
+    Empty if the finding is not about a class.
 
     >>> from auditor.model.finding import Severity
     >>> seen = {"class_entries": {"groups": [[4, 4, 5, 0]], "count": 5}}
@@ -139,15 +143,15 @@ def class_text(finding: Finding) -> str:
 
 
 def _bytes_known(finding: Finding) -> bool:
-    """Return whether an entry log has entries of a lost range that no index has."""
+    """Return whether entry logs still have some of a finding's lost entries, although no index has them."""
     logs = finding.evidence.get("in_entry_logs") or ()
     return finding.id == LedgerClass.ENTRY_LOST and any(log["lost_entries"] for log in logs)
 
 
 def positions_text(finding: Finding) -> str:
-    """Return the entries in the class of a finding as Pulsar positions of the topic that owns the ledger.
+    """Return the entries that give a ledger its class, as Pulsar positions of the topic that owns the ledger.
 
-    Returns an empty text if the ledger has no known Pulsar topic.
+    Returns an empty text if no Pulsar topic is known to own the ledger.
 
     >>> from auditor.model.finding import Severity
     >>> owner = dict(application="pulsar", kind="data", tenant="shop", namespace="orders", topic="returns")
@@ -164,9 +168,9 @@ def positions_text(finding: Finding) -> str:
 
 
 def entry_parts(finding: Finding, bookies: int) -> list[str]:
-    """Return the entries in the ledger's class, their Pulsar positions, and the missing entries by bookie.
+    """Return texts on the entries that give a ledger its class, their Pulsar positions, and missing entries.
 
-    At most ``bookies`` bookies are named.
+    The missing entries come by bookie. At most ``bookies`` bookies are named.
 
     >>> from auditor.model.finding import Missing, Severity
     >>> lost = Missing("bk1", ((4, 4, 1, 0),), 1)
@@ -188,13 +192,13 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
 
 
 def command_for(finding: Finding, run: str) -> str | None:
-    """Return the command that explains a finding; None if the finding concerns the whole cluster."""
+    """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
     lacking_text = explained(finding)
     return f"bkaudit explain {lacking_text} --run {shlex.quote(printable(run))}" if lacking_text else None
 
 
 def explained(finding: Finding) -> str:
-    """Return the arguments of ``bkaudit explain`` for a finding; empty if it concerns the whole cluster.
+    """Return the arguments of ``bkaudit explain`` for a finding. Empty if it concerns the whole cluster.
 
     >>> from auditor.model.finding import Confidence, Severity
     >>> explained(Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, bookie_id="bk 1:3181"))
@@ -212,7 +216,7 @@ def explained(finding: Finding) -> str:
 
 
 def _subject_parts(finding: Finding) -> tuple[str | None, str | None, str | None]:
-    """Return scope, ledger and bookie of a finding; None for each one that it does not name."""
+    """Return the scope, ledger and bookie of a finding in words. None for a part that the finding lacks."""
     return (
         f"scope {finding.scope_id}" if finding.scope_id else None,
         f"ledger {finding.ledger_id}" if finding.ledger_id is not None else None,
@@ -235,7 +239,7 @@ def _standing_words(standing: Standing | None) -> list[str]:
 
 
 def entries(groups: Sequence[Group], count: int) -> str:
-    """Return a set of entries, given as BP-34 groups, as text with its size.
+    """Return a set of entries as text. ``groups`` are its BP-34 groups, and ``count`` is its size.
 
     >>> entries([(1, 1, 2, 0), (4, 4, 5, 0)], 7)
     '1,2,4-8 (7 entries)'
@@ -289,22 +293,22 @@ def _run_text(start: int, size: int, name: Callable[[int], str], range_separator
 
 
 def causes_of(report: Report) -> list[FindingCause]:
-    """Return the causes that explain more than one finding, the most urgent first."""
+    """Return the causes that each explain more than one finding, the most urgent first."""
     return [cause for cause in report.run.causes or () if cause["count"] > 1]
 
 
 def cause_sentence(cause: FindingCause) -> str:
-    """Return the number of findings that a cause explains, with the cause."""
+    """Return a sentence on a cause, with the number of findings that it explains."""
     return f"{plural(cause['count'], 'finding')}: {cause['sentence']}"
 
 
 def follows(cause: FindingCause) -> str:
-    """Return the checks whose findings follow from a cause, with the number of each."""
+    """Return the checks whose findings follow from a cause, each with the number of these findings."""
     return ", ".join(f"{effect['id']} {effect['count']:,}" for effect in cause["findings"])
 
 
 def suppression_entry(finding: Finding, today: date) -> str:
-    """Return the TOML entry that accepts a finding from ``today`` on; the user fills in its reason.
+    """Return the TOML entry that accepts a finding from ``today`` on. The user fills in the reason.
 
     >>> from auditor.model.finding import Severity
     >>> found = Finding("bookie-down", Severity.WARNING, Confidence.CONFIRMED, message="bk1 is down",

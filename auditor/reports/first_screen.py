@@ -1,10 +1,10 @@
 """First screen of a report: the cluster, its coverage, the findings, the changes and the verdict.
 
 The screen fits into a terminal of 24 lines, together with one line of the command and the prompt. It always
-shows one line for each urgency and severity, the verdict and the first action. Other parts get the remaining
-lines in the order of `_Place`: a part that does not fit shows a count instead of names. `bkaudit explain run`
-shows everything. Findings, verdict and actions stand last, so that a smaller window loses only facts on the
-cluster.
+shows one line for each urgency and severity, the verdict and the first action. Further parts get the
+remaining lines in the order of `_Place`. A part that does not fit shows a count instead of names. Findings,
+verdict and actions stand last, so that a smaller window loses only facts on the cluster. `bkaudit explain
+run` shows everything.
 """
 
 import re
@@ -39,24 +39,24 @@ from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
 MAX_LINES = 22
-"""Largest number of lines: a terminal has 24, and one goes to a line of the command and one to the prompt."""
+"""Largest number of lines. A terminal has 24: the command takes one line, and the prompt another."""
 _LABEL_COLUMNS = 11
 _COUNT_LABEL, _COUNT = 25, 5
-"""Columns of the label of a line of findings, and of the number behind it."""
+"""Number of columns for the label of a line of findings, and for the number of findings after it."""
 _NARROW_COLUMNS, _HANGING_COLUMNS = 72, 4
-"""Least columns of a terminal for a separate label, and the indentation in a narrower one.
+"""Least width of a terminal for a column of labels before findings, and the indentation in narrower ones.
 
-In a narrower terminal the names of checks follow the number directly.
+In a narrower terminal the names of checks follow the number of findings directly.
 """
 _NAMES_SHOWN = 5
 _ROWS_SHOWN = 3
-"""Largest number of causes and of notices."""
+"""Largest number of causes, and of notices, on the screen."""
 _REASONS_SHOWN = 2
 _NO_BOOKIES = "{:,}, none read: no --bookies was given; only metadata was checked"
 
 
 class _Place(IntEnum):
-    """Order in which parts of the screen get lines; the lowest first."""
+    """Turn in which a part of the screen gets its lines. The lowest turn comes first."""
 
     ALWAYS = 0
     CLUSTER = 1
@@ -74,12 +74,12 @@ class _Place(IntEnum):
 
 
 Form = tuple[str, ...]
-"""Rows of text, one variant of a part."""
+"""One form of a part, longer or shorter, as rows of text."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Rows below one label, in several forms of decreasing length.
+    """Rows of the screen with one label, in several forms of decreasing length.
 
     Attributes:
         label: Text before the first row.
@@ -87,7 +87,7 @@ class _Part:
         place: Turn in which the part gets its shortest form.
         fuller_place: Turn in which the part gets the fullest form that fits.
         columns: Columns of the label.
-        hanging: Indentation of the other lines; None: as wide as the label.
+        hanging: Indentation of all lines but the first. None: as wide as the label.
     """
 
     label: str
@@ -98,7 +98,7 @@ class _Part:
     hanging: int | None = None
 
     def lines(self, form: Form, width: int) -> list[str]:
-        """Return the lines of a form; only the first row has the label."""
+        """Return the lines of a form. Only the first row has the label."""
         below_indent = " " * (self.columns if self.hanging is None else self.hanging)
         label_columns = chain([f"{self.label:<{self.columns}}"], repeat(below_indent))
         return [
@@ -111,7 +111,7 @@ class _Part:
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     """Return the first screen.
 
-    The screen has at most `LINES` lines, unless the parts that are always shown need more.
+    The screen has at most `MAX_LINES` lines, unless the parts that are always shown need more.
 
     Args:
         report: The report of a run.
@@ -137,7 +137,7 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
 
 
 def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
-    """Return the form chosen for each part, as full as there is room for; None leaves the part out."""
+    """Return a form for each part, as full as ``room`` lines allow. None leaves the part out."""
     sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     steps = [(part.place, number, False) for number, part in enumerate(parts)]
     steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
@@ -157,7 +157,7 @@ def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form 
 
 
 def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
-    """Return forms with fewer and fewer names, each with the number of names left out; the last has none."""
+    """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
     words = [name.replace(" ", "\0") for name in names]
     max_names = min(len(names), _NAMES_SHOWN)
     return [
@@ -167,7 +167,7 @@ def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
 
 
 def _shorten(text: str, columns: int) -> str:
-    """Return the first clauses of a text, as many as fit into a line beside its label.
+    """Return as many first clauses of a text as fit into one line beside the label.
 
     >>> _shorten("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
@@ -187,7 +187,7 @@ def _shorten(text: str, columns: int) -> str:
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
     """Return forms with fewer and fewer of the first texts, each with the number of texts left out.
 
-    If ``columns`` is given, each text is shortened to one line.
+    If ``columns`` is given, each text is shortened to one line of that width. None: texts are not shortened.
     """
     forms = []
     for shown in range(min(len(texts), _ROWS_SHOWN), 0, -1):
@@ -208,7 +208,7 @@ def _row_forms(text: str, columns: int) -> list[Form]:
 
 
 def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
-    """Yield the parts on the cluster, on what was read and checked, and on what was not."""
+    """Yield the parts on the cluster, on what was checked, and on what was not checked."""
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
     time = format_time(run.scan_time)
@@ -253,7 +253,7 @@ def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
-    """Yield the parts on data that is one failure from loss, and on notices that change what to do."""
+    """Yield the parts on data that is one failure from loss, and on notices that ask for an action."""
     other_texts, shown = [], False
     for remark in sorted(
         report.run.remarks, key=lambda remark: list(RemarkKind).index(RemarkKind(remark["kind"]))
@@ -270,7 +270,7 @@ def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
 
 
 def _counts(report: Report, columns: int) -> list[_Part]:
-    """Return one part for each urgency, and for each severity of findings without urgency.
+    """Return one part for each urgency, and one for each severity of findings without an urgency.
 
     A part has the number of findings, the count of each check, and the ledgers concerned.
     """
@@ -298,7 +298,7 @@ def _counts(report: Report, columns: int) -> list[_Part]:
 
 
 def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
-    """Return forms with fewer and fewer checks by name.
+    """Return forms that name fewer and fewer checks.
 
     A NUL stands for a blank at which no line may break.
     """
@@ -317,9 +317,9 @@ def _check_label(check_count: CheckCount) -> str:
 
 
 def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
-    """Return the ledgers and bytes that these findings concern.
+    """Return a clause on the ledgers and bytes that these findings concern.
 
-    Returns an empty text if other findings have the same severity, because impact is known by severity only.
+    The report has this impact only by severity. The text is empty if further checks have the same severity.
     """
     severities = {check_count.severity for check_count in check_counts}
     other_counts = [
@@ -335,7 +335,7 @@ def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
 
 
 def _count_text(check_count: CheckCount) -> str:
-    """Return a check's id and count, with the numbers that are unconfirmed, new, worse or suppressed."""
+    """Return the id and the count of a check, and how many are unconfirmed, new, worse or suppressed."""
     notable_counts = check_count.unsure | {
         name: check_count.sums[name] for name in ("new", "worse", "suppressed")
     }
@@ -344,7 +344,7 @@ def _count_text(check_count: CheckCount) -> str:
 
 
 def _causes(report: Report, columns: int) -> Iterator[_Part]:
-    """Yield the part on causes that explain several findings; `bkaudit report` lists those findings."""
+    """Yield the part on causes that explain several findings. `bkaudit report` lists these findings."""
     if causes := causes_of(report):
         all_causes = _first_rows([cause_sentence(cause) for cause in causes])
         brief = _first_rows([cause["sentence"] for cause in causes], columns)

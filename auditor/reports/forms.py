@@ -1,7 +1,7 @@
-"""Forms in which a report can be written, with the file ending and the writer of each.
+"""Forms in which a report can be written, with the file ending and the writer of each form.
 
 A new form is a module of this package and a row of `FORMS`. The command line and a notebook's ``run.write``
-then accept its name. A form's module is loaded on first use.
+then accept its name. The module of a form is loaded on first use.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from auditor.model.report_source import ReportSource
 class Form:
     """File ending and writer of one form of a report.
 
-    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding; the others have
-    samples or counts.
+    ``binary`` forms are not shown at a terminal. ``complete`` forms can list every finding. Forms that are
+    not complete have samples or counts.
     """
 
     ending: str
@@ -32,7 +32,7 @@ class Form:
     def of_text(
         cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
     ) -> Form:
-        """Return a form whose text is made in parts."""
+        """Return a form of text. ``parts`` makes the text of a run in parts."""
         return cls(
             ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=complete
         )
@@ -123,7 +123,7 @@ FORMS = {
     "slack": Form.of_text("slack.json", _slack_parts),
     "parquet": Form("parquet", _write_parquet_form, binary=True, complete=True),
 }
-"""Form of each value of ``--format``."""
+"""Forms by their names, the values of ``--format``."""
 
 
 def write_parts(output_stream: BinaryIO, parts: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Lists of runs as text, CSV and JSON, and a status line of one run."""
+"""Lists of runs as text, CSV and JSON, and a line on the state of one run."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ from auditor.reports.coverage import extents, severity_words, unaccepted_holds, 
 from auditor.reports.plain_text import columns_of, fold_text, printable
 
 _DATA_AGE_SHOWN_MS = 3_600_000
-"""Least difference between the age of the data and that of the run for showing both, in milliseconds."""
+"""Least time between the oldest data and the end of a run for which the age of the data is shown, in ms."""
 
 _CHANGE_KEYS: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
     "new",
@@ -32,12 +32,12 @@ _SEVERITIES = tuple(str(severity) for severity in Severity)
 def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """Return a table for a terminal, the oldest run first.
 
-    A dash stands for a run without an earlier one to compare with.
+    The changes of a run are a dash if there is no earlier run to compare it with.
 
     Args:
         runs: The runs, oldest first.
         width: Columns of a line. If a row is wider, verdict and name of each run stand below its numbers.
-            None: rows have any width.
+            None: rows may have any width.
     """
     if not runs:
         return "no finished run is here"
@@ -52,7 +52,7 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
 
 
 def _table_lines(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
-    """Return a header and the rows of each run."""
+    """Return the lines of a header and of each run, which takes one row or two."""
     numbers = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
         change_cells = [str(run.changes[key]) if run.changes else "-" for key in _CHANGE_KEYS[:3]]
@@ -76,7 +76,7 @@ def _table_lines(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
 
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
-    """Return one CSV row for each run; times are milliseconds since 1970, UTC."""
+    """Return one CSV row for each run. Times are milliseconds since 1970, UTC."""
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
@@ -101,8 +101,8 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
         report: The report of the run.
         run: The run's directory.
         now_ms: Current time in ms since 1970, UTC.
-        data_time: Time of its oldest data in ms since 1970, UTC; None if unknown. It is shown if the data is
-            much older than the run.
+        data_time: Time of the oldest data that the run rests on, in ms since 1970, UTC. None: unknown. Its
+            age is shown if the data is much older than the run.
     """
     facts = report.run
     counts = severity_words(report, suppressed=False)
@@ -128,7 +128,7 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
 
 
 def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
-    """Return the age of the data if it is more than an hour older than the end of the run; else nothing."""
+    """Return a text on data that is over an hour older than the end of the run, or has a future time."""
     if data_time is not None and data_time - now_ms > MAX_CLOCK_AHEAD_MS:
         return [f"its data has a future time ({format_time(data_time)}): a clock is wrong"]
     if data_time is None or finished - data_time <= _DATA_AGE_SHOWN_MS:
@@ -139,7 +139,7 @@ def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
 
 
 def _unavailable_reasons(facts: RunFacts) -> list[str]:
-    """Return how many ledgers nobody can read or close now; empty if there are none, or if it is unknown."""
+    """Return how many ledgers nobody can read or close now. Empty if there are none or it is unknown."""
     count = facts.repair["unavailable"] + facts.repair["unrecoverable"] if facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []
 

@@ -1,4 +1,4 @@
-"""Sentences for holds: forbidden actions on a bookie or a ledger, the reason, and the lifting condition."""
+"""Sentences on holds. A hold forbids an action on a bookie or a ledger until a condition lifts it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OBJECT_WORDS = {
 
 
 def refusal_text(refused: Refused) -> str:
-    """Return the sentence that replaces the command of a refused action.
+    """Return the sentence that replaces the command of an action that the gate refused.
 
     >>> from auditor.model.permission import RunUnfit
     >>> objects = (ActionObject(HoldObject.LEDGER, "0/42"),)
@@ -48,7 +48,10 @@ def _object_name(object: ActionObject) -> str:
 
 
 def bookie_hold_lines(run: HeldRun, bookie_id: str, width: int) -> list[str]:
-    """Return the lines of all holds on a bookie, on its index as a source, and on the metadata."""
+    """Return the lines on all holds that concern a bookie.
+
+    They are those on the bookie, on the reading of its index, and on the metadata.
+    """
     keys = (
         (HoldObject.BOOKIE, bookie_id),
         (HoldObject.SOURCE, bookie_source(bookie_id)),
@@ -64,7 +67,7 @@ def ledger_hold_lines(run: HeldRun, ledger_id: int, scope_id: int, width: int) -
 
 
 def _hold_lines(run: HeldRun, objects: Sequence[ActionObject], width: int) -> list[str]:
-    """Return a heading and the holds on some objects, the most important first; empty if there are none."""
+    """Return a heading and the holds on any of these objects, the most important first, or nothing."""
     lines = []
     for hold in by_importance(run.holds.of(objects)):
         kinds = ", ".join(kind.replace("-", " ") for kind in hold.forbids)

@@ -1,8 +1,9 @@
 """A report as JUnit XML for build servers: one test case for each check, those with findings first.
 
-A test case fails if its check has unsuppressed findings of `warning` or worse; the same findings make a
-verdict "not healthy". Other checks are skipped if they had no complete input (`auditor.reports.blind_spots`).
-Examples are gaps in the metadata, a bookie that was not read, and a store without marks.
+A test case fails if its check has unsuppressed findings of `warning` or worse. The same findings make a
+verdict "not healthy". A check without such findings is a skipped test case if it lacked some of its input
+(`auditor.reports.blind_spots`), for example because of gaps in the metadata, a bookie that was not read, or a
+store without marks.
 """
 
 from datetime import UTC, datetime
@@ -21,11 +22,11 @@ from auditor.reports.finding_text import BOOKIES_SHOWN, entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 SHOWN = 20
-"""Largest number of findings in a test case; counts are always complete."""
+"""Largest number of findings in a test case. Counts include those that are not shown."""
 
 
 def render(report: Report, standings: Standings = no_standing) -> str:
-    """Return the whole document; the number of checks limits its size."""
+    """Return the whole document, whose size the number of checks limits."""
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
     skipped_checks = blind_checks(report)
@@ -92,7 +93,7 @@ def _check_case(
 
 
 def _failure_text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
-    """Return counts by severity and confidence, then sampled findings."""
+    """Return the text of a test case: counts by severity and confidence, then findings in the report."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
         + (f"; {tally['suppressed']:,} suppressed" if tally["suppressed"] else "")

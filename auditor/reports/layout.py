@@ -1,7 +1,7 @@
 """Pages of labelled sentences, tables and commands, folded to the width of a terminal.
 
-Renderers yield parts, and `lay_out` turns them into lines. A plain string is a sentence that may be folded.
-An empty string is a blank line.
+Renderers yield parts, and `lay_out` turns the parts into lines. A plain string is a sentence that may be
+folded. An empty string is a blank line.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from auditor.reports.plain_text import columns_of, fold_text, labelled, printable, shorten, text_table
 
 MIN_NAME_COLUMNS = 16
-"""Least columns for the names of a table; with fewer, each name gets a line of its own."""
+"""Least number of columns for the names of a table. With less room, each name gets a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledText:
-    """Sentence beside a label."""
+    """Sentence with a label before it."""
 
     label: str
     words: str
@@ -47,8 +47,8 @@ def lay_out(
     Args:
         parts: Parts of the page, from top to bottom.
         width: Columns of a line.
-        label_columns: Columns of labels; a longer label has a line of its own.
-        whole_names: Whether names in tables are never shortened; programs that parse the output need this.
+        label_columns: Columns of labels. A longer label has a line of its own.
+        whole_names: Whether names in tables are never shortened, as programs that parse the output need.
     """
     for part in parts:
         if isinstance(part, LabelledText):
@@ -66,14 +66,14 @@ def lay_out(
 
 
 def table_lines(table: NameTable, width: int | None) -> list[str]:
-    """Return the lines of a table.
+    """Return the lines of a table, whose first column has names.
 
-    If the other columns leave less than `MIN_NAME_COLUMNS` for names, these columns stand below each name. If
-    they alone are wider than a line, each row becomes a sentence of headings and cells.
+    If all further columns leave less than `MIN_NAME_COLUMNS` for the names, their cells stand on a line below
+    each name. If these cells alone are wider than a line, each row becomes a sentence of headings and cells.
 
     Args:
         table: The table.
-        width: Largest number of columns; None: any width.
+        width: Largest number of columns. None: any width.
     """
     rows = [[printable(cell) for cell in row] for row in table.rows]
     if width is None:
@@ -95,7 +95,7 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
 
 
 def _row_sentences(title_line: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return a row as its name and, below it, every other cell after its heading."""
+    """Return a row as its name and, below the name, each further cell after its heading."""
     # A NUL keeps a head and its cell together.
     pairs = [
         f"{title} {cell}".strip().replace(" ", "\0")

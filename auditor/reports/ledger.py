@@ -4,8 +4,8 @@
     bk-b:3181  .##X##.##.#
     bk-c:3181  ??????????
 
-A column is one entry, or a range of entries if the ledger has more entries than columns. Each cell has one
-state (`Cell`). Drawings in text, SVG and frames all come from `stripes_of`.
+A column is one entry, or a range of entries if the ledger has more entries than the drawing has columns. Each
+cell shows one state (`Cell`). Drawings in text, SVG and data frames all come from `stripes_of`.
 """
 
 import textwrap
@@ -29,7 +29,7 @@ from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
 
 
 class Cell(StrEnum):
-    """State of a bookie for the entries of one column."""
+    """State of the entries of one column on one bookie."""
 
     PRESENT = "held"  # all that it should hold
     MISSING = "missing"  # none of what it should hold
@@ -40,7 +40,9 @@ class Cell(StrEnum):
 
 
 def column_width(last: int, columns: int) -> str:
-    """Return the number of entries in a column as text, with one decimal below 10.
+    """Return the number of entries in each column as text, with one decimal below 10.
+
+    ``last`` is the last entry in the drawing.
 
     >>> column_width(99, 54), column_width(99, 50), column_width(10**6, 54)
     ('1.9', '2', '18,518')
@@ -51,7 +53,7 @@ def column_width(last: int, columns: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """Expected, missing and surplus entries of a ledger on one bookie."""
+    """A ledger's expected, missing and surplus entries on one bookie."""
 
     view: ReplicaView
     expected: Groups
@@ -63,9 +65,9 @@ class Replica:
 class Stripes:
     """Drawing of a ledger as cells.
 
-    ``edges`` has the first entry of each column, then one past the last entry. ``cells`` has one tuple for
-    each bookie in ``bookies``. All three are empty if the ledger has no entry to draw. ``bookies_total`` also
-    counts the bookies that are not drawn.
+    ``edges`` has the first entry of each column, and at its end one past the last entry. ``cells`` has one
+    tuple for each bookie in ``bookies``. The three are empty if the ledger has no entry to draw.
+    ``bookies_total`` also counts the bookies that are not drawn.
     """
 
     edges: tuple[int, ...]
@@ -75,7 +77,7 @@ class Stripes:
 
 
 def replicas_of(ledger: LedgerView) -> list[Replica]:
-    """Return each replica with its missing and its surplus entries, in the order of the ledger."""
+    """Return each replica of a ledger with its missing and surplus entries, in the order of the view."""
     replicas = []
     for view in ledger.replicas:
         expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
@@ -92,8 +94,8 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
 
     Args:
         ledger: The ledger, as a run saw it.
-        replicas: Its replicas (`replicas_of`).
-        columns: Largest number of columns; their widths differ by at most one entry.
+        replicas: The ledger's replicas (`replicas_of`).
+        columns: Largest number of columns. The numbers of entries in two columns differ by at most one.
         rows: Largest number of bookies.
     """
     last = last_drawn(ledger, replicas)
@@ -112,10 +114,10 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
 
 
 def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
-    """Return the last entry to draw; -1 if there is none.
+    """Return the last entry to draw. It is -1 if there is none.
 
-    For a closed ledger it is the last entry id in the metadata. For others it is the last entry that a bookie
-    holds or should hold.
+    For a closed ledger it is the last entry id in the metadata. For a ledger that is not closed it is the
+    last entry that a bookie holds or should hold.
     """
     if ledger.state == LedgerState.CLOSED and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
         return ledger.last_entry_id
@@ -160,9 +162,9 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
 
     Args:
         ledger: The ledger, as a run saw it.
-        unicode: Whether the drawing may use other characters than ASCII.
+        unicode: Whether the drawing may use characters outside ASCII.
         drawing: Whether the page has the drawing.
-        width: Columns of a line; only a longer path or id exceeds it.
+        width: Columns of a line. Only a long path or id exceeds it.
     """
     signs = UNICODE_SIGNS if unicode else ASCII_SIGNS
     rows = replicas_of(ledger)
@@ -214,15 +216,15 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     return lines
 
 
-def _wrap_text(text: str, width: int, later_indent: str) -> list[str]:
-    """Return a text in lines with later lines indented; a word longer than a line is broken."""
-    return textwrap.wrap(text, width, subsequent_indent=later_indent, break_on_hyphens=False)
+def _wrap_text(text: str, width: int, indent: str) -> list[str]:
+    """Return a text in lines, of which all but the first begin with ``indent``. A longer word is broken."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _class_words(ledger: LedgerView) -> str:
-    """Return the class by copies, with what the registered bookies can serve.
+    """Return the ledger's class by its copies on disk, and what the registered bookies can serve.
 
-    A ledger with an unregistered member is never called healthy.
+    A ledger with an unregistered ensemble member is never called healthy.
     """
     judged_text = ledger.judged_class or "not judged"
     if not ledger.down:
@@ -243,7 +245,7 @@ def _class_words(ledger: LedgerView) -> str:
 
 
 def _segment_lines(ledger: LedgerView, width: int) -> list[str]:
-    """Return the lines of the segments: the entries and the ensemble of each."""
+    """Return the lines on the segments of a ledger: the entries and the ensemble of each segment."""
     lines = []
     segments = ledger.segments
     for number, segment in enumerate(segments[:SEGMENTS_SHOWN]):
@@ -307,9 +309,9 @@ def replica_words(
 
     Args:
         ledger: The ledger.
-        replica: The bookie's part of it.
-        owner: Text before the state of the index.
-        shorten_text: Function that shortens a list of entries or a reason to a number of characters.
+        replica: The ledger's replica on the bookie.
+        owner: Text before the state of the index, such as "its index ".
+        shorten_text: Function that shortens a text, a list of entries or a reason, to a number of characters.
     """
     view, words = replica.view, []
     if len(replica.lacking):
@@ -331,7 +333,7 @@ LOGS_SHOWN = 20
 
 
 def _log_lines(ledger: LedgerView, width: int) -> list[str]:
-    """Return the lines on entry logs that have entries which an index lacks."""
+    """Return the lines on entry logs with entries that the bookie's index lacks."""
     lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
     for log in ledger.in_logs[:LOGS_SHOWN]:
         lines += _wrap_text(f"  {log_words(log)}", width, "    ")
@@ -339,7 +341,7 @@ def _log_lines(ledger: LedgerView, width: int) -> list[str]:
 
 
 def log_words(log: LogEntriesView) -> str:
-    """Return a sentence on the entries of a ledger in one entry log.
+    """Return a text on the entries of a ledger in one entry log.
 
     >>> log_words(LogEntriesView("bk1", 3, "/l/current/3.log", 400, reason="No such file or directory"))
     'entry log 3 of bk1: 400 bytes of the ledger, entries not known: No such file or directory'
@@ -365,7 +367,7 @@ _ANSWER_TEXTS = {
 
 
 def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
-    """Return the lines on bookies that were asked for entries by plain reads, with their answers."""
+    """Return the lines on bookies' answers to reads of single entries."""
     lines = ["asked for entries by plain reads"] if ledger.answers else []
     for answer in ledger.answers[:ROWS_SHOWN]:
         reason = f": {answer.reason}" if answer.reason else ""
@@ -381,7 +383,7 @@ def _entries_text(groups: Groups) -> str:
 
 
 def _short_name(bookie_id: str) -> str:
-    """Return a bookie id of limited length; both ends stay, because host names and ports differ there."""
+    """Return a bookie id of limited length. Both its ends stay, because host names and ports differ there."""
     if len(bookie_id) <= LABEL_COLUMNS:
         return bookie_id
     return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"

@@ -1,6 +1,6 @@
 """A report as Markdown, short enough for a mail or an issue tracker.
 
-Texts from the cluster's metadata are escaped: they cannot become markup, HTML, a link or a mention.
+Texts from the cluster's metadata are escaped, so that they cannot become markup, HTML, a link or a mention.
 """
 
 import re
@@ -29,10 +29,10 @@ from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
 
 MAX_CHARACTERS = 60_000
-"""Largest number of characters: an issue tracker takes 65,536."""
+"""Largest number of characters. An issue tracker accepts 65,536."""
 
 SHOWN = 5
-"""Largest number of findings shown for a check; counts are always complete."""
+"""Largest number of findings shown for a check. Counts include those that are not shown."""
 
 _BOOKIES_SHOWN = 3
 _MAX_FIELD_CHARACTERS = 1_000  # characters of one text
@@ -42,7 +42,7 @@ _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE
 
 
 def render(report: Report, standings: Standings = no_standing) -> str:
-    """Return verdict, coverage and counts, then samples of each check as far as there is room."""
+    """Return verdict, coverage and counts, then as many findings of each check as there is room for."""
     text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
     remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
     for _, group in groupby(
@@ -59,7 +59,7 @@ _CUT_NOTE = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
 
 
 def escape_markdown(text: str) -> str:
-    """Return a text escaped for CommonMark and for the dialects of GitHub and GitLab.
+    """Escape a text for CommonMark and for the dialects of GitHub and GitLab.
 
     >>> escape_markdown("<b>*x*</b> @all #1 http://evil")
     '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'

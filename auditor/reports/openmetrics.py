@@ -1,9 +1,9 @@
 """A report as metrics for Prometheus, in a form that node_exporter's textfile collector reads.
 
 The text is valid OpenMetrics and valid in the older text format: gauges only, no timestamps, ``# EOF`` at the
-end. Every sample has a label for its cluster, so that files of several clusters can lie in one directory. The
-number of samples depends on the number of checks, bookies and namespaces, not on the number of ledgers.
-Bookies and namespaces above a limit share one sample, so that sums stay those of the cluster.
+end. Every sample has a label for its cluster, so that files of several clusters can be in one directory. The
+number of samples grows with the numbers of checks, bookies and namespaces, but not of ledgers. Bookies and
+namespaces above a limit share one sample, so that sums over all samples are those of the cluster.
 """
 
 from collections import Counter
@@ -24,10 +24,13 @@ from auditor.reports.coverage import place_of_tally
 
 MAX_BOOKIES = 1_000
 OTHERS_LABEL = "(others)"
-"""Label of the sample that all further bookies or namespaces share; no name has brackets."""
+"""Label of the sample that all bookies or namespaces above the limit share. Real names have no brackets."""
 
 MAX_NAMESPACES = 100
-"""Largest number of namespaces with samples of their own: the worst findings first, then the largest."""
+"""Largest number of namespaces with samples of their own. Those with the worst findings come first.
+
+Namespaces without findings follow, the largest first.
+"""
 
 METRICS = {
     "bkaudit_run_info": "The last run: program version and layout of the metadata; always 1.",
@@ -73,7 +76,7 @@ METRICS = {
     "bkaudit_namespace_leaked_bytes": "Length of these ledgers, one copy of each.",
     "bkaudit_namespace_findings": "Findings about ledgers of the namespace, including suppressed ones.",
 }
-"""Every metric in order, with its help text."""
+"""Help text of every metric, in the order of the metrics."""
 
 _TALLY_LABELS: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
     "id", "urgency", "severity", "confidence",
@@ -103,7 +106,7 @@ METRIC_LABELS = {
     **{name: ("namespace",) for name in METRICS if name.startswith("bkaudit_namespace_")},
     "bkaudit_namespace_findings": ("namespace", "severity"),
 }
-"""Labels of each metric besides ``cluster``; a metric without further labels has no key."""
+"""Labels of each metric in addition to ``cluster``. A metric without such labels has no key."""
 
 
 END_LINE = "# EOF\n"
@@ -111,7 +114,7 @@ END_LINE = "# EOF\n"
 
 
 class Sample(NamedTuple):
-    """Value of a metric with its labels."""
+    """Value of a metric, with the labels of the value."""
 
     metric: str
     labels: dict[str, str]
@@ -129,11 +132,11 @@ def render(
 
     Args:
         report: The report of a run.
-        last_complete: End of the newest complete run in ms since 1970, UTC; None if there is none. A complete
-            run uses its own end instead.
-        space: Figures of the bookies' disks; None if the run has none.
-        namespaces: Totals of all namespaces, the worst findings first; None if no owners were read.
-        near_losses: Data that is one failure from loss, by level.
+        last_complete: End of the newest complete run in ms since 1970, UTC. None: there is none. It is not
+            used if this run is complete.
+        space: Figures of the bookies' disks. None: the run has none.
+        namespaces: Totals of all namespaces, the worst findings first. None: no owners were read.
+        near_losses: Data that is one failure from loss, by level of the failure.
     """
     cluster = {"cluster": report.cluster.name}
     samples = _report_samples(report, last_complete, space or SpaceGauges(), namespaces)
@@ -144,8 +147,8 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     """Return the text of gauges in the order of ``metrics``.
 
     Args:
-        metrics: Help text of each metric by its name.
-        cluster: Label of every sample.
+        metrics: Help text of each metric, by the metric's name.
+        cluster: Label that every sample has.
         samples: The samples, in any order.
 
     >>> print(gauges({"up": "Whether."}, {"cluster": "a"}, [Sample("up", {}, 1)]), end="")
@@ -167,7 +170,7 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
 
 
 def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
-    """Yield the samples on reachable copies and on re-replication; unknown numbers have no sample."""
+    """Yield the samples on reachable copies and on re-replication. An unknown number has no sample."""
     if repair["knows_registrations"]:
         count = repair["unavailable"] + repair["unrecoverable"]
         yield Sample("bkaudit_unavailable_ledgers", {}, count)
@@ -233,7 +236,7 @@ def _report_samples(
 
 
 def near_loss_samples(near_losses: Iterable[NearLoss]) -> Iterator[Sample]:
-    """Yield three samples for each level of failure.
+    """Yield three samples for each level of failure, such as bookie or rack.
 
     >>> from auditor.model.simulation import Amount
     >>> list(near_loss_samples([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 2)]))[0]
@@ -280,7 +283,7 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
 def _limit_bookies(
     sizes: Mapping[str, Mapping[str, int]], fullest_bookies: Sequence[str]
 ) -> dict[str, Mapping[str, int]]:
-    """Return the sizes of the fullest bookies by name, and the sum of all others."""
+    """Return the sizes of up to `MAX_BOOKIES` bookies, the fullest first, and the sum of all others."""
     ordered_names = [
         *(name for name in fullest_bookies if name in sizes),
         *sorted(sizes.keys() - {*fullest_bookies}),
@@ -293,9 +296,10 @@ def _limit_bookies(
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
-    """Yield the samples on namespaces; none if ``namespaces`` is None, because no owners were read.
+    """Yield the samples on namespaces.
 
-    ``namespaces`` has the totals of all namespaces, the worst findings first.
+    ``namespaces`` has the totals of all namespaces, the worst findings first. None: no owners were read, and
+    there are no samples.
     """
     if namespaces is None:
         return
@@ -314,7 +318,7 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """Return the totals of the namespaces with samples of their own, and the sum of the others."""
+    """Return the totals of the first `MAX_NAMESPACES` namespaces, and the sum of all further namespaces."""
     unowned_samples = [namespace for namespace in namespaces if namespace.name == NOBODY]
     named_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
     namespaces_at_risk = [namespace for namespace in named_namespaces if namespace.findings]
@@ -331,17 +335,17 @@ def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
 
 
 def _spot_extent(spot: BlindSpot) -> str:
-    """Return the extent of a check's missing input: ``all``, ``part``, ``unknown``, or ``not-run``."""
+    """Return how much of its input a check lacked: ``all``, ``part``, ``unknown``, or ``not-run``."""
     if spot.left_out:
         return "not-run"
     return "unknown" if not spot.is_known else "part" if spot.where else "all"
 
 
 def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
-    """Return a tally of 0 for each check in ``seeing`` without findings.
+    """Return a count of 0 for each check in ``seeing`` that has no findings.
 
-    A value that falls to 0 tells more than a series that ends. Checks without input get no 0, because it
-    would claim that all is well.
+    ``seeing`` has the checks with input. A value that falls to 0 tells more than a series that ends. A check
+    without input gets no 0, because the 0 would claim that all is well.
     """
     reported_ids = {tally["id"] for tally in tallies}
     return [
@@ -352,7 +356,7 @@ def _nothing_found(tallies: list[Tally], seeing: Set[str]) -> list[Tally]:
 
 
 def _escape_label(value: str) -> str:
-    """Return a label's value, escaped as both formats require.
+    """Escape the value of a label as both text formats require.
 
     >>> print(_escape_label('a"b\\\\c' + chr(10)))
     a\\"b\\\\c\\n

@@ -1,6 +1,7 @@
 """Owners of ledgers: totals by owner, one topic with its ledgers, and leaked ledgers, which have no owner.
 
-Renders text, Markdown, CSV, JSON and the values of the HTML page. No form contains a command that deletes.
+The module renders text, Markdown, CSV, JSON and values for the HTML page. No form contains a command that
+deletes.
 """
 
 import csv
@@ -23,7 +24,9 @@ from auditor.reports.plain_text import fold_text, printable, shorten
 
 
 def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = None) -> str:
-    """Return one line for each tenant, namespace or topic; several lines if ``width`` is too small.
+    """Return one line for each tenant, namespace or topic, or several lines if ``width`` is too small.
+
+    If ``width`` is None, lines may have any width.
 
     >>> print(totals_text([OwnerTotal("shop", 2, 700, 1, entries=9, findings={"error": 1})], "tenant"))
     tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
@@ -37,7 +40,7 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = 
 
 
 def findings_text(total: OwnerTotal) -> str:
-    """Return the number of findings of each severity, the worst first; empty if there are none.
+    """Return the number of findings of each severity in words, the worst first. Empty if there are none.
 
     >>> findings_text(OwnerTotal("shop", findings={"note": 1_000, "error": 2}))
     '2 error, 1,000 note'
@@ -67,7 +70,7 @@ _REFERENCE_HEAD = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
-    """Return the page of a topic with at most ``width`` columns; None: any width."""
+    """Return the page of a topic. Lines have at most ``width`` columns, or any width if it is None."""
     lines = [*_folded_lines(f"topic {view.name}", width, ""), *_folded_lines(view.path, width)]
     if view.unread is not None:
         lines += _folded_lines(f"its list could not be read: {view.unread}", width)
@@ -87,7 +90,7 @@ def topic_text(view: TopicView, width: int | None = None) -> str:
 
 
 def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
-    """Return how many of the topic's ledgers nobody can read now; empty if all can be read."""
+    """Return a sentence on ledgers of the topic that nobody can read now. Empty if all can be read."""
     count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
@@ -96,7 +99,7 @@ def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
 
 
 def _class_words(ledger: TopicLedger) -> str:
-    """Return the class by copies, with what the registered bookies can serve if that is less."""
+    """Return the ledger's class by copies on disk, and what registered bookies can serve if that is less."""
     if ledger.klass is None:
         return "not in the store"
     if ledger.reach is None:
@@ -142,13 +145,13 @@ def _table_lines(column_titles: Sequence[str], rows: Iterable[Sequence[str]], wi
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]:
-    """Return an indented sentence in lines of at most ``width`` columns; None: in one line."""
+    """Return an indented sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
 LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
 SHOWN = 200
-"""Largest number of leaks in text and Markdown; CSV, JSON and jsonl have all."""
+"""Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
 LEAK_ORDER = (
     "Look at confirmed ones first, from the top: they are the largest. A suspect is confirmed by the next "
@@ -157,13 +160,13 @@ LEAK_ORDER = (
 _LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
 
 Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
-"""Function from the totals, the leaks in order, and the scan time in ms to the parts of a text."""
+"""Renderer of leaks: a function of totals, leaks and scan time in ms that yields the parts of a text."""
 
 
 def leaks_text(
     totals: LeakTotals, leaks: Iterable[Leak], now_ms: int, width: int | None = None
 ) -> Iterator[str]:
-    """Yield the table of leaks for a terminal, their totals, and the order in which to look at them."""
+    """Yield the table of leaks for a terminal, the totals, and the order in which to look at the leaks."""
     shown_leaks = list(islice(leaks, SHOWN))
     if shown_leaks:
         table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
@@ -187,7 +190,7 @@ def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> It
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
-    """Yield a header and one row for each leak; formulas of spreadsheets get an apostrophe in front."""
+    """Yield a header and one row for each leak. A text like a formula gets an apostrophe in front."""
     names = [*_leak_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
     yield _csv_line(names)
     for leak in leaks:
@@ -257,17 +260,17 @@ def _csv_line(values: Iterable[Any]) -> str:
 
 
 OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
-"""Largest number of owners of each level on the page: those with the worst findings."""
+"""Largest number of owners of each level on the HTML page. They are those with the worst findings."""
 
 LEAKS_SHOWN = 40
 
 _MAX_NAME_CHARACTERS = 120
 _OPEN_LEVEL = "namespace"
-"""Level that the page shows without a click."""
+"""Level that the HTML page shows without a click."""
 
 
 def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
-    """Return the rows of every level, and the leaks with their ages.
+    """Return values for the HTML page: the rows of every level, and the leaks with their ages.
 
     >>> from auditor.model.report_source import LeakTotals
     >>> one = OwnerFigures({"tenant": (OwnerTotal("shop"),)}, {"tenant": 7}, (), LeakTotals(), 0)

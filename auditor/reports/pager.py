@@ -1,10 +1,11 @@
 """A run as one message for the person on call: changes since the last complete run, and the first action.
 
 The message has fewer than 20 lines, whatever was found. It has one line for each kind of change, in the order
-of the findings, as far as there is room. Counts are always complete. Suppressed findings are left out.
+of the findings, as far as there is room. Counts include changes without a line. Suppressed findings are left
+out.
 
-The Slack form suits an incoming webhook of Slack and compatible programs. It is one ``text`` of fixed words
-and a block of code, in which only ``&``, ``<`` and ``>`` are markup. Names in a block of code mention nobody.
+The Slack form suits an incoming webhook of Slack or a compatible program. It is one ``text`` of fixed words
+and a block of code. In a block of code only ``&``, ``<`` and ``>`` are markup, and names mention nobody.
 """
 
 import json
@@ -23,10 +24,9 @@ from auditor.reports.plain_text import printable, shorten
 
 MAX_LINES = 19
 WIDTH = 160
-"""Largest number of characters in a line; commands may have four times as many, so that they can be copied.
-"""
+"""Largest number of characters in a line. A command may have four times as many, so that it can be copied."""
 MAX_SLACK_CHARACTERS = 4_000
-"""Largest number of characters that Slack recommends for a text; it cuts at 40,000."""
+"""Largest number of characters that Slack recommends for a text. Slack cuts a text at 40,000."""
 _LABEL_COLUMNS = 11
 _CHANGE_WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
 _UNCHECKED_TEXT = "could not be checked again"
@@ -34,12 +34,12 @@ _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
 def plain(report: Report, earlier_changes: ChangesSince, run: str) -> str:
-    """Return the message as text; commands call the run ``run``."""
+    """Return the message as text. ``run`` is the run's name in commands."""
     return "\n".join([_headline_text(report), *_message_lines(report, earlier_changes, run, WIDTH)])
 
 
 def slack(report: Report, earlier_changes: ChangesSince, run: str) -> str:
-    """Return the message as the JSON that a Slack webhook takes; commands call the run ``run``."""
+    """Return the message as the JSON that a Slack webhook takes. ``run`` is the run's name in commands."""
     for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
         block = "\n".join(_message_lines(report, earlier_changes, run, width)).translate(_ESCAPES)
         text = f"*{_headline_text(report)}*\n```\n{block}\n```"
@@ -79,7 +79,7 @@ def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield the line on the run compared with, and the number of changes."""
+    """Yield the lines on the run that this run is compared with, and on the numbers of changes."""
     if earlier_changes.run is None:
         yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
         return
@@ -95,7 +95,7 @@ def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterat
 
 
 def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
-    """Yield a line for each group of new or worse findings, one for fixed, and one for unchecked ones."""
+    """Yield a line for each group of new or worse findings, one for all fixed, and one for all unchecked."""
     for group in earlier_changes.groups:
         if group.change in (Change.NEW, Change.WORSE):
             names = first_names(
@@ -108,7 +108,7 @@ def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
 
 
 def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield the lines on all findings, for a run without an earlier one to compare with."""
+    """Yield the lines on all findings. They are for a run that has no earlier run to be compared with."""
     for check_count in count_by_check(report):
         if count := check_count.sums["count"] - check_count.sums["suppressed"]:
             unconfirmed_clause = (

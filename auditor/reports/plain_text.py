@@ -1,6 +1,6 @@
-"""Text of visible characters, folded and padded by the columns that it takes at a terminal.
+"""Text of visible characters, folded and padded by the number of columns that it takes at a terminal.
 
-Names come from the cluster: they may be long, have wide characters, or contain control sequences.
+Names come from the cluster. They may be long, have wide characters, or contain control sequences.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Any
 def printable(text: str) -> str:
     """Return a text with a question mark in place of every character that is not visible.
 
-    Control characters would break lines, colour a terminal, or turn its reading direction.
+    Control characters could break lines, set colours, or reverse the reading direction.
 
     >>> printable("bk-1\\x1b[31m\\n:3181")
     'bk-1?[31m?:3181'
@@ -25,7 +25,7 @@ def printable(text: str) -> str:
 
 
 def shorten(text: str, limit: int = 120) -> str:
-    """Return a visible text of at most ``limit`` characters; both ends stay, because ids differ at both.
+    """Return a visible text of at most ``limit`` characters. Both its ends stay, because ids differ there.
 
     >>> shorten("bk-17.storage.example.com:3181", 20)
     'bk-17.sto...com:3181'
@@ -74,15 +74,15 @@ def cut_text(text: str, columns: int) -> str:
 def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
     """Return a text in lines of at most ``width`` columns.
 
-    Lines break at blanks, and inside a word only if it is longer than a line. A NUL is a blank at which no
-    line breaks.
+    Lines break at blanks, and inside a word only if the word is longer than a line. A NUL is a blank at which
+    no line breaks.
 
     Args:
-        text: The text; invisible characters become question marks.
+        text: The text, in which invisible characters become question marks.
         width: Columns of a line.
         first: Indentation of the first line.
-        later: Indentation of the other lines.
-        lines: Largest number of lines; the last one ends with an ellipsis if text is left out. None: any
+        later: Indentation of all further lines.
+        lines: Largest number of lines. If text is left out, the last line ends with an ellipsis. None: any
             number.
 
     >>> fold_text("bk-a:3181 lacks 4; 10-2999 every 3", 20, "  ", "    ", lines=2)
@@ -115,7 +115,9 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
 
 
 def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
-    """Return a label in ``columns`` columns after ``indent``, with a text beside it (`fold_text`).
+    """Return ``indent`` and a label, then a text beside the label, folded to ``width`` columns (`fold_text`).
+
+    The label with the blanks after it takes ``columns`` columns.
 
     >>> labelled("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
@@ -124,7 +126,7 @@ def labelled(label: str, text: str, width: int, indent: str = "", columns: int =
 
 
 def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
-    """Return a text of this program in lines, as `fold_text`, but never break a word."""
+    """Return a text of this program in lines as `fold_text` does, but without breaking any word."""
     options: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 

@@ -1,4 +1,4 @@
-"""Renderers of a repair plan and of its check: text for a terminal, Markdown for a ticket, JSON."""
+"""Renderers of a repair plan and of the check of a plan: text for a terminal, Markdown for a ticket, JSON."""
 
 import json
 import re
@@ -34,9 +34,9 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
 
     Args:
         plan: The plan.
-        now_ms: Current time in ms since 1970, UTC; an expired plan says so first. None: do not look at the
-            expiry.
-        width: Columns of a line; commands are never folded.
+        now_ms: Current time in ms since 1970, UTC. The page of an expired plan begins with the expiry. None:
+            do not check the expiry.
+        width: Columns of a line. Commands are never folded.
     """
     basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
     lines = [*_fold_lines(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
@@ -54,17 +54,17 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
 
 
 def plan_json(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """Return the plan as one JSON object; its times show whether it has expired."""
+    """Return the plan as one JSON object. Its times show whether it has expired. ``now_ms`` is unused."""
     return json.dumps(asdict(plan), indent=2, ensure_ascii=False)
 
 
 def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
-    """Return the plan as a list of tasks for a ticket: each step has a box, and its commands are code."""
+    """Return the plan as a list of tasks for a ticket. Each step has a check box, and commands are code."""
     return "\n".join(_markdown_lines(plan, now_ms))
 
 
 def check_text(check: PlanCheck, width: int = WIDTH) -> str:
-    """Return one or two lines for each step: still true, done, no longer true or not known, and why."""
+    """Return one or two lines on each step: still true, done, no longer true or unknown, and why."""
     lines = _fold_lines(expired_text(check.expires), width) if check.expired else []
     lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
     for step in check.steps:
@@ -83,7 +83,7 @@ def check_json(check: PlanCheck) -> str:
 
 
 def check_markdown(check: PlanCheck) -> str:
-    """Return the check as a list of tasks; steps that are done have a cross."""
+    """Return the check as a list of tasks, in which the box of a step that is done has a cross."""
     lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
     lines += [f"Asked {_code_span(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
@@ -190,7 +190,7 @@ def _ledgers_text(step: PlanStep) -> str:
 
 
 def _findings_text(findings: Sequence[PlanFinding]) -> str:
-    """Return each check id with its number of findings and the first fingerprints."""
+    """Return the ids of checks, each with the number of findings and the first fingerprints."""
     return "; ".join(
         f"{plural(finding.count, 'finding')} {finding.id} ({first_of(finding)})"
         for finding in findings
@@ -199,7 +199,7 @@ def _findings_text(findings: Sequence[PlanFinding]) -> str:
 
 
 def first_of(finding: PlanFinding) -> str:
-    """Return the listed fingerprints of a finding, and the number of further ones.
+    """Return the first fingerprints of a check's findings, and the number of further findings.
 
     >>> first_of(PlanFinding("orphan-ledger", 7, ("a2b8aa759ab37bdf",)))
     'a2b8aa759ab37bdf and 6 more'

@@ -49,7 +49,7 @@ def options_page() -> str:
 
 
 def tables_page() -> str:
-    """Return docs/tables.md: the tables of every run, then those that only some runs have."""
+    """Return docs/tables.md: the tables that every run has, then the tables that only some runs have."""
     groups: dict[str, list[str]] = {}
     for name, table in TABLES.items():
         groups.setdefault(table.only or "every run", []).append(f"- `{name}`: {table.row}\n")
@@ -69,7 +69,7 @@ def metrics_table() -> str:
 
 
 def with_metrics(page: str) -> str:
-    """Return a page with its table of metrics brought up to date.
+    """Return a page in which the table of metrics is up to date.
 
     >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
     1

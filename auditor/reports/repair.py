@@ -1,14 +1,14 @@
-"""The `repair` line of the first screen: replication workers, waiting ledgers, and the remaining time."""
+"""The line ``repair`` of the first screen: replication workers, ledgers that wait, and the remaining time."""
 
 from auditor.model.amounts import duration, plural
 from auditor.model.repair import RepairFacts
 
 
 def repair_line(facts: RepairFacts, scan_time: int) -> str | None:
-    """Return the `repair` line; None if the store does not show AutoRecovery.
+    """Return the text of the line ``repair``. None if the store does not show AutoRecovery.
 
     Args:
-        facts: Repair facts of a finished run.
+        facts: Facts on repair of a finished run.
         scan_time: Scan time of the same run, in ms since 1970, UTC.
     """
     if not facts["sees_autorecovery"]:

@@ -1,4 +1,4 @@
-"""Comparison of the entries that one bookie should hold of a ledger with those that it holds."""
+"""Comparison of the entries of a ledger that one bookie should hold with those that it holds."""
 
 import numpy as np
 
@@ -14,12 +14,13 @@ _LABEL_COLUMNS = 14
 
 
 def replica_text(ledger: LedgerView, bookie_id: str, listed: Groups | None, width: int) -> str:
-    """Return the entries that a bookie should hold of a ledger, those that it holds, and the difference.
+    """Return the entries of a ledger that a bookie should hold, those that it holds, and the difference.
 
     Args:
         ledger: The ledger, as a run saw it.
         bookie_id: A bookie, which need not be in one of the ledger's ensembles.
-        listed: Entries that the bookie holds, as groups of dtype `GROUP`; None: use those that the run read.
+        listed: Entries that the bookie holds, as groups of dtype `GROUP`. None: use the entries that the run
+            read.
         width: Columns of a line.
     """
     view = next((replica for replica in ledger.replicas if replica.bookie_id == bookie_id), None)

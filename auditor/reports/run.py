@@ -1,6 +1,6 @@
 """Page that explains one run: the reason for its verdict, what it did not check, and what to do first.
 
-Lines have at most ``width`` columns, except commands, which are never folded.
+Lines have at most ``width`` columns. Only commands can be longer, because they are never folded.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ from auditor.reports.plain_text import fold_text, labelled
 from auditor.reports.repair import repair_line
 
 EXAMPLES_SHOWN = 8
-"""Number of actions, from the first on, that are shown with a finding that asks for them."""
+"""Largest number of actions that are shown with a finding as an example. They are the first ones."""
 
 UNREAD_CHECK = "bookie-unread"
 DOUBTS_SHOWN = 3
@@ -49,7 +49,7 @@ IDS_SHOWN = 7
 
 
 def render(run: RunView, width: int) -> str:
-    """Return the page: verdict and reason, coverage, doubts, causes, and the actions in order."""
+    """Return the page: verdict and its reason, coverage, doubts, causes, and the actions in order."""
     parts = [
         _verdict_lines(run, width),
         _sources_read(run, width),
@@ -146,7 +146,7 @@ def _sources_read(run: RunView, width: int) -> list[str]:
 
 
 def _position_clause(report: Report) -> str:
-    """Return the revision of the store that was read; ZooKeeper's positions are called zxid."""
+    """Return a text on the revision of the store that was read. For ZooKeeper it is called zxid."""
     position_text = " and ".join(dict.fromkeys(report.run.positions))
     return f", at {'zxid ' if position_text.startswith('0x') else ''}{position_text}" if position_text else ""
 
@@ -200,7 +200,7 @@ def _constant_lines(run: RunView, width: int) -> list[str]:
 
 
 def _doubt_lines(report: Report, width: int) -> list[str]:
-    """Return how many findings are unconfirmed, with the doubts of those that the report shows."""
+    """Return the number of unconfirmed findings of each check, with the doubts about those in the report."""
     lines = []
     for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda tally: tally["id"]):
         unconfirmed_counts = {
@@ -237,7 +237,7 @@ def _cause_lines(report: Report, width: int) -> list[str]:
 
 
 def _action_lines(run: RunView, width: int) -> list[str]:
-    """Return the actions in order, the forbidden actions, and the findings that are not urgent."""
+    """Return the lines on actions, forbidden actions, findings that are not urgent, and suppressed ones."""
     report = run.report
     if report.run.actions is None:
         return ["actions", "  an earlier version of the program made this run; audit again for its actions"]
@@ -264,7 +264,7 @@ def _action_lines(run: RunView, width: int) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class CheckCounts:
-    """Number of open and of suppressed findings of one check and urgency."""
+    """Number of unsuppressed (open) and of suppressed findings of one check with the same urgency."""
 
     check: Check
     open: int
@@ -288,7 +288,7 @@ def counts_of(report: Report) -> list[CheckCounts]:
 
 
 def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
-    """Return the lines of the first unsuppressed finding in the report that asks for an action."""
+    """Return the lines on the report's first unsuppressed finding that asks for an action, as an example."""
     findings = (candidate for candidate in run.report.findings if candidate.id in action["checks"])
     asking = (
         candidate

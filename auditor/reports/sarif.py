@@ -1,7 +1,7 @@
-"""Every finding as SARIF 2.1.0 (OASIS), for tools that collect results of many checkers.
+"""Every finding as SARIF 2.1.0 (OASIS), a format for tools that collect the results of many checkers.
 
-A check is a rule, and its manual page is the rule's help. A finding is a result; its ledger and bookie are
-logical locations. The fingerprint identifies the same result in every run. A suppression of ours is a
+A check is a rule, and its manual page is the rule's help. A finding is a result, whose ledger and bookie are
+logical locations. A finding has the same fingerprint in every run. A suppression of this program is a
 suppression in SARIF.
 """
 
@@ -40,7 +40,7 @@ _RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL)}
 
 
 def render(report: Report, findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
-    """Yield the log file in parts: the text before the results, each result as it arrives, and the end."""
+    """Yield the SARIF file in parts: the text before the results, a result for each finding, and the end."""
     document_head = json.dumps(
         {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
     )

@@ -1,8 +1,8 @@
-"""The published schemas of reports, findings, differences, failures, plans and so on; JSON Schema 2020-12.
+"""The published JSON Schemas (2020-12) of reports, findings, differences, failures, plans and so on.
 
     python -m auditor.reports.schema finding > schemas/finding.schema.json
 
-writes one of them; `_SCHEMAS` has the names of all.
+writes one of them. `_DOCUMENT_SCHEMAS` has the names of all.
 """
 
 import json
@@ -47,7 +47,7 @@ def _document_schema(
 
 
 def finding_schema() -> dict[str, Any]:
-    """Return the schema of a finding: a line of the jsonl report, and an element of report.json."""
+    """Return the schema of a finding, which is a line of the jsonl report and an element of report.json."""
     return _document_schema("bookkeeper-auditor/finding/2", "A finding", _finding_object())
 
 
@@ -70,7 +70,7 @@ def report_schema() -> dict[str, Any]:
 
 
 def diff_schema() -> dict[str, Any]:
-    """Return the schema of ``bkaudit diff --format json``; ``$defs/changed`` is a line of its jsonl."""
+    """Return the schema of ``bkaudit diff --format json``. Its ``$defs/changed`` is a line of jsonl."""
     counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT_SCHEMA))
     changed_reference = {"$ref": "#/$defs/changed"}
     shape = {
@@ -87,7 +87,7 @@ def diff_schema() -> dict[str, Any]:
 
 
 def comparison_schema() -> dict[str, Any]:
-    """Return the schema of ``bkaudit compare --format json``; ``$defs/difference`` is a line of its jsonl."""
+    """Return the schema of ``bkaudit compare --format json``. Its ``$defs/difference`` is a line of jsonl."""
     store, tally = json_schema(StoreSummary), json_schema(ItemTally)
     tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT_SCHEMA))
     shape = {
@@ -124,7 +124,7 @@ def decommission_schema() -> dict[str, Any]:
 
 
 def plan_schema() -> dict[str, Any]:
-    """Return the schema of ``bkaudit plan show --format json``; PLAN.toml has the same keys."""
+    """Return the schema of ``bkaudit plan show --format json``. A plan's file PLAN.toml has the same keys."""
     schema = json_schema(RepairPlan)
     schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
     return _document_schema(PLAN_SCHEMA, "A plan of repair", schema)

@@ -1,4 +1,4 @@
-"""Renderers of the effect of failures: text, and JSON with its schema; tables have complete answers."""
+"""Renderers of the effect of failures: text, and JSON with its schema. Only tables have complete answers."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,10 +30,10 @@ from auditor.reports.plain_text import printable, shorten
 SIMULATION_SCHEMA = "bookkeeper-auditor/simulation/2"
 WIDTH = 80
 COMMAND = "bkaudit simulate RUN"
-"""Command shown on a page if the caller does not name one."""
+"""Command that a page shows if the caller names none."""
 
 MAX_ROWS = 20
-"""Largest number of bookies, racks or regions in a text: those whose loss costs most."""
+"""Largest number of bookies, racks or regions in a text. They are those whose loss costs most."""
 _LABEL_COLUMNS = 20
 _NAMES_SHOWN = 3
 _NAME_LENGTH = 60
@@ -53,7 +53,7 @@ def text(
     Args:
         simulation: The answer.
         width: Columns of a line.
-        command: The command that made it; hints add options that print complete tables to it.
+        command: The command that made the answer. Hints add options to it, for complete tables.
         whole_names: Whether names in tables are never shortened.
     """
     return "\n".join(lay_out(_page_parts(simulation, command), width, _LABEL_COLUMNS, whole_names))
@@ -87,12 +87,12 @@ def _page_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
 
 
 def to_json(simulation: Simulation) -> str:
-    """Return the answer as one JSON object; ledger and scope ids are decimal strings."""
+    """Return the answer as one JSON object. Ledger and scope ids are decimal strings."""
     return json.dumps({"schema": SIMULATION_SCHEMA, **asdict(simulation)}, indent=2, ensure_ascii=False)
 
 
 def near_words(levels: Iterable[NearLoss]) -> list[str]:
-    """Return a clause for each level with ledgers that are one failure from loss.
+    """Return a clause for each level, such as rack, on ledgers that are one failure of it from loss.
 
     >>> near_words([NearLoss("rack", Amount(3, 40, 900), 1, ("r2",), 0)])
     ['3 ledgers (rack r2)']
@@ -107,7 +107,7 @@ def near_words(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
-    """Return a clause for each level with ledgers that may be one failure from loss.
+    """Return a clause for each level, such as rack, on ledgers that may be one failure of it from loss.
 
     >>> possible_loss_words([NearLoss("bookie", Amount(1, 40, 900), 1, ("bk1",), 15)])
     ['15 more ledgers may be one bookie from loss: copies are unknown']
@@ -120,7 +120,7 @@ def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
 
 
 def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
-    """Yield the placement policy and locations used, and what was not known."""
+    """Yield the placement policy and the locations that the answer used, and what was unknown."""
     doubts = simulation.doubts
     policy = f"policy {simulation.policy}" + (
         f" ({simulation.policy_origin})" if simulation.policy_origin else ""
@@ -164,7 +164,7 @@ def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
 
 
 def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
-    """Yield a line with the number of ledgers by the least number of failed domains that loses an entry."""
+    """Yield a line on how many domains, such as racks, must fail before ledgers lose an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
     if lost_ledgers := level.distance.get(0):
@@ -262,7 +262,7 @@ def _amount_text(amount: Amount) -> str:
 
 
 def _write_parts(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
-    """Yield a line for each ensemble that cannot be written or is unknown; group the others by reason."""
+    """Yield a line for each kind of ensemble that cannot be written or is unknown, then the writable ones."""
     sentences = [
         f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
         for answer in writes
@@ -283,7 +283,7 @@ def _shape_text(answer: WriteAnswer) -> str:
 
 
 def _rows_left(number: int, noun: str, command: str) -> Iterator[PagePart]:
-    """Yield the number of rows left out and the command that prints all; nothing if none are left out."""
+    """Yield the number of rows left out, if there are any, and the command that prints all rows."""
     if number > 0:
         yield f"and {plural(number, noun)}; this command prints all:"
         yield UnfoldedCommand(command)

@@ -16,20 +16,20 @@ from auditor.reports.plain_text import fold_text, printable
 _BookieRow = TypeVar("_Row", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
-"""Largest number of bookies whose steps are in a text: those with most to free."""
+"""Largest number of bookies whose steps are in a text. They are those with most bytes to free."""
 
 DISK_COLUMNS = ("beside the logs", "journals", "indexes", "RocksDB", "other", "free")
-"""Headings of the table of bytes beside the entry logs."""
+"""Headings of the table of bytes on disks other than entry logs."""
 
 
 def text(view: SpaceView, width: int | None = None) -> str:
     """Return the page: the sum, and a line for each bookie, ledger, application or age.
 
-    By bookie, it also has the bytes beside the entry logs and the steps that free most.
+    A view by bookie also has the bytes other than entry logs, and the steps that free most.
 
     Args:
         view: The figures.
-        width: Columns of a line; commands are never folded. None: any width.
+        width: Columns of a line. Commands are never folded. None: any width.
     """
     lines = _folded_lines(_sum_row(view), width)
     if view.totals:
@@ -69,7 +69,7 @@ def _table_row(name: str, sizes: dict[str, int], total_bytes: int, classes: list
 
 
 def forecast_words(forecast: FillForecast) -> str:
-    """Return when a bookie's disk will be full.
+    """Return a sentence on when a bookie's disk will be full.
 
     >>> forecast_words(FillForecast("bk1", 12.4, 3_400_000_000, 4))
     '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
@@ -133,12 +133,12 @@ def _step_lines(view: SpaceView, width: int | None) -> Iterator[str]:
 
 
 def _folded_lines(text: str, width: int | None, indent: str = "") -> list[str]:
-    """Return a sentence in lines of at most ``width`` columns; None: in one line."""
+    """Return a sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
 def _rows_by_bookie(steps: tuple[_BookieRow, ...]) -> dict[str, list[_BookieRow]]:
-    """Return the steps by bookie, the bookie with most bytes first."""
+    """Return the steps by bookie. The bookie whose steps free most bytes comes first."""
     steps_by_bookie: dict[str, list[_BookieRow]] = {}
     for step in steps:
         steps_by_bookie.setdefault(step.bookie_id, []).append(step)
@@ -151,7 +151,7 @@ def _rows_by_bookie(steps: tuple[_BookieRow, ...]) -> dict[str, list[_BookieRow]
 def to_csv(view: SpaceView) -> str:
     """Return one CSV row for each bookie, ledger, application or age, with one column for each class.
 
-    The last row sums up those that are not listed.
+    If the view has totals of only some, the last row sums up the rest.
     """
     csv_buffer = StringIO()
     writer = csv.writer(csv_buffer, lineterminator="\n")

@@ -1,8 +1,8 @@
 """A report as text: findings, the worst last, then the first screen, which ends with the verdict.
 
 The most important lines stand at the end, where readers of a terminal or a log look first. At a terminal,
-lines are folded, except commands, and findings are grouped by check with their entries. The caller adds
-colours. In a pipe, each finding is one line that grep finds whole.
+findings are grouped by check and show their entries, and all lines but commands are folded. The caller adds
+colours. In a pipe, each finding is one whole line, so that grep finds it.
 """
 
 import shlex
@@ -39,11 +39,11 @@ UNLIMITED_WIDTH = 1 << 20
 WithStanding = tuple[Finding, Standing | None]
 Rank = tuple[Urgency, Severity]
 OfRank = Callable[[Rank], Iterable[WithStanding]]
-"""Function from an urgency and a severity to their findings in order, each with its standing."""
+"""Function from a pair of urgency and severity to its findings in order, each with the finding's standing."""
 
 
 def samples(report: Report, standings: Standings = no_standing) -> OfRank:
-    """Return the function that yields the sampled findings of a report."""
+    """Return a function that yields the findings in a report by urgency and severity."""
     return lambda urgency_rank: (
         (finding, standings(finding.fingerprint))
         for finding in report.findings
@@ -59,13 +59,13 @@ def _listed_ranks(report: Report) -> list[Rank]:
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
-    """Return the sampled findings by check and cause, then the first screen, for a terminal.
+    """Return the findings in the report by check and cause, then the first screen, for a terminal.
 
     Args:
         report: The report of a run.
         run: Name of the run in commands.
         width: Columns of a line.
-        standings: Change and first day of each sampled finding.
+        standings: Change and first day of each finding in the report.
     """
     width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     sections = list(for_terminal(report, samples(report, standings), run, width))
@@ -88,8 +88,8 @@ def for_terminal(
         run: Name of the run in commands.
         width: Columns of a line.
         suppressed: Whether suppressed findings are shown.
-        is_ungrouped: Whether findings with a cause are shown with their check; else only the cause counts
-            them.
+        is_ungrouped: Whether findings that a cause explains are shown with their check. If not, the cause
+            only counts them.
     """
     grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
@@ -109,7 +109,7 @@ def for_terminal(
 def for_pipe(
     report: Report, findings: OfRank, suppressed: bool = True, is_ungrouped: bool = False
 ) -> Iterator[str]:
-    """Yield a line for each finding, the least urgent first, then one for each cause (see `for_terminal`)."""
+    """Yield a line for each finding, the least urgent first, then for each cause. See `for_terminal`."""
     grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
     for urgency_rank in _listed_ranks(report):
         for finding, standing in _is_without_news(report, findings(urgency_rank)):
@@ -121,7 +121,7 @@ def for_pipe(
 
 
 def _is_without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
-    """Return the findings of a report; in a first run none is called new."""
+    """Return the findings, in a first run without the change "new", because all findings would have it."""
     if report.run.changes is not None:
         return findings
     return (
@@ -135,7 +135,7 @@ def _is_shown(entry: WithStanding, suppressed: bool, grouped: Set[int]) -> bool:
 
 
 def suppressed_note(report: Report) -> str | None:
-    """Return how many suppressed findings are hidden; None if there are none."""
+    """Return a note that suppressed findings are hidden, with their number. None if there are none."""
     count = sum(tally["suppressed"] for tally in report.run.tally)
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 

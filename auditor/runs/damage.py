@@ -1,7 +1,7 @@
-"""Search for the damaged part of a finished run, when it cannot be shown and before a report.
+"""Search for the damaged part of a finished run: after an error while it is shown, and before a report.
 
-A damaged file may cause any error: a missing key, or a row without a finding. For any such error the run's
-own files are checked first. If they are whole, the error is a bug.
+A damaged file may cause any error: a missing key, or a row without a finding. After such an error this module
+reads all files of the run. If no file is damaged, the error is a bug of the program.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,17 @@ from auditor.tables.run_tables import TABLES
 Note = TypeVar("Note")
 
 CHECKED_BYTES = 256 << 20
-"""Findings with more bytes are checked by file size only before a report, not by checksum."""
+"""Largest size of the findings, in bytes, for which their checksums are verified before a report.
+
+Of larger findings only the sizes of their files are compared with the manifest.
+"""
 
 _DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
 
 
 @contextmanager
 def damage_named(*runs: str) -> Iterator[None]:
-    """Convert an error from a damaged run into one that names the damaged part.
+    """Convert an error that a damaged run causes in the block into an error that names the damaged part.
 
     Raises:
         RunError: a part of one of these runs is damaged.
@@ -46,9 +49,11 @@ def damage_named(*runs: str) -> Iterator[None]:
 
 @contextmanager
 def opened_run(run: str, *tables: str) -> Iterator[None]:
-    """Check a finished run for the tables that the block needs. Name damage as `damage_named` does.
+    """Check that a finished run has the tables that the block needs.
 
-    Otherwise a count over a missing table would look like an empty result.
+    Damage is reported as by `damage_named`.
+
+    Without this check a count over a missing table would look like an empty result.
 
     Raises:
         RunError: one of the tables is missing, or another part of the run is damaged.
@@ -59,9 +64,10 @@ def opened_run(run: str, *tables: str) -> Iterator[None]:
 
 
 def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
-    """Raise an error if a finished run lacks one of these tables, or one that its manifest lists.
+    """Raise an error if a finished run lacks one of ``tables``, or a table that its manifest lists.
 
-    A missing run is left to its reader. A run of an earlier version has no list in its manifest.
+    A directory without a finished run passes: the code that opens the run reports it. The manifest of a run
+    of an earlier version lists no tables.
 
     Raises:
         RunError: the first missing table.
@@ -80,10 +86,10 @@ def _name_damage(runs: Sequence[str]) -> None:
 
 
 def require_whole_tables(tables: RunDirectory) -> None:
-    """Read every file of the findings and tables to its end.
+    """Read every file of the findings and the tables to its end.
 
     Raises:
-        RunError: one is missing, broken, or has other columns. The message names it.
+        RunError: a file is missing, broken, or has other columns. The message names the file.
     """
     for name in ["findings", *(f"tables/{table}" for table in tables.names("tables") if table in TABLES)]:
         schema = FINDINGS if name == "findings" else TABLES[name.removeprefix("tables/")].columns
@@ -93,12 +99,14 @@ def require_whole_tables(tables: RunDirectory) -> None:
 
 
 def require_whole_findings(tables: RunDirectory) -> None:
-    """Check the files of all findings against the manifest, and read them.
+    """Compare the sizes of the findings' files with the manifest, and verify their checksums.
 
-    Nothing is checked without a manifest, or if it lists none (an earlier version's).
+    Files of more than `CHECKED_BYTES` together are not read.
+
+    Nothing is checked if the manifest is missing, or lists no files of findings, as in an earlier version.
 
     Raises:
-        RunError: one of them is missing, broken, or another table's.
+        RunError: a file of the findings is missing, broken, or belongs to another table.
     """
     present_note = _read_note(tables, "findings", dict[str, int])
     if present_note is None:
@@ -114,7 +122,7 @@ def require_whole_findings(tables: RunDirectory) -> None:
 
 
 def _read_note(run: RunDirectory, key: str, form: type[Note]) -> Note | None:
-    """Return the manifest's value of ``key`` about files. None if it is unreadable or missing."""
+    """Return the value of ``key`` in the run's manifest. None if the manifest lacks it or cannot be read."""
     try:
         present_note: Note = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
     except (OSError, ValueError, KeyError, TypeError):

@@ -1,7 +1,7 @@
 """A run directory, for the audit that writes it and for all readers, without Spark.
 
-A table is complete once its ``_SUCCESS`` file exists. Reads verify the checksums of its pages.
-`auditor.model.run_facts` lists the content.
+A table is complete once its ``_SUCCESS`` file exists. Readers verify the checksums of Parquet pages.
+`auditor.model.run_facts` lists the content of the directory.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ MAX_FILE_BYTES = 256 << 20
 """Largest size of a report or manifest, in bytes. Their content is bounded: a longer file is damaged."""
 
 _ROWS_A_BATCH = 8_192
-"""Rows of a batch. A thousand findings take some megabytes as Python objects."""
+"""Number of rows of a batch. A thousand findings take some megabytes as Python objects."""
 
 _JSON_OBJECT_KEYS = ("identity", "reusable")
-"""Facts of the manifest that are objects."""
+"""Keys of the manifest whose values are JSON objects."""
 
 REMEDY = "put a whole copy of it back, or audit again"
 
 
 def damaged(path: str, why: object) -> RunError:
-    """Return the error for an unusable part of a run. It names the part, the problem and what to do.
+    """Return the error for an unusable part of a run. Its message names the part, the problem and the remedy.
 
-    Arrow's errors of damaged files are OSErrors without a number.
+    For damaged files, Arrow raises OSError without an error number.
 
     >>> print(damaged("runs/1/report.json", "report has no verdict"))
     runs/1/report.json is damaged (report has no verdict): put a whole copy of it back, or audit again
@@ -62,13 +62,13 @@ def damaged(path: str, why: object) -> RunError:
 
 
 def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bool]:
-    """Return ``--fail-on`` and ``--fail-on-suspect`` of a run, which gave the exit code of its audit.
+    """Return ``--fail-on`` and ``--fail-on-suspect``, which decided the exit code of a run's audit.
 
-    ``read_bytes`` returns the bytes of a file of the run by name. A run of an older version has the
-    first alone.
+    ``read_bytes`` returns the bytes of a file of the run by name. The manifest of an older version has no
+    ``--fail-on-suspect``, which then counts as False.
 
     Raises:
-        RunError: the manifest does not have the option.
+        RunError: the manifest does not have ``--fail-on``.
 
     >>> fail_on_of("runs/1", lambda name: b'{"identity": {"options": {"fail_on": "new"}}}')
     ('new', False)
@@ -84,12 +84,13 @@ def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bo
 def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -> int:
     """Return the time of the oldest data that a run rests on, in ms since 1970.
 
-    A run of an older version lacks it. Its metadata was read or saved at the scan time.
+    The manifest of an older version lacks this time. The scan time stands for it, or the end of the run if
+    that is earlier.
 
     Args:
         report: The run's report.
-        run: Path of its directory, for messages.
-        read_bytes: Returns the bytes of a file of the run by its name.
+        run: Path of the run's directory, for messages.
+        read_bytes: Function that returns the bytes of a file of the run by name.
 
     Raises:
         RunError: the manifest cannot be read.
@@ -104,12 +105,12 @@ def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -
 class RunDirectory:
     """The directory of one run: a local path, or a URI of a file system that Spark and pyarrow support.
 
-    ``below`` is ``findings``, or ``tables/`` and a table's name.
+    In every method, ``below`` is ``findings``, or ``tables/`` and a table's name.
 
     Raises:
         RunError: from any method that reads a table, if a part of the run is missing or broken. The message
-            names it.
-        RunUsageError: from any method, if the path is of no file system.
+            names the part.
+        RunUsageError: from any method, if no supported file system has the path.
     """
 
     def __init__(self, path: str) -> None:
@@ -121,7 +122,7 @@ class RunDirectory:
         return run_files(self.path)
 
     def place(self, name: str) -> tuple[Any, str]:
-        """Return the file system of the run, and the path in it of ``name``."""
+        """Return the file system of the run, and the path of ``name`` in that file system."""
         files, base_path = self._file_system_place
         return files, f"{base_path}/{name}"
 
@@ -129,7 +130,7 @@ class RunDirectory:
         """Return whether a file or directory of the run exists.
 
         Raises:
-            RunUnreadableError: an object store does not answer that.
+            RunUnreadableError: an object store refuses to say whether it exists, or cannot be reached.
         """
         files, path = self.place(name)
         try:
@@ -140,15 +141,18 @@ class RunDirectory:
             raise RunUnreadableError(f"{self.path}/{name} cannot be read: {service_message}") from error
 
     def read_file(self, name: str) -> bytes:
-        """Return the bytes of a file of the run. Raises OSError."""
+        """Return the bytes of a file of the run. Raises OSError if the file cannot be read."""
         files, path = self.place(name)
         require_file(files, path)
         with files.open_input_stream(path) as stream:
             return read_at_most(stream, MAX_FILE_BYTES)
 
     def read_json(self, name: str) -> dict[str, Any] | None:
-        """Return the value of a JSON file of the run, or None if it does not exist. Raises OSError,
-        ValueError.
+        """Return the value of a JSON file of the run. None if the file does not exist.
+
+        Raises:
+            OSError: the file cannot be read.
+            ValueError: the file is not JSON.
         """
         if not self.exists(name):
             return None
@@ -187,7 +191,10 @@ class RunDirectory:
     def read(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
-        """Return the chosen rows and columns as one pyarrow Table, all of it in memory."""
+        """Return rows of a table as one pyarrow Table, all of it in memory.
+
+        ``columns`` and ``filter`` choose columns and rows. None chooses all.
+        """
         try:
             return self.dataset(below).to_table(columns=list(columns) if columns else None, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
@@ -196,7 +203,7 @@ class RunDirectory:
     def batches(
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield batches in the order of the files. With a ``filter`` at most one file is in memory."""
+        """Yield batches in the order of the files. With a ``filter``, at most one file is in memory."""
         column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(below)
@@ -212,7 +219,10 @@ class RunDirectory:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def _file_batches(self, path: str, columns: list[str], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield all rows of a file in batches. A scan would read it whole, ahead of a slow consumer."""
+        """Yield all rows of a file in batches.
+
+        A scan by pyarrow.dataset would read the whole file ahead of a slow consumer.
+        """
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
             self._file_system_place[0].open_input_file(path) as stream,
@@ -224,7 +234,7 @@ class RunDirectory:
                     yield batch.select(columns).cast(chosen_schema)
 
     def sizes(self, below: str) -> dict[str, int]:
-        """Return the sizes of a table's Parquet files in bytes, by name. Empty if there is no such table."""
+        """Return the size of each Parquet file of a table in bytes, by file name. Empty without the table."""
         files, path = self.place(below)
         infos = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
         sizes = {info.base_name: info.size or 0 for info in infos}
@@ -235,7 +245,7 @@ class RunDirectory:
         return int(self.dataset(below).count_rows())
 
     def require_columns(self, below: str, names: Sequence[str]) -> None:
-        """Raise an error if a file of the table lacks one of these columns: it is another table's."""
+        """Raise an error if a file lacks one of these columns and thus belongs to another table."""
         try:
             for part in self.dataset(below).get_fragments():
                 if missing := [name for name in names if name not in part.physical_schema.names]:
@@ -264,7 +274,7 @@ class RunDirectory:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
-        """Write a JSON file of the run. On a local file system it is written whole or not at all."""
+        """Write a JSON file of the run. A local file is replaced atomically."""
         files, base_path = self._file_system_place
         files.create_dir(base_path, recursive=True)
         path = f"{base_path}/{name}"
@@ -273,8 +283,9 @@ class RunDirectory:
         files.move(f"{path}.part", path)
 
     def write_table(self, below: str, table: pa.Table) -> None:
-        """Write a table as Spark would, with the mark of completeness last. Remove an interrupted write
-        first.
+        """Write a table as Spark would, and its ``_SUCCESS`` file last.
+
+        The remains of an interrupted write are removed first.
         """
         self.remove(below)
         files, path = self.place(below)
@@ -298,7 +309,7 @@ class RunDirectory:
         return min(times, default=None)
 
     def forget(self) -> None:
-        """Delete all tables of an unfinished run, but keep its identity."""
+        """Delete all tables of an unfinished run. Only its identity (sources and options) stays."""
         manifest = self.read_manifest()
         for name in ("findings", "tables"):
             self.remove(name)
@@ -306,10 +317,10 @@ class RunDirectory:
 
     @contextmanager
     def claimed(self, identity: dict[str, Any]) -> Iterator[None]:
-        """Claim the directory with `begin` while the block runs. Release it if the block fails before any
-        table.
+        """Claim the directory for a run with `begin`. Release it if the block fails before it wrote a table.
 
-        Otherwise a store that never answered would leave a directory that no later command accepts as a run.
+        Without the release, a store that never answers would leave a directory that no later command accepts
+        as a run. ``identity`` has the sources and options of the run.
         """
         self.begin(identity)
         self._is_claimed = True
@@ -325,9 +336,10 @@ class RunDirectory:
             raise
 
     def check_claim(self, cause: Exception | None = None) -> None:
-        """Raise an error if the claimed directory was deleted, with complete tables in it.
+        """Raise an error if somebody deleted the claimed directory and the complete tables in it.
 
-        Files written there afterwards are deleted too, so that the same command can start anew.
+        Before it raises, it deletes the tables that were written since, so that the same command can start
+        anew.
         """
         if self._is_claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):
@@ -337,14 +349,17 @@ class RunDirectory:
             ) from cause
 
     def add_to_manifest(self, values: dict[str, Any]) -> None:
-        """Write these values into the manifest, replacing those of the same names."""
+        """Write ``values`` into the manifest. They replace values of the same names."""
         self.check_claim()
         self.write_json(MANIFEST, {**self.read_manifest(), **values})
 
     def begin(self, identity: dict[str, Any]) -> bool:
-        """Claim the directory for a run of these sources. True if an unfinished run of the same is resumed.
+        """Claim the directory for a run. Return True if it resumes an unfinished run of the same identity.
 
-        Raises `RunError` if another run's results are there: they are never overwritten.
+        ``identity`` has the sources and options of the run. Results of another run are never overwritten.
+
+        Raises:
+            RunError: the directory has the results of another run.
         """
         files, base_path = self._file_system_place
         if files.get_file_info(base_path).type == fs.FileType.File:

@@ -1,9 +1,9 @@
-"""Use of the disks of a run's bookies, and a forecast of when they are full.
+"""Sums of what a run's bookies have on their disks, and forecasts of when the disks are full.
 
-The forecast uses the free bytes in earlier runs of the cluster. At least three runs, an hour or more apart,
-must agree. The disk filled between each two of them, and no two rates differ by more than a factor of
-`MAX_RATE_QUOTIENT`. The newest three must agree. More runs make the forecast surer. A disk whose size or
-number changed starts a new series.
+A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. Runs less than an hour
+after another one are skipped. A forecast needs at least three runs, the newest ones, that agree: free bytes
+fell from each run to the next, and no two rates differ by more than a factor of `MAX_RATE_QUOTIENT`. More
+runs that agree make the forecast surer. Runs from before a disk's size or device number changed are not used.
 """
 
 from collections import Counter
@@ -18,8 +18,9 @@ _FILE_SYSTEM = ("device", "capacity_bytes", "free_bytes", "seen")
 
 
 def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
-    """Return one total per bookie, by id. Empty if entry logs were not read. One row per directory in
-    memory.
+    """Return one total for each bookie, by id. Empty if the run did not read entry logs.
+
+    One row for each directory is in memory.
 
     Raises:
         RunError: the table ``disks`` is broken.
@@ -55,7 +56,7 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
 
 MIN_RUNS = 3
 MAX_RUNS = 10
-"""Largest number of runs used, the newest ones."""
+"""Largest number of runs that a forecast uses. They are the newest ones."""
 
 MIN_DISTANCE_MS = 3_600_000
 MAX_RATE_QUOTIENT = 2.0
@@ -63,7 +64,9 @@ _DAY_MS = 86_400_000
 
 
 def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillForecast, ...]:
-    """Return a forecast for each bookie whose runs agree, the soonest first. ``disks`` are the run's own.
+    """Return a forecast for each bookie whose runs agree, the earliest full disk first.
+
+    ``disks`` has the totals of ``run`` itself (`disk_totals`).
 
     Raises:
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
@@ -85,7 +88,9 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
-    """Return when a file system is full, from ``sightings``, the newest first. None if runs do not agree.
+    """Return the forecast of when a file system is full. None if runs do not agree.
+
+    ``sightings`` has the file system as each run saw it, the newest run first.
 
     >>> day, size = 86_400_000, 1000
     >>> falling = [FileSystem(1, size, free, when * day) for when, free in ((3, 200), (2, 300), (1, 400))]
@@ -115,7 +120,7 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
 
 
 def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
-    """Return the sightings that are at least an hour apart, starting with the newest."""
+    """Return the newest sighting, and earlier ones that are each at least an hour apart from the next."""
     points: list[FileSystem] = []
     for file_system in sightings:
         if not points or points[-1].seen - file_system.seen >= MIN_DISTANCE_MS:

@@ -1,9 +1,9 @@
-"""The figures of a finished run, and its ledgers by day, counted batch by batch without Spark.
+"""Figures of a finished run for its report, and its ledgers by day of creation, without Spark.
 
 The large tables (ledgers, verdicts, judged) are read in a few narrow columns, one batch at a time. In memory
-are one small row per bookie, and the bars of the histograms. A fault often started on one day, with a
-swapped disk or a new configuration. The counts by day keep two numbers for each ledger that is not healthy,
-and none for the others.
+are one small row for each bookie, and the bars of the histograms. Ledgers are counted by day because a fault
+often starts on one day, with a swapped disk or a new configuration. The counts by day keep two numbers in
+memory for each ledger that is not healthy, and none for healthy ledgers.
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ _SIZE_LABELS = (
     "1 to 5 GB", "5 to 50 GB", "50 GB or more",
 )  # fmt: skip
 AGE_EDGES_MS = (_HOUR_MS, *(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365)))
-"""Smallest age of each label but the first, in ms."""
+"""Least age of each label in `AGE_LABELS` except the first, in ms."""
 AGE_LABELS = (
     "under an hour", "under a day", "1 to 7 days", "7 to 30 days", "30 to 90 days", "90 days to 1 year",
     "1 to 3 years", "3 years or more",
@@ -54,11 +54,11 @@ _SHARE_LABELS = (
 
 
 def figures_of(run: RunReader) -> Figures:
-    """Count the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
+    """Return the numbers that a report's figures show. Memory is bounded, time is linear in the tables.
 
-    The worst `BOOKIES_KEPT` bookies are named, in the order: replicas missing, replicas unknown, ledgers
-    beyond the expected ones, id. Histograms: ledgers by class, size, age and quorum, bookies by
-    availability.
+    Only the worst `BOOKIES_KEPT` bookies are named. Those with most missing replicas come first, then those
+    with most unknown replicas, then those with most unexpected ledgers, then by id. There are histograms of
+    ledgers by class, size, age and quorum, and of bookies by availability.
 
     Raises:
         RunError: a table is missing or broken.
@@ -77,7 +77,7 @@ def figures_of(run: RunReader) -> Figures:
 
 
 def _bookie_figures(run: RunReader) -> list[BookieFigure]:
-    """Return every bookie in an ensemble or with directories, in the order of the table."""
+    """Return every bookie that is in an ensemble or has directories, in the order of the table."""
     missing, unknown, surplus = (_BookiePairs() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing.add([batch["missing"]])
@@ -106,14 +106,17 @@ def _bookie_figures(run: RunReader) -> list[BookieFigure]:
 
 
 class _BookiePairs:
-    """Sums of ledgers and entries by bookie, from list columns of (bookie_id, count)."""
+    """Numbers of ledgers and of entries by bookie, summed over list columns of (bookie_id, count)."""
 
     def __init__(self) -> None:
         self.ledgers: Counter[str] = Counter()
         self.entries: Counter[str] = Counter()
 
     def add(self, columns: Sequence[Any]) -> None:
-        """Add the columns of one batch. A bookie in several columns of one row counts as one ledger."""
+        """Add the columns of one batch.
+
+        A row counts as one ledger of a bookie, even if several of its columns name the bookie.
+        """
         tables = []
         for lists in columns:
             pairs = pc.list_flatten(lists)
@@ -131,7 +134,7 @@ class _BookiePairs:
 
 
 def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
-    """Return the ledgers by size, by age and by quorum, in one pass."""
+    """Yield the histograms of ledgers by size, by age and by quorum, from one pass over the table."""
     columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
     sizes: Counter[str] = Counter()
     ages: Counter[str] = Counter()
@@ -192,7 +195,7 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
 
 
 def _class_histogram(run: RunReader) -> Histogram:
-    """Return the ledgers by certain and possible class."""
+    """Return the histogram of ledgers by certain class, and by possible class where it differs."""
     counts: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
@@ -232,7 +235,10 @@ def _range_bars(
     note: str,
     unit: str = "ledgers",
 ) -> Histogram:
-    """Return bars in the order of their ranges, without empty ones at either end, then the other labels."""
+    """Return a histogram of ``counts`` by label: first the ranges in order, then ``more_labels``.
+
+    Empty ranges at either end are left out.
+    """
     used_positions = [number for number, label in enumerate(ranges) if counts.get(label)]
     shown = [
         *(ranges[used_positions[0] : used_positions[-1] + 1] if used_positions else ()),
@@ -242,7 +248,7 @@ def _range_bars(
 
 
 def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histogram:
-    """Return bars of the most frequent labels first, and one bar for the rest."""
+    """Return a histogram with the most frequent labels first, and one bar for all other labels."""
     pairs_by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     frequent_pairs = [pair for pair in pairs_by_count if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
     rest_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
@@ -255,21 +261,21 @@ def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histog
 Numbers = npt.NDArray[np.int64]
 
 CLASSES = tuple(LedgerClass)
-"""Ledger classes in the order of columns and of the drawing."""
+"""Ledger classes in the order of the columns and of the drawing of ledgers by day."""
 
 DAY_MS = 24 * 60 * 60 * 1000
 
 MAX_DAY = 106_751
-"""Last day that a pandas time can name, in days since 1970. It also bounds the number of rows."""
+"""Last day that a pandas timestamp can represent, in days since 1970. It also bounds the number of days."""
 
 UNKNOWN = -1
-"""Stands for an unknown day."""
+"""Day number of ledgers whose day of creation is unknown."""
 
 
 def days_of(run: RunReader) -> dict[int, Counter[str]]:
-    """Count ledgers by day of creation, in days since 1970 UTC, and by class.
+    """Count ledgers by class for each day of creation, in days since 1970, UTC.
 
-    The day is `UNKNOWN` if neither metadata nor store has a time: metadata of old formats on etcd.
+    The day is `UNKNOWN` if neither metadata nor store has the time: metadata of old formats on etcd.
 
     Raises:
         RunError: a table is missing or broken.
@@ -288,15 +294,16 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
 
 
 def days_since_1970(column: Any) -> Numbers:
-    """Return the UTC days of a column of milliseconds. `UNKNOWN` for null and days that pandas
-    cannot name.
+    """Return the UTC day of each time in a column of milliseconds, in days since 1970.
+
+    The day is `UNKNOWN` for null, and for a day before 1970 or after `MAX_DAY`.
     """
     days: Numbers = np.floor_divide(column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), DAY_MS)
     return np.where((days < 0) | (days > MAX_DAY), UNKNOWN, days)
 
 
 class _ClassNumbers:
-    """The class of every ledger. Only ledgers that are not healthy are stored."""
+    """Classes of all ledgers. Only those of ledgers that are not healthy are in memory."""
 
     def __init__(self, run: RunReader) -> None:
         no_numbers = np.empty(0, np.int64)
@@ -314,7 +321,7 @@ class _ClassNumbers:
         self._sorted_keys, self._numbers = keys[order], numbers[order]
 
     def of(self, batch: Any) -> Numbers:
-        """Return the index in `CLASSES` of each ledger of a batch."""
+        """Return the class of each ledger of a batch, as its index in `CLASSES`."""
         class_numbers = np.zeros(len(batch), np.int64)
         if not len(self._sorted_keys):
             return class_numbers
@@ -330,9 +337,7 @@ class _ClassNumbers:
         return class_numbers
 
     def _pair_keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
-        """Return one 64-bit number for each pair of scope and ledger, from their ranks among stored
-        values.
-        """
+        """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
         places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledger_histograms) + 1)
         return places + np.searchsorted(self._ledger_histograms, ledgers)
 

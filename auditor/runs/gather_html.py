@@ -23,7 +23,10 @@ from auditor.runs.standings import standings_in_order, standings_of_report
 
 
 def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[str]:
-    """Yield the page of a run in parts, with its worst ledgers, its earlier runs, and ``failures``.
+    """Yield the HTML page of a run in parts.
+
+    The page also shows the worst ledgers, earlier runs, and ``failures``, the effect of each failure of a
+    domain. None leaves the effects out.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -49,11 +52,11 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
 
 
 def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
-    """Return the ledgers to draw, as (ledger, scope): the first of each check with missing entries, then
-    more.
+    """Return at most ``max_ledgers`` ledgers to draw, as pairs of ledger id and scope id, the worst first.
 
-    ``findings`` come with the worst first, and the ledgers keep that order. A ledger without missing entries
-    has no holes to draw.
+    Only ledgers with missing entries are drawn, because others have no holes to show. The first ledger of
+    each check takes precedence, then the second ledger of each check, and so on. ``findings`` have the worst
+    first.
     """
     ranks: dict[str, int] = {}
     ranked: dict[tuple[int, int], tuple[int, int]] = {}
@@ -82,7 +85,7 @@ def _owner_figures(run: RunReader) -> OwnerFigures | None:
 
 
 def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
-    """Return the runs of the same cluster beside the run, oldest first, and notes on those left out."""
+    """Return the cluster's runs in the same directory, the oldest first, and notes on unreadable runs."""
     own_summary = RunSummary.of(run.path, run.report)
     runs, left_out = [], []
     try:

@@ -1,6 +1,6 @@
 """The runs of a directory, the run to compare a new one with, and the difference of two runs.
 
-It works without Spark. Of the findings of two runs it holds only narrow columns.
+It works without Spark. From the findings of the two runs, only narrow columns are in memory.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class RunHistory(NamedTuple):
     unreadable: tuple[RunError, ...]
 
     def require_runs(self) -> None:
-        """Raise the first `RunError` if no run is readable."""
+        """Raise the first `RunError` if there are unreadable reports and no readable one."""
         if self.unreadable and not self.runs:
             raise self.unreadable[0]
 
@@ -60,10 +60,10 @@ class RunHistory(NamedTuple):
 def history(directory: str | Path) -> RunHistory:
     """Return the finished runs directly below ``directory``, a path or a URI.
 
-    Only reports that the index lacks are read (`auditor.runs.run_index`).
+    A report is read only if the index of runs (`auditor.runs.run_index`) has no summary of it.
 
     Raises:
-        RunError: no such directory, or one that cannot be listed.
+        RunError: the directory does not exist or cannot be listed.
     """
     summaries = [summary for _, summary in run_summaries(directory)]
     return RunHistory(
@@ -76,7 +76,8 @@ def comparable_run(path: str | Path) -> RunReader:
     """Open a finished run that has the table ``changes``, which a comparison needs.
 
     Raises:
-        RunError: no finished run, one that an older version of this program wrote, or without that table.
+        RunError: there is no finished run, an older version of this program wrote it, or the table is
+            missing.
     """
     run = RunReader(path)
     files, base_path = run_files(str(path))
@@ -87,7 +88,7 @@ def comparable_run(path: str | Path) -> RunReader:
 
 @dataclass(frozen=True, slots=True)
 class Previous:
-    """The run that a new one is compared with, or None, and notes for the report."""
+    """Earlier run to compare a new run with, and notes for the report. ``run`` is None if there is none."""
 
     run: RunSummary | None
     notes: tuple[str, ...]
@@ -95,13 +96,13 @@ class Previous:
 
 @dataclass(frozen=True, slots=True)
 class RunsBeside:
-    """The finished runs of a cluster beside another run, the oldest first, and notes for the report."""
+    """Finished runs of a run's cluster in the same directory, the oldest first, and notes for the report."""
 
     runs: tuple[RunSummary, ...]
     notes: tuple[str, ...]
 
     def notes_of_future(self, finished: int) -> tuple[str, ...]:
-        """Return notes about runs that ended after ``finished``, in ms: a clock was wrong."""
+        """Return a note on each run that ended after ``finished``, in ms since 1970: a clock was wrong."""
         return tuple(
             f"{NOT_COMPARED} with {run.name}: it ended at {format_time(run.finished)}, after this run; a "
             "clock was wrong. Move it away once the clocks are right"
@@ -110,7 +111,7 @@ class RunsBeside:
         )
 
     def newest(self, finished: int) -> Previous:
-        """Return the newest comparable run that ended by ``finished``, in ms."""
+        """Return the newest comparable run that ended by ``finished``, in ms since 1970."""
         notes = list(self.notes)
         for run in reversed([run for run in self.runs if run.finished <= finished]):
             try:
@@ -122,22 +123,20 @@ class RunsBeside:
         return Previous(None, tuple(notes))
 
 
-def runs_beside(runs_directory: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
-    """Return the finished runs of the same cluster beside ``runs_directory``.
+def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
+    """Return the finished runs of ``cluster`` in the directory of the run ``run_path``, without that run.
 
-    ``renew_index`` as for `run_summaries`.
-
-    A problem does not end an audit: a note reports it.
+    ``renew_index`` is that of `run_summaries`. A problem does not end an audit: a note reports it.
     """
-    if parent_of(runs_directory) is None:
+    if parent_of(run_path) is None:
         return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
     notes = []
     summaries = []
     try:
-        for path, summary in siblings(runs_directory, cluster, renew_index):
+        for path, summary in siblings(run_path, cluster, renew_index):
             if isinstance(summary, RunError):
                 notes.append(f"{NOT_COMPARED} with a run beside this one: {summary}")
-            elif path != runs_directory:
+            elif path != run_path:
                 summaries.append(summary)
     except RunError as error:
         return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
@@ -146,7 +145,7 @@ def runs_beside(runs_directory: str, cluster: Cluster, renew_index: bool = False
 
 _BOOKIES_NAMED = 3
 FIRST_SHOWN = 3
-"""Number of findings of a group that are kept."""
+"""Largest number of findings that are kept of each group of changes."""
 _COLUMNS = (
     "fingerprint", "id", "severity", "confidence", "scope_id", "ledger_id", "bookie_id", "missing",
     "first_seen", "last_seen", "suppressed",
@@ -157,10 +156,11 @@ Longs = NDArray[np.int64]
 
 
 class RunDifference:
-    """The changes from one finished run to another. Each is a path or a URI.
+    """The changes of findings from one finished run to another. Each run is given by a path or a URI.
 
     Raises:
-        RunError: no finished run, one that an older version of this program wrote, or a broken one.
+        RunError: a path has no finished run, one that an older version of this program wrote, or a broken
+            one.
     """
 
     def __init__(self, old: str | Path, new: str | Path) -> None:
@@ -186,7 +186,7 @@ class RunDifference:
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
-        """Yield every changed finding: the new run's in its order, then those only in the old run."""
+        """Yield every changed finding: those of the new run in its order, then those only in the old run."""
         for run, rows, kinds, places in self._changed_findings():
             picked_rows = pick_rows(_batch_reader(run), rows, _COLUMNS)
             for place, row in enumerate(row for batch in picked_rows for row in batch.to_pylist()):
@@ -195,7 +195,9 @@ class RunDifference:
                 yield ChangedFinding(change=change, **self._old_row(int(places[place])), **row)
 
     def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
-        """Yield changed rows of the new run, then the old: row numbers, changes, places among the old
+        """Yield one tuple for the new run, then one for the old run, about the changed findings of that run.
+
+        A tuple has the run, the row numbers in its findings, the changes, and the places among the old
         findings.
         """
         pairs = self._finding_pairs
@@ -204,7 +206,7 @@ class RunDifference:
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
     def _old_row(self, place: int) -> dict[str, Any]:
-        """Return the old run's facts about the finding at ``place``. -1 stands for a new finding."""
+        """Return the old run's facts about the finding at ``place``. The place of a new finding is -1."""
         old, is_new = self._finding_pairs.old, place < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old.rank[place]],
@@ -213,7 +215,7 @@ class RunDifference:
         }
 
     def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
-        """Yield change, severity and id of each changed finding."""
+        """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
         for run, rows, kinds, _ in self._changed_findings():
             picked_rows = pick_rows(_batch_reader(run), rows, names)
@@ -224,7 +226,7 @@ class RunDifference:
                 yield KINDS[kind], severity, id
 
     def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
-        """Return the highest urgency in either run, by severity and id."""
+        """Return the highest urgency that either run has, by severity and check id."""
         tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
         sorted_tallies = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
         return {(tally["severity"], tally["id"]): tally["urgency"] for tally in sorted_tallies}
@@ -249,7 +251,7 @@ class RunDifference:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
 
     def warnings(self) -> Iterator[str]:
-        """Yield warnings for a reader of the numbers."""
+        """Yield warnings against a wrong reading of the counts, such as an unread bookie or two clusters."""
         old, new = self.old.report, self.new.report
         if not same_cluster(old.cluster, new.cluster):
             yield (
@@ -274,10 +276,10 @@ class RunDifference:
 
 
 def changes_since_complete(path: str, report: Report) -> ChangesSince:
-    """Return the changes in the run at ``path`` since the newest complete run of its cluster before it.
+    """Return the changes in the run at ``path`` since the newest complete run before it.
 
-    If there was none, it takes the newest run and adds a warning. A problem with the comparison is a warning
-    too.
+    Only runs of the same cluster count. If none was complete, the newest earlier run is used, with a warning.
+    A comparison that fails gives a warning too, and no changes.
     """
     try:
         earlier = runs_before(path, report)

@@ -1,4 +1,4 @@
-"""The topics that own ledgers, by one pass over a run's table ``ownership``."""
+"""The topics that own ledgers, from one pass over a run's table ``ownership``."""
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +14,11 @@ _NO_TOPIC = -1
 def topics_of(run: RunReader, ids: NDArray[np.int64]) -> pa.DictionaryArray:
     """Return the topic of each ledger as tenant/namespace/topic. Null if no owner is known.
 
-    In memory are a number per ledger and the name of each topic once.
+    In memory are one number for each ledger, and the name of each topic once.
 
     Args:
-        run: A finished run. Without owners it knows no topic.
-        ids: Scope and id of each ledger, (n, 2). Applications know ledgers of scope 0 only.
+        run: A finished run. All topics are null if the run did not read owners.
+        ids: Scope and id of each ledger, (n, 2). Only ledgers of scope 0 can have a topic.
     """
     codes = np.full(len(ids), _NO_TOPIC, np.int32)
     numbers: dict[str, int] = {}

@@ -1,6 +1,7 @@
-"""Views of a finished run and of one of its bookies, from tables as small as the cluster.
+"""Views of a finished run and of one of its bookies.
 
-Only a bookie's findings come from a table that may be large. Counts and a few messages of them are kept.
+Apart from the findings, only small tables are read, with rows for bookies rather than for ledgers. Of a
+bookie's findings, only counts and a few messages are kept.
 """
 
 import difflib
@@ -33,12 +34,12 @@ from auditor.runs.standings import standings_of
 _SAMPLES_SHOWN = 3
 _SIMILAR_IDS_SHOWN = 3
 BOOKIES_LISTED = 20
-"""Largest number of ids in a message."""
+"""Largest number of bookie ids in a message."""
 UNREAD_SHOWN = 10
 
 
 def run_view(run: RunReader) -> RunView:
-    """Return the view for ``bkaudit explain run``: the reasons for the run's result.
+    """Return the view of a run that ``bkaudit explain run`` shows: the reasons for its result.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -63,10 +64,10 @@ def run_view(run: RunReader) -> RunView:
 
 
 def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
-    """Return the view of one bookie, by its id or a unique prefix of it.
+    """Return the view of one bookie, by its id or the beginning of its id (`whole_bookie_id`).
 
     Raises:
-        RunError: no id of the run begins so, or several do. The message lists these, or the nearest ids.
+        RunError: no bookie id of the run begins so, or several do. The message lists these, or similar ids.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
     is_of_bookie = ds.field("bookie_id") == bookie_id
@@ -105,9 +106,9 @@ def storages(run: RunReader) -> dict[str, str]:
 
 
 def whole_bookie_id(run: RunReader, prefix: str) -> str:
-    """Return the given id, or the only id that begins with it.
+    """Return the bookie id that equals ``prefix``, or else the only id that begins with it.
 
-    A host stands for its only bookie, even if the name of another host begins the same.
+    A host without a port gives its only bookie, even if the names of other hosts begin with the same text.
     """
     ids = bookie_ids(run)
     ids_with_prefix = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
@@ -127,7 +128,7 @@ def bookie_ids(run: RunReader) -> list[str]:
 
 
 def bookie_hint(unknown: str, bookies: Sequence[str]) -> str:
-    """Return a hint for a message about an unknown id: similar ids, or the first of all."""
+    """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
     if similar_ids := difflib.get_close_matches(unknown, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
         return f"; did you mean {' or '.join(similar_ids)}?"
     return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
@@ -147,7 +148,7 @@ def _registration_view(row: dict[str, Any]) -> RegistrationView:
 
 
 def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
-    """Return the directories in the bookie's place and those with its data, by path."""
+    """Return the directories given for the bookie and the directories with its data, by path."""
     is_of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     ranked: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(run.table("contents", filter=is_of_bookie).to_pylist(), key=lambda row: row["rank"]):
@@ -168,7 +169,7 @@ def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...
 
 
 def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
-    """Return its journal directories. Empty for a run of an older version."""
+    """Return the bookie's journal directories. Empty for a run of an older version."""
     if "journal_tails" not in run.table_names():
         return ()
     is_of_directory = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
@@ -182,7 +183,7 @@ def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
 
 
 def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
-    """Return the ids that belong to the same bookie, then those that only look like it."""
+    """Return the other ids of the same bookie, then the ids that resemble it and are not proved the same."""
     identity_edges: dict[str, list[tuple[str, str, str | None]]] = {}
     is_of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
     for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
@@ -211,7 +212,10 @@ _DIRECTORY_COLUMNS = (
 
 
 def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
-    """Return the findings by check that are about the bookie, or where it lacks entries or is unknown."""
+    """Return a bookie's findings, one view for each urgency, severity and check.
+
+    They are about the bookie itself, or about entries that it lacks or may lack.
+    """
     counts: dict[tuple[str, str, str], list[int]] = {}
     samples: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in run.findings_of(bookie_id):

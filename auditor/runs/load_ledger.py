@@ -1,6 +1,6 @@
-"""One ledger of a finished run for ``bkaudit explain ledger``: metadata, replicas, queue, answers.
+"""Views of ledgers of a finished run: metadata, replicas, replication marks, bookies' answers, findings.
 
-It reads only the ledger's rows of each table, without Spark.
+Only the rows of these ledgers are read from each table, without Spark. `bkaudit explain ledger` shows a view.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a rep
 
 
 def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
-    """Return a sentence for each mark and lock of a ledger.
+    """Return a sentence for each replication mark and lock of a ledger. ``gaps``: some marks were not listed.
 
     >>> _sentences([{"kind": "lock", "owner": "worker1", "ctime": 1795237669000}], gaps=False)
     ('not marked for replication', 'held by worker1 since 2026-11-21 05:07:49 UTC')
@@ -71,7 +71,7 @@ _UNKNOWN_REASONS: dict[str, str] = {
 
 
 def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
-    """Return one view for each bookie, answer and reason, in this order.
+    """Return one view for all entries with the same bookie, answer and reason, sorted by these three.
 
     >>> row = {"bookie_id": "b1", "answer": "served", "reason": None}
     >>> answers_of([row | {"entry_id": 3}, row | {"entry_id": 0}])[0].count
@@ -89,9 +89,7 @@ def answers_of(rows: Iterable[Mapping[str, Any]]) -> tuple[AnswerView, ...]:
 def with_answers(
     replica: ReplicaView, answers: Iterable[AnswerView], unknown: Mapping[str, str]
 ) -> ReplicaView:
-    """Return a replica with the entries that its bookie serves. ``unknown`` has reasons by bookie
-    (judged).
-    """
+    """Return a replica with the entries that its bookie serves. ``unknown``: reasons by bookie (judged)."""
     served = [
         groups_of(answer.entries)
         for answer in answers
@@ -109,11 +107,11 @@ def _groups(entries: Iterable[int]) -> bytes:
 
 
 def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) -> LedgerView:
-    """Return one ledger of a run. A `LedgerId` brings its own scope.
+    """Return one ledger of a run. A `LedgerId` includes the scope.
 
     Raises:
-        UsageError: no ledger has such an id.
-        RunError: neither the metadata nor any bookie of this run knows the ledger.
+        UsageError: the id or the scope is no 64-bit integer, or two different scopes are given.
+        RunError: neither the metadata nor any bookie of this run has the ledger.
     """
     ledger_id, scope_id = _ids(ledger_id, scope_id)
     [view] = ledger_views(run, [(ledger_id, scope_id)])
@@ -124,9 +122,9 @@ def ledger_view(run: RunReader, ledger_id: int | LedgerId, scope_id: int = 0) ->
 
 
 def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[LedgerView | None]:
-    """Return the ledgers with these pairs of id and scope, each None if it is unknown to the run.
+    """Return the view of each ledger, given as pair of id and scope. None for a ledger that the run lacks.
 
-    Each table is read once. The rows of these ledgers are in memory.
+    Each table is read once. The rows of all these ledgers are in memory.
     """
     rows = _RowsOfLedgers(run, ledgers)
     return [_ledger_view(rows, *ledger) for ledger in ledgers]
@@ -136,7 +134,7 @@ _RowsByLedger = dict[tuple[int | None, int], list[dict[str, Any]]]
 
 
 class _RowsOfLedgers:
-    """The rows of some ledgers, by table. A table that not every run has may be missing."""
+    """Rows of some ledgers in each table. A table that only some runs have may be missing."""
 
     def __init__(self, run: RunReader, ledgers: Sequence[tuple[int, int]]) -> None:
         self.run = run
@@ -145,13 +143,13 @@ class _RowsOfLedgers:
         self._tables: dict[str, _RowsByLedger] = {}
 
     def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
-        """Return the rows of one ledger."""
+        """Return the rows of a table about one ledger. None as id: the rows about no ledger."""
         if table not in self._tables:
             self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
-        """Return sentences about marks and locks of a ledger. Empty if the run has not read them."""
+        """Return sentences on a ledger's replication marks and locks. Empty if the run has not read them."""
         keeps_marks = self.run.report.run.keeps_marks
         if "marks" not in self._names:
             return ()
@@ -169,12 +167,12 @@ class _RowsOfLedgers:
 
     @property
     def availability_unknown(self) -> bool:
-        """Return whether it is unknown which bookies were down. False for a run without that fact."""
+        """Return whether the run could not tell which bookies were down. False for an older version's run."""
         repair = self.run.report.run.repair
         return repair is not None and not repair["knows_registrations"]
 
     def down_members(self, ledger: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the members that the ledger depends on and that are certainly not registered, by id."""
+        """Return the bookies that a ledger depends on and that are certainly not registered, by id."""
         listed = self.run.report.run.bookies_listed
         if listed is None or listed["hidden"] is not None or self.availability_unknown:
             return ()
@@ -241,7 +239,7 @@ def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerV
 
 
 def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
-    """Return a view for each entry log, those with the most lost entries first."""
+    """Return a view of the ledger's entries in each entry log, the log with most lost entries first."""
     views = (
         LogEntriesView(
             row["bookie_id"],
@@ -261,7 +259,7 @@ def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesVie
 def _holdings(
     ledger: Mapping[str, Any], rows_of: Callable[[str], list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
-    """Return the entries that bookies hold: from index and journal, or else from their answers."""
+    """Return rows of the entries that each bookie holds, from index and journal, or else from its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
     missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
@@ -290,7 +288,7 @@ def _decoded_text(value: bytes | None) -> str:
 
 
 def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
-    """Return the ledger's id and scope, if a table can have them.
+    """Return the ledger's id and scope. Raise UsageError unless both are 64-bit integers.
 
     >>> _ids(LedgerId(2, scope=1), 0)
     (2, 1)
@@ -314,7 +312,7 @@ def _one_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return index rows merged with the journals of the bookies that the metadata names."""
+    """Return index rows to which the journals of the ensembles' bookies have been added."""
     from auditor.tables.accounts import HeldAccount, unite_tail
 
     members = {name for segment in ledger["segments"] or () for name in segment["ensemble"]}
@@ -334,7 +332,7 @@ def _rows_with_tails(
 
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
-    """Return the expected entries of each member. For a ledger that is not closed, up to the newest entry."""
+    """Return each member's expected entries: before the close, those up to the newest entry in an index."""
     judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
         return judged_groups
@@ -353,7 +351,7 @@ def _replicas(
     unequal: Mapping[str, Mapping[str, Any]],
     bookies: Mapping[str, Mapping[str, Any]],
 ) -> tuple[ReplicaView, ...]:
-    """Return every member of an ensemble and every other bookie with entries, by id."""
+    """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
     expected = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
     index_by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
@@ -387,7 +385,7 @@ def _replicas(
 
 
 SHOWN = 50
-"""Largest number of findings shown for one ledger: at most one per check and bookie exists."""
+"""Largest number of findings shown for one ledger. A ledger has at most one per check and bookie."""
 
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:

@@ -1,10 +1,11 @@
-"""The content of a run's entry logs for ``bkaudit space`` and metrics, summed batch by batch.
+"""Contents of the entry logs of a run, summed batch by batch, for ``bkaudit space`` and for metrics.
 
     by bookie                     one pass over the table space
-    by ledger, application, age   one pass per million rows of the table: each takes the ledgers of one
-                                  residue of their ids, and joins them with the metadata
+    by ledger, application, age   several passes, one for each million rows or two of the tables
 
-In memory are one row per bookie or label, or the largest ledgers, and in a pass the ledgers of its residue.
+Each of the several passes takes the ledgers whose ids have one residue modulo the number of passes. It joins
+their bytes with their metadata. In memory are one row for each bookie or label, or the largest ledgers, and
+during a pass its ledgers.
 """
 
 from collections import Counter
@@ -36,12 +37,13 @@ from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
 
 NAME_LENGTH = 120
-"""Length at which names of applications are cut: custom metadata may be anything."""
+"""Largest length of an application's name. Longer names are cut, because custom metadata may be anything."""
 
 
 def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
-    """Yield labels from custom metadata: ``application``, and ``component`` if any:
-    ``pulsar/managed-ledger``.
+    """Yield the application of each ledger from its custom metadata, such as ``pulsar/managed-ledger``.
+
+    The label joins the values of ``application`` and, if it is there, ``component``.
     """
     for batch in _listed_ledgers(run, ["custom_metadata"]):
         maps = batch["custom_metadata"]
@@ -63,7 +65,7 @@ def _label_name(application: bytes | None, component: bytes | None) -> str:
 
 
 def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
-    """Yield the age of ledgers before the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
+    """Yield the age of each ledger at the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
         ages = pc.subtract(run.report.run.scan_time, created_of(batch))
@@ -87,24 +89,26 @@ def _label_batch(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
 
 
 LABEL_READERS = {"application": _application_batches, "age": _age_batches}
-"""Functions that read batches of ``scope_id``, ``ledger_id`` and ``label`` from the table ``ledgers``."""
+"""Functions that read ``ledgers`` and yield batches of ``scope_id``, ``ledger_id`` and ``label``."""
 
 
 PASS_ROWS = 2_000_000
-"""Approximate number of rows of the tables ``space`` and ``ledgers`` in one pass."""
+"""Approximate number of rows of the tables ``space`` and ``ledgers`` that one pass takes into memory."""
 
 NAMES_KEPT = 10_000
-"""Largest number of distinct applications. Custom metadata can name another one for every ledger."""
+"""Largest number of distinct applications. Custom metadata may name a different one for every ledger."""
 
 MAX_TOTALS = 20
-"""Default number of ledgers or applications that are named."""
+"""Default number of ledgers or applications that a view names."""
 
 _Sums = dict[str, Counter[str]]
 _LEDGER = ["scope_id", "ledger_id"]
 
 
 def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
-    """Return the bytes by class of bookies, the ``max_totals`` largest ledgers or applications, or ages.
+    """Return the bytes in entry logs by class, for bookies, ledger, application or age.
+
+    Of ledgers and applications only the ``max_totals`` largest have a row of their own.
 
     Raises:
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.
@@ -142,7 +146,7 @@ def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) 
 
 
 def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
-    """Return the bytes in each bookie's entry logs, the fullest first. Empty if they were not read.
+    """Return the bytes in each bookie's entry logs, the fullest bookie first. Empty if no logs were read.
 
     Raises:
         RunError: the table ``space`` is broken.
@@ -162,7 +166,7 @@ def _sums_by_bookie(run: RunReader) -> _Sums:
 
 
 def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest ledgers, the bytes of the others by class, and their number."""
+    """Return the ``max_totals`` largest ledgers, the bytes by class of all others, and their number."""
     largest: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
     remaining_count = 0
@@ -187,7 +191,10 @@ def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal
 
 
 def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_totals: int) -> int:
-    """Drop all but the largest totals of a pass from time to time. Return the number dropped."""
+    """Drop all but the ``max_totals`` largest totals if there are far more. Return how many were dropped.
+
+    The bytes of dropped totals are added to ``remaining_bytes``.
+    """
     if len(totals) < 2 * max_totals + 10_000:
         return 0
     largest, dropped_bytes, count = _largest_totals(totals, max_totals)
@@ -203,7 +210,10 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
 
 
 def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _Sums:
-    """Return the bytes by label of each ledger in the metadata."""
+    """Return the bytes by class for each label of `LABEL_READERS`.
+
+    Ledgers that the metadata does not list share a label, and so do bytes without a ledger.
+    """
     sums_by_label: _Sums = {}
     passes = _pass_count(run, "space", "ledgers")
     for residue in range(passes):
@@ -228,7 +238,7 @@ def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _Sums:
 
 
 def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
-    """Return the bytes by ledger and class, for the ledgers of one residue."""
+    """Return the bytes by ledger and class, for the ledgers whose ids have this residue modulo ``passes``."""
     sums = GroupedBytes([*_LEDGER, "class"])
     for batch in _residue_batches(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
         sums.add(batch)
@@ -238,7 +248,7 @@ def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
 def _residue_batches(
     batches: Iterator[pa.RecordBatch], passes: int, residue: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows whose ledger id has this residue. Bytes without a ledger have residue 0."""
+    """Yield the rows whose ledger id has this residue modulo ``passes``. Rows without a ledger id have 0."""
     for batch in batches:
         if passes > 1:
             residues = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
@@ -254,7 +264,10 @@ def _pass_count(run: RunReader, *tables: str) -> int:
 
 
 def _count_files(run: RunReader) -> tuple[int, int]:
-    """Return number and bytes of the entry log files. A second name of an existing log does not count."""
+    """Return the number and the bytes of the entry log files.
+
+    A compacted file that is a second name of an entry log does not count.
+    """
     columns = ["directory", "log_id", "kind", "bytes"]
     is_file_row = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
     is_compacted = ds.field("kind") == LogFileKind.COMPACTED
@@ -276,14 +289,14 @@ def _count_files(run: RunReader) -> tuple[int, int]:
 
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
-    """Return the totals, the largest first, then by name."""
+    """Return the sums as totals, the largest first, and by name if they are equal."""
     return _largest_totals([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
 
 
 def _largest_totals(
     totals: list[SpaceTotal] | tuple[SpaceTotal, ...], max_totals: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``max_totals`` largest totals, the bytes of the others by class, and their number."""
+    """Return the ``max_totals`` largest totals, the bytes by class of all others, and their number."""
     sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
     for remaining_total in sorted_totals[max_totals:]:
@@ -292,7 +305,7 @@ def _largest_totals(
 
 
 FREEING_ACTIONS = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
-"""Actions that free space."""
+"""Actions of garbage collection that free space."""
 
 
 def space_gauges(run: RunReader) -> SpaceGauges:
@@ -308,7 +321,10 @@ def space_gauges(run: RunReader) -> SpaceGauges:
 
 
 def _reclaimable_bytes(run: RunReader) -> dict[str, dict[str, int]]:
-    """Return the bytes that each action frees, by bookie. Zeros stay, so that a metric falls to 0."""
+    """Return the bytes that each action frees, by bookie.
+
+    Every bookie has all actions, also those that free 0 bytes, so that a metric falls to 0.
+    """
     if "log_foresight" not in run.table_names():
         return {}
     sums = GroupedBytes(["bookie_id", "action"])

@@ -1,4 +1,4 @@
-"""One topic of a run, from its tables ``ownership``, ``owners`` and ``verdicts``."""
+"""View of one topic of a run, from the tables ``ownership``, ``owners`` and ``verdicts``."""
 
 import difflib
 from collections.abc import Iterator
@@ -21,10 +21,13 @@ _KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "s
 
 
 def topic_view(run: RunReader, name: str) -> TopicView:
-    """Return the topic ``name``: tenant/namespace/topic, with its partition, also as persistent://....
+    """Return the view of one topic.
+
+    ``name`` is tenant/namespace/topic, where the topic may end with its partition. persistent:// may precede
+    it.
 
     Raises:
-        UsageError: no topic has that name. The message names a similar one.
+        UsageError: the run knows no topic of this name. The message names a similar topic.
         RunError: the run did not read owners (RunUsageError), or a table is broken.
     """
     if "ownership" not in run.table_names():
@@ -85,9 +88,10 @@ def _parts(name: str) -> tuple[str, str, str]:
 
 
 def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
-    """Yield every topic of a run, read or not, by its own name and as tenant/namespace/topic.
+    """Yield every topic of a run as a pair of its own name and tenant/namespace/topic.
 
-    A topic may come more than once. A run without owners has none.
+    Topics that could not be read are included. A topic may come more than once. A run without owners has
+    none.
     """
     if "ownership" not in run.table_names():
         return
@@ -102,7 +106,10 @@ def topic_names(run: RunReader) -> Iterator[tuple[str, str]]:
 
 
 def topic_hint(run: RunReader, unknown: str) -> str:
-    """Return a hint at a similar topic of the namespace, or at its partitions. "" if there is none."""
+    """Return the end of a message on an unknown topic: a partition of it, or a similar topic.
+
+    The hint is empty if its namespace has neither.
+    """
     try:
         tenant, namespace, topic = _parts(unknown)
     except UsageError:
@@ -117,7 +124,7 @@ def topic_hint(run: RunReader, unknown: str) -> str:
 
 
 def _unread_rows(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
-    """Return the topic's unreadable values and listings: path, status, damage, kind and cursor."""
+    """Return the path, status, damage, kind and cursor of each unreadable record or listing of a topic."""
     unread_values = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
         names = names_of_claim(row["path"])
@@ -148,7 +155,7 @@ def _topic_cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> 
 
 
 def _values_by_ledger(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
-    """Return a column of a table about ledgers, by ledger. Empty for an older run without the table."""
+    """Return the values of a table's column by ledger id. Empty for an older run without the table."""
     if table not in run.table_names():
         return {}
     is_listed_ledger = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)

@@ -7,10 +7,10 @@ from auditor.model.run_facts import REPORT
 
 
 def check_runs_directory(directory: Path) -> None:
-    """Raise an error if a directory of runs does not exist. It says how one is made.
+    """Raise an error if a directory of runs does not exist.
 
     Raises:
-        UsageError: no such directory.
+        UsageError: there is no such directory. The message says that an audit makes it.
     """
     if not directory.is_dir():
         raise UsageError(f"{directory}: no such directory; bkaudit audit makes it with the first run")
@@ -19,10 +19,10 @@ def check_runs_directory(directory: Path) -> None:
 def newest_report(runs: str | Path) -> Path:
     """Return the report of the newest finished run directly below ``runs``, or of the run ``runs`` itself.
 
-    Local directories only: other file systems need a library that takes longer to load than the answer.
+    Only local directories are supported. Support of object stores would take longer to load than the search.
 
     Raises:
-        UsageError: no such directory, or no finished run in it.
+        UsageError: ``runs`` does not exist, is not local, or has no finished run in it.
     """
     if "://" in str(runs):
         raise UsageError(f"{runs}: not a local directory. bkaudit history reads runs on any file system")

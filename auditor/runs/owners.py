@@ -1,7 +1,8 @@
-"""The owners of a run's ledgers: totals by tenant, namespace and topic, and ledgers without an owner.
+"""The owners of a run's ledgers: totals by tenant, namespace and topic, and leaks.
 
-The table ``ownership`` and the findings are read batch by batch in Arrow. In memory are one row per topic
-with a ledger, and an Arrow row for each leak, to sort them.
+A leak is a ledger without an owner, as the check ``ledger-unowned`` finds it. The table ``ownership`` and the
+findings are read batch by batch in Arrow. In memory are one row for each topic with a ledger, and one Arrow
+row for each leak, to sort the leaks.
 """
 
 import json
@@ -24,7 +25,9 @@ from auditor.runs.reader import RunReader
 
 
 def names_of_claim(claim: str) -> Names | None:
-    """Return tenant, namespace, topic and cursor of a claim, below any chroot. None for other applications.
+    """Return the names in a claim, the path that a ledger's custom metadata gives for its owner.
+
+    A chroot may precede the path. None if the path is not Pulsar's.
 
     >>> names = names_of_claim("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     >>> (names.tenant, names.namespace, names.topic, names.cursor)
@@ -40,7 +43,7 @@ def names_of_claim(claim: str) -> Names | None:
 
 
 OwnerNames = tuple[str | None, ...]
-"""Tenant, namespace and topic of an owner. None if there is none or it is unknown."""
+"""Tenant, namespace and topic of an owner. A name is None if it is unknown or if there is no owner."""
 
 NAME_COLUMNS = ("tenant", "namespace", "topic")
 _OWNER_COLUMNS = (*NAME_COLUMNS, "standing", "claim", "borrowed", "length", "last_entry_id")
@@ -52,14 +55,15 @@ def has_owners(run: RunReader) -> bool:
 
 
 def has_every_owner(run: RunReader) -> bool:
-    """Return whether the run proved that its owner stores are complete. False for earlier releases."""
+    """Return whether the run proved that its owner stores are complete. False for an older version's run."""
     scopes = owner_scopes(run)
     return bool(scopes) and all(scope.is_proved for scope in scopes)
 
 
 def owner_scopes(run: RunReader) -> list[SourceScope]:
-    """Return the scope that each owner store of a run proves. Empty without owners or for earlier
-    releases.
+    """Return what each owner store of a run is proved to cover.
+
+    Empty for a run without owners, or of an older version.
     """
     if "owner_stores" not in run.table_names():
         return []
@@ -68,13 +72,16 @@ def owner_scopes(run: RunReader) -> list[SourceScope]:
 
 
 def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
-    """Return the rows of the table ``ownership`` with an owner. Ledgers borrowed by shadow topics are not."""
+    """Return whether the ledger of each row of the table ``ownership`` has an owner.
+
+    A row is False if a shadow topic only borrows the ledger.
+    """
     is_owned = pc.equal(ownership["standing"], "owned")
     return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
 
 
 class OwnerTotals:
-    """All totals of a run, read once.
+    """Totals of a run's tenants, namespaces and topics, read once for all three levels.
 
     Raises:
         RunError: the run did not read owners (RunUsageError), or a table is broken.
@@ -86,7 +93,7 @@ class OwnerTotals:
         self._run = run
 
     def by(self, level: Level) -> list[OwnerTotal]:
-        """Return the totals of every tenant, namespace or topic, the worst findings first, then by name."""
+        """Return the total of each tenant, namespace or topic, the worst findings first, then by name."""
         level_depth = LEVELS.index(level) + 1
         totals: dict[str, OwnerTotal] = {}
         for names, topic_total in self._totals_by_topic.items():
@@ -120,7 +127,7 @@ class OwnerTotals:
 
 
 def _owner_names(row: dict[str, Any]) -> OwnerNames:
-    """Return the owner of a group of ledgers. For leaks it is the former owner in custom metadata."""
+    """Return the owner of a group of ledgers. For leaks it is the last owner, which custom metadata names."""
     claimed_names = names_of_claim(row["claim"]) if row["claim"] else None
     return tuple(
         row[name] if claimed_names is None else getattr(claimed_names, name) for name in NAME_COLUMNS
@@ -128,7 +135,7 @@ def _owner_names(row: dict[str, Any]) -> OwnerNames:
 
 
 def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
-    """Return the negated counts of findings, the worst severity first, as a sort key."""
+    """Return a sort key: the negated counts of a total's findings, those of the worst severity first."""
     return tuple(
         -total.findings.get(str(severity), 0)
         for severity in sorted(Severity, key=lambda listed_severity: listed_severity.rank)
@@ -176,7 +183,7 @@ _LEAK_COLUMNS = ("confidence", "claim", "made", "bytes", "entries", "state", "do
 
 
 class Leaks:
-    """All leaks of a run, read once.
+    """All leaks of a run, read once: the confirmed ones first, then the largest ones.
 
     Raises:
         RunUsageError: the run read no owners, and therefore knows no leak.
@@ -205,7 +212,7 @@ class Leaks:
 
 
 def last_owner(claim: str) -> str:
-    """Return the owner named by the path in a ledger's custom metadata, in words.
+    """Return in words the owner that a claim names, the path in a ledger's custom metadata.
 
     >>> last_owner("/east/managed-ledgers/shop/orders/persistent/returns/audit")
     'subscription audit of shop/orders/returns'

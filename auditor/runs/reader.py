@@ -1,6 +1,6 @@
-"""A finished run opened without Spark: its report, and on demand its findings, tables and placement.
+"""A finished run, opened without Spark. Its report is read first; findings, tables and placement on demand.
 
-Runs may be on any file system that pyarrow supports. Local ones need only their path.
+Runs may be on any file system that pyarrow supports. For a local run, a plain path is enough.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _GROUP_STRUCT = struct.Struct(">qqii")
 
 
 def group_tuples(data: bytes) -> tuple[Group, ...]:
-    """Return a table's 24-byte groups as numbers: first start, last start, size, period.
+    """Return the 24-byte BP-34 groups of a table as tuples: first start, last start, size, period.
 
     >>> group_tuples(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
     ((4, 4, 1, 0),)
@@ -39,7 +39,7 @@ def group_tuples(data: bytes) -> tuple[Group, ...]:
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
-    """Return a finding from its row, as Spark or Arrow gives it."""
+    """Return a finding from a row of the table of findings. Spark or Arrow may have read the row."""
     return Finding(
         id=row["id"],
         severity=Severity(row["severity"]),
@@ -63,7 +63,7 @@ def finding_of(row: Mapping[str, Any]) -> Finding:
 class Findings:
     """Every finding of a run, in the order of reports.
 
-    Iteration reads the table again, batch by batch. Ten million findings need no more memory than ten.
+    Each iteration reads the table again, batch by batch. Ten million findings need no more memory than ten.
 
     Raises:
         RunError: while iterating, if the table is missing, broken or out of order.
@@ -132,10 +132,10 @@ def _sort_key(finding: Finding) -> tuple[Any, ...]:
 
 
 class RunReader:
-    """The results of one audit. Only the report is read at once, everything else on demand.
+    """The results of one audit. The report is read immediately, everything else on demand.
 
     Raises:
-        RunError: from any method, if a part of the run is missing or broken. The message names it.
+        RunError: from any method, if a part of the run is missing or broken. The message names the part.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -149,11 +149,11 @@ class RunReader:
         return Findings(self.directory, self.report)
 
     def findings_of(self, bookie_id: str) -> Iterator[dict[str, Any]]:
-        """Yield the findings about a bookie, and those in which it lacks entries or is unknown.
+        """Yield the findings about a bookie, and the findings about entries that it lacks or may lack.
 
         Rows have id, urgency, severity, confidence, scope_id, ledger_id, fingerprint, message and
-        ``missing``, the number of entries that this bookie lacks. They come in the order of the findings.
-        One batch is in memory. Runs before version 6 of the report have no urgency.
+        ``missing``, the number of entries that this bookie lacks. They come in the order of the findings. One
+        batch is in memory. Rows of runs whose report has a version below 6 have no urgency.
         """
         import numpy as np
 
@@ -179,10 +179,14 @@ class RunReader:
     def table(
         self, name: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> pa.Table:
-        """Return one table as a pyarrow Table, with chosen columns, and rows by a pyarrow.dataset
-        expression.
+        """Return the chosen columns and rows of one table as a pyarrow Table.
 
-        All of it is in memory. For a whole table of a large cluster use `batches`.
+        The whole result is in memory. For a whole table of a large cluster use `batches`.
+
+        Args:
+            name: Name of the table.
+            columns: Columns to read. None: all columns.
+            filter: Condition for rows, a pyarrow.dataset expression. None: all rows.
         """
         return self.directory.read(f"tables/{name}", columns, filter)
 
@@ -191,7 +195,8 @@ class RunReader:
     ) -> Iterator[pa.RecordBatch]:
         """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
-        One batch is in memory. Use this for tables that grow with the cluster.
+        One batch is in memory. Use this for tables that grow with the cluster. ``columns`` and ``filter`` are
+        those of `table`.
         """
         return self.directory.batches(newest_path, columns, filter)
 
@@ -201,7 +206,7 @@ class RunReader:
 
     @cached_property
     def holds(self) -> HoldBook:
-        """Return the holds of this run. `auditor.actions.gate.permit` queries them."""
+        """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
         facts, unheld_kinds = self.report.run.holds, self.report.run.unheld
         kinds: Mapping[ActionKind, Sequence[str]] = {}
         if unheld_kinds:
@@ -237,7 +242,7 @@ class RunReader:
 
 
 def _newest_run_below(path: str) -> str:
-    """Return a hint at the newest run, for a message about a directory of runs given as a run."""
+    """Return the end of a message on a path without a run: the newest run below it, or nothing."""
     try:
         return f"; the newest below it is {newest_report(path).parent}"
     except UsageError:
@@ -245,7 +250,7 @@ def _newest_run_below(path: str) -> str:
 
 
 def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
-    """Return the rows of the table ``sources``. Empty for a run of an older version without it.
+    """Return the rows of the table ``sources``. Empty for a run of an older version, which lacks the table.
 
     Raises:
         RunError: the table cannot be read.
@@ -258,11 +263,11 @@ def read_sources(run: RunReader) -> tuple[SourceScope, ...]:
 def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
     """Return the placement policy of the run, and the locations of its bookies.
 
-    A run that did not look at placement, or of an earlier version, has policy none with an empty origin, and
-    no location.
+    If the run did not check placement or is of an older version, the policy is none, its origin is empty, and
+    there are no locations.
 
     Raises:
-        RunError: the run's table is missing or broken, or its report has an unknown policy.
+        RunError: a table of the run is missing or broken, or the report has an unknown policy.
     """
     from auditor.tables.placement import BOOKIE_LOCATIONS, locations_of
 

@@ -1,11 +1,11 @@
-"""The index of a directory of runs: a summary of each report, so that no audit reads one twice.
+"""Index of a directory of runs: a summary of each report, so that audits do not read the same report twice.
 
     RUNS/.bkaudit-runs.json.gz    {"format", "version", "runs": {name: [bytes, mtime in ns, summary]}}
 
-A summary is valid while the report has the size and time in the index. All other reports are read. Removed,
-replaced or restored runs therefore need no special care. An index of another program version is ignored, and
-so is one that is unreadable or fails gzip's checksum. Only audits write it, after they had to read some
-reports. A reader of the history may have no right to write there.
+A summary is valid while the report has the size and the time that the index has. Any other report is read.
+Removed, replaced or restored runs therefore need no special care. An index is ignored if another program
+version wrote it, if it is unreadable, or if it fails gzip's checksum. Only audits write an index, once they
+had to read some reports. A reader of the history may lack the right to write in the directory.
 """
 
 from __future__ import annotations
@@ -30,19 +30,22 @@ RUN_INDEX = ".bkaudit-runs.json.gz"
 FORMAT = "bookkeeper-auditor/run-index/1"
 
 WRITE_AFTER_READS = 20
-"""Number of reports read after which the index is written. 20 reads take 0.1 s, 10,000 runs 0.2 s."""
+"""Least number of missing or outdated summaries for which the index is written again.
+
+Reading 20 reports takes 0.1 s, reading an index of 10,000 runs 0.2 s.
+"""
 
 _COMPRESSION_LEVEL = 1
 """Gzip level. Level 9 takes five times as long and saves a fifth."""
 
 
 def directories_with(file: str, directory: str | Path, missing: bool = False) -> list[str]:
-    """Return the directories directly below ``directory`` that have ``file``, by name.
+    """Return the directories directly below ``directory`` that have the file ``file``, by name.
 
-    Empty if there is no ``directory`` and it may be ``missing``.
+    If ``missing`` is True, a ``directory`` that does not exist gives an empty list instead of an error.
 
     Raises:
-        RunError: no such directory, or one that cannot be listed.
+        RunError: the directory does not exist or cannot be listed.
     """
     return list(_file_infos(file, directory, missing))
 
@@ -50,12 +53,14 @@ def directories_with(file: str, directory: str | Path, missing: bool = False) ->
 def run_summaries(
     directory: str | Path, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
-    """Yield the path and summary of every finished run directly below a directory, or its report's error.
+    """Yield the path of every finished run directly below a directory, with its summary.
 
-    With ``renew_index`` the index is written if it lacked many of them. A failed write is no error: the next
-    audit reads the reports again.
+    For an unreadable report, its error takes the place of the summary. With ``renew_index`` the index is
+    written if many of its summaries were missing or outdated. A failed write is no error: the next audit
+    reads the reports again.
 
-    Raises: as `directories_with`.
+    Raises:
+        RunError: the directory does not exist or cannot be listed.
     """
     infos = _file_infos(REPORT, directory)
     index_rows = _read_index(directory) if infos else {}
@@ -81,7 +86,7 @@ def run_summaries(
 
 
 def is_file(files: Any, path: str) -> bool:
-    """Return whether ``path`` is a file. False without permission."""
+    """Return whether ``path`` is a file. False if permission to see it is missing."""
     try:
         return bool(files.get_file_info(path).type == fs.FileType.File)
     except PermissionError:
@@ -89,7 +94,7 @@ def is_file(files: Any, path: str) -> bool:
 
 
 def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict[str, Any]:
-    """Return the file info of ``file`` in each directory directly below, by the directory's path."""
+    """Return the file info of ``file`` in each directory directly below ``directory``, by directory path."""
     files, base_path = run_files(str(directory))
     try:
         entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=missing))

@@ -1,4 +1,8 @@
-"""Inputs of finished runs, and the checks for which a run had less input than an earlier one."""
+"""Inputs of finished runs, such as entry logs and owner stores, and the checks that lost input.
+
+A check lost input if the run had less input for it than an earlier run. Its findings then do not count as
+fixed.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +20,14 @@ from auditor.runs.reader import RunReader
 from auditor.tables.owner_stores import store_identity
 
 KNOWN_INPUTS = "known_inputs"
-"""Key in manifest.json of the union of inputs of a run and all runs before it."""
+"""Key in manifest.json of the union of the inputs of a run and of all runs before it."""
 
 
 def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
-    """Return the requested inputs of a run, and the union of those of all runs up to it.
+    """Return the inputs of a run, and the union of the inputs of that run and all runs before it.
 
     Raises:
-        RunError: its manifest or a table of it cannot be read.
+        RunError: the manifest or a table of the run cannot be read.
     """
     names, facts = run.table_names(), run.report.run
     stores = owner_identities(run.table("owner_stores").to_pylist() if "owner_stores" in names else ())
@@ -39,7 +43,8 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return the identities of the owner stores that were read, from rows of the table ``owner_stores``.
 
-    A store whose lists lost ledgers that still exist may be another store of the same name. It is left out.
+    A store is left out if too many ledgers that still exist have vanished from its lists: it may be another
+    store of the same name.
     """
     identities = []
     for row in rows:
@@ -52,9 +57,10 @@ def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def checks_without_sight(sight: Sight) -> frozenset[str]:
-    """Return the checks that lacked an input completely. Findings that they no longer report are not fixed.
+    """Return the checks that had none of an input that they need.
 
-    Without a second scan no change is seen, whatever the first one shows.
+    Earlier findings of these checks are not fixed, although the run does not report them. A check that
+    compares two scans always counts if there was no second scan.
     """
     missing = {
         input_need
@@ -67,12 +73,14 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
 def find_lost_inputs(
     run: RunDirectory, previous: RunSummary | None, inputs: RunInputs | None
 ) -> tuple[frozenset[str], frozenset[str]]:
-    """Return checks and hold reasons with less input than in the previous run, and than in any run.
+    """Return the checks and hold reasons that lost input, in two sets.
+
+    The first set had less input than in the previous run, the second set less than in any earlier run.
 
     Args:
-        run: The run. The union of inputs is written to its manifest.
-        previous: The run that it is compared with, or None.
-        inputs: The inputs of this run. None means as much as any run before.
+        run: The run. The union of inputs is written into its manifest.
+        previous: The run that ``run`` is compared with. None: there is none.
+        inputs: The inputs of ``run``. None: assume that no input was lost.
     """
     if inputs is None:
         return frozenset(), frozenset()

@@ -1,4 +1,7 @@
-"""Selection of a run's findings by their content and by their change since earlier runs."""
+"""Selection of a run's findings by what they contain and by their change since earlier runs.
+
+A finding's standing is its change, the time of its first sighting, and the suppression that names it.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,9 +19,10 @@ from auditor.runs.reader import RunReader, finding_of
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Filter for findings. Each non-empty field must match. In names * and ? are wildcards.
+    """Filter for findings. A finding matches if it matches every field that is not empty.
 
-    ``ledgers`` are pairs of scope and id. ``topics`` are matched with the owner in a finding's evidence.
+    A field matches if one of its values does. In names, * and ? are wildcards. ``ledgers`` are pairs of scope
+    and id. ``topics`` are compared with the owner in a finding's evidence.
     """
 
     severities: tuple[str, ...] = ()
@@ -30,11 +34,11 @@ class Selection:
 
     @property
     def everything(self) -> bool:
-        """Return whether no finding is left out."""
+        """Return whether every finding matches."""
         return not any(getattr(self, field.name) for field in fields(self))
 
     def matches_check(self, id: str) -> bool:
-        """Return whether findings of this check may match."""
+        """Return whether findings of the check ``id`` match, as far as the other fields allow."""
         return not self.checks or _matches_any(self.checks, [id])
 
     def takes(self, finding: Finding, standing: Standing | None) -> bool:
@@ -65,8 +69,8 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
     """Return the finding of a run with this fingerprint.
 
     Raises:
-        UsageError: there is none.
-        RunError: the table is broken.
+        UsageError: the run has no such finding.
+        RunError: the table of findings is broken.
     """
     for batch in run.batches("findings", filter=ds.field("fingerprint") == fingerprint):
         for row in batch.to_pylist():
@@ -77,10 +81,12 @@ def finding_by_fingerprint(run: RunReader, fingerprint: str) -> Finding:
 
 
 def require_known(run: RunReader, selection: Selection) -> None:
-    """Raise an error for a bookie or topic in no table and no finding of the run: it was mistyped.
+    """Raise an error if no table and no finding of the run has a selected bookie or topic.
+
+    Its name was probably mistyped.
 
     Raises:
-        UsageError: the message names it, and similar names.
+        UsageError: the bookie or topic is unknown. The message names it and similar ones.
         RunError: a table is broken.
     """
     from auditor.runs.load_bookie import bookie_hint, bookie_ids
@@ -106,7 +112,10 @@ def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:
 
 
 def _topics_of_finding(finding: Finding) -> list[str]:
-    """Return the topic that owns a finding's ledger, by its own name and as tenant/namespace/topic."""
+    """Return the names of the topic that owns a finding's ledger: its own, and tenant/namespace/topic.
+
+    Empty if no topic owns the ledger.
+    """
     owner = finding.evidence.get("owner", finding.evidence)
     parts = (
         [owner.get(key) for key in ("tenant", "namespace", "topic")] if isinstance(owner, dict) else [None]
@@ -124,7 +133,7 @@ def _matches_any(patterns: Iterable[str], names: Iterable[str]) -> bool:
 
 
 class SelectedRun:
-    """A finished run with a selection of its findings, for the formats that list all of them."""
+    """A finished run with a selection of its findings, for the report forms that list all findings."""
 
     def __init__(self, run: ReportSource, selection: Selection) -> None:
         self.path = run.path
@@ -134,14 +143,15 @@ class SelectedRun:
 
     @property
     def findings(self) -> Iterator[Finding]:
-        """Return the selected findings, in the order of reports. Each iteration reads them again."""
+        """Return the selected findings, in the order of reports. Each access reads them again."""
         return (finding for finding, _ in self.with_standings())
 
     def with_standings(
         self, rank: tuple[Urgency, Severity] | None = None
     ) -> Iterator[tuple[Finding, Standing | None]]:
-        """Yield the selected findings with their standings, only of urgency and severity ``rank`` if
-        given.
+        """Yield the selected findings with their standings.
+
+        ``rank`` limits them to one urgency and severity. None: findings of every urgency and severity.
         """
         standing_of = self._run.standings_in_order()
         for finding in self._run.findings:
@@ -152,42 +162,48 @@ class SelectedRun:
                 yield finding, standing
 
     def standings(self) -> Standings:
-        """Return the standings of the whole run."""
+        """Return a function from fingerprint to standing, for all findings in the report of the run."""
         return self._run.standings()
 
     def standings_in_order(self) -> Standings:
-        """Return the standings of the whole run in order. Those of other findings are skipped."""
+        """Return a function from fingerprint to standing, to be called with findings in their order.
+
+        Findings outside the selection need no call.
+        """
         return self._run.standings_in_order()
 
     def last_complete(self) -> int | None:
-        """Return the time of the whole run's last complete run."""
+        """Return when the newest complete run up to this run ended, in ms since 1970. None: there is none."""
         return self._run.last_complete()
 
     def changes_since_complete(self) -> ChangesSince:
-        """Return the changes of the whole run."""
+        """Return all changes of the run since the last complete run, not only those of selected findings."""
         return self._run.changes_since_complete()
 
     def space_gauges(self) -> SpaceGauges:
-        """Return the space metrics of the whole run."""
+        """Return the run's metrics of disk space. The selection does not change them."""
         return self._run.space_gauges()
 
     def namespaces(self) -> Sequence[OwnerTotal] | None:
-        """Return the namespaces of the whole run."""
+        """Return the totals of all namespaces of the run. None if the run read no owners.
+
+        The selection does not change them.
+        """
         return self._run.namespaces()
 
     def near_losses(self) -> Sequence[NearLoss]:
-        """Return the near losses of the whole run."""
+        """Return the run's data that is one failure from loss. The selection does not change it."""
         return self._run.near_losses()
 
     def html_page(self) -> Iterable[str]:
-        """Return the HTML page of the whole run."""
+        """Return the HTML page of the run in parts, with all findings: the selection does not change it."""
         return self._run.html_page()
 
 
 def sampled_findings(
     run: ReportSource, rank: tuple[Urgency, Severity]
 ) -> Iterator[tuple[Finding, Standing | None]]:
-    """Yield the findings of one urgency and severity in the report, each with its standing."""
+    """Yield the findings in the run's report of one urgency and severity, each with its standing."""
     standing_of = run.standings()
     for finding in run.report.findings:
         if (finding.urgency, finding.severity) == rank:

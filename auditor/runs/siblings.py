@@ -1,13 +1,15 @@
-"""The finished runs of a directory by cluster, and which of them to keep or remove. No Spark.
+"""The finished runs of one cluster in a directory, and the choice which of them to keep or remove. No Spark.
 
-A run without report.json is unfinished or abandoned, and is in no history. Directories may be on any file
-system that pyarrow supports. The retention options are those of restic:
+A run without report.json is unfinished or abandoned, and belongs to no history. Directories may be on any
+file system that pyarrow supports. The retention options are those of restic:
 
-    keep_last 3       the three newest
-    keep_daily 7      the newest of each of the last seven days that have one; weekly, monthly likewise
+    keep_last 3       keep the three newest runs
+    keep_daily 7      keep the newest run of each day, for the last seven days that have a run
+    keep_weekly 4     likewise for the last four weeks that have a run
+    keep_monthly 6    likewise for the last six months that have a run
 
-Some runs are always kept: the newest and the newest complete run of each cluster, and named runs. Those are
-baselines, and the run that --since reuses. Days and weeks are in UTC.
+Some runs are always kept: of each cluster the newest run and the newest complete run, the baselines of
+suppressions, and the run that --since names for reuse. Days and weeks are in UTC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,19 +29,25 @@ from auditor.sources.file_systems import child_of, parent_of, run_files
 
 
 def same_cluster(first: OfCluster, second: OfCluster) -> bool:
-    """Return whether both have the same instance id or, if neither has one, the same metadata URI."""
+    """Return whether two runs have the same instance id or, if neither has one, the same metadata URI."""
     return cluster_key(first) == cluster_key(second)
 
 
 def siblings(
     path: str, cluster: OfCluster, renew_index: bool = False
 ) -> Iterator[tuple[str, RunSummary | RunError]]:
-    """Yield every finished run of ``cluster`` in the directory of the run at ``path``, itself included.
+    """Yield the path and summary of each finished run of ``cluster`` in the directory of the run at ``path``.
 
-    They come by name, each with its path and its summary. The cluster of an unreadable report is unknown: it
-    comes with its error. A run at the top of a file system has no siblings.
+    Runs come by name, and the run itself is among them. An unreadable report may be of any cluster: its run
+    comes with the error instead of a summary. A run in the root of a file system has no siblings.
 
-    Raises: as `run_summaries`, which takes ``renew_index`` too.
+    Args:
+        path: A run, whose directory is searched.
+        cluster: The cluster whose runs are wanted.
+        renew_index: Whether to update the index of runs (`run_summaries`).
+
+    Raises:
+        RunError: the directory cannot be listed.
     """
     parent = parent_of(path)
     for run, summary in () if parent is None else run_summaries(parent, renew_index):
@@ -48,9 +56,10 @@ def siblings(
 
 
 def sibling_runs(path: str, cluster: OfCluster) -> tuple[RunSummary, ...]:
-    """Return the `siblings` with a readable report, the oldest first.
+    """Return the summaries of the `siblings` with a readable report, the oldest run first.
 
-    Raises: as `run_summaries`.
+    Raises:
+        RunError: the directory cannot be listed.
     """
     return oldest_first(summary for _, summary in siblings(path, cluster) if isinstance(summary, RunSummary))
 
@@ -61,9 +70,9 @@ def oldest_first(runs: Iterable[RunSummary]) -> tuple[RunSummary, ...]:
 
 
 def last_complete(path: str, report: Report) -> int | None:
-    """Return the finish time of the newest complete run up to the run at ``path``, in ms since 1970.
+    """Return when the newest complete run up to the run at ``path`` ended, in ms since 1970.
 
-    It is None if none is complete. Later runs do not count.
+    None if no run is complete. Only runs of the same cluster count, and no later ones.
 
     Raises:
         RunError: the directory of the run cannot be listed.
@@ -76,7 +85,8 @@ def last_complete(path: str, report: Report) -> int | None:
 def runs_before(path: str, report: Report) -> list[RunSummary]:
     """Return the runs of the same cluster that finished before the run at ``path``, the oldest first.
 
-    Raises: as `last_complete`.
+    Raises:
+        RunError: the directory of the run cannot be listed.
     """
     own_summary = RunSummary.of(path, report)
     summaries = sibling_runs(path, report.cluster)
@@ -85,7 +95,7 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Number of runs to keep of each kind. 0 keeps none for that reason."""
+    """Number of runs to keep by each retention rule. 0 switches a rule off."""
 
     last: int = 0
     daily: int = 0
@@ -95,7 +105,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A run, and the reasons to keep it. Without a reason it may be removed."""
+    """A run with the reasons to keep it. A run without a reason may be removed."""
 
     run: RunSummary
     reasons: tuple[str, ...]
@@ -111,9 +121,13 @@ _PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
 def decisions(
     runs: Iterable[RunSummary], keep: Keep, uses_by_run: Mapping[str, str] | None = None
 ) -> list[Decision]:
-    """Return the decision on each run, the oldest first. Each cluster is decided by itself.
+    """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
 
-    ``uses_by_run`` has the uses of runs by their paths.
+    Args:
+        runs: The runs.
+        keep: The retention rules.
+        uses_by_run: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no
+            such runs.
     """
     ordered_runs = oldest_first(runs)
     reasons: dict[str, list[str]] = {run.path: [] for run in ordered_runs}
@@ -141,10 +155,15 @@ def _keep_newest(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[s
 
 
 def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> dict[str, str]:
-    """Return the runs in use, with the use, by their paths in the history of the directory.
+    """Return the runs of ``directory`` that must not be removed, each path with the reason.
 
-    These are the baselines of suppressions in ``files`` and the options, also of expired ones. The other is
-    the run that audits reuse tables from.
+    They are the baselines of suppressions, even of expired ones, and the run that ``options.since`` names for
+    reuse.
+
+    Args:
+        options: Options of the audits, with a file of suppressions.
+        files: Further files of suppressions.
+        directory: The directory of runs.
     """
     suppression_files = () if options.suppressions is None else (options.suppressions,)
     uses_by_path = {} if options.since == LAST else {options.since: "since names it"}
@@ -169,7 +188,7 @@ def _is_local(path: str) -> bool:
 
 
 def _absolute_place(path: str) -> tuple[str, PurePath]:
-    """Return the kind of file system of ``path`` and the canonical path there."""
+    """Return the type of the file system of ``path``, and the canonical path in that file system."""
     files, base = run_files(path)
     return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)
 
@@ -181,7 +200,10 @@ def run_bytes(path: str) -> int:
 
 
 def remove_run(path: str) -> None:
-    """Delete a finished run, its report first, so that half a run is not a finished one."""
+    """Delete a finished run.
+
+    Its report is deleted first, so that an interrupted deletion leaves no run that looks finished.
+    """
     files, base = run_files(path)
     files.delete_file(f"{base}/{REPORT}")
     files.delete_dir(base)

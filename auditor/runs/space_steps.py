@@ -1,8 +1,8 @@
-"""Steps that free space on the disks of a run's bookies, the largest first, and the forbidden ones.
+"""Steps that free space on the disks of a run's bookies, and the refused steps.
 
-The steps come from findings about entry logs and classes of bytes, summed batch by batch. Memory grows with
-the number of groups, not rows. Each step passes the gate. A step that a hold forbids or that rests on an
-unconfirmed finding is listed apart.
+The steps come from findings about entry logs, and from the bytes of each bookie by class, summed batch by
+batch. Memory grows with the number of groups, not of rows. The gate (`auditor.actions.gate`) decides on each
+step. A step is refused if a hold forbids it, or if its finding is unconfirmed.
 """
 
 import json
@@ -28,11 +28,11 @@ from auditor.runs.owners import UNOWNED_CHECK
 from auditor.runs.reader import RunReader
 
 MERGE_ROWS = 500_000
-"""Smallest number of rows of partial sums that are merged."""
+"""Number of rows of partial sums above which they are merged."""
 
 
 class GroupedBytes:
-    """Sums of the column ``bytes`` by the columns ``keys``.
+    """Sums of the column ``bytes`` for each combination of values in the columns ``keys``.
 
     >>> import pyarrow as pa
     >>> sums = GroupedBytes(["name"])
@@ -70,7 +70,7 @@ class GroupedBytes:
 
 
 class LeakedBytes(NamedTuple):
-    """The ledgers without an owner on one bookie: their number, bytes, and the number confirmed."""
+    """Number of ledgers without an owner on one bookie, their bytes, and the number of confirmed ones."""
 
     ledgers: int
     bytes: int
@@ -78,9 +78,10 @@ class LeakedBytes(NamedTuple):
 
 
 def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
-    """Return the leaked bytes by bookie, from ``ledger-unowned``. Empty if no owners were read.
+    """Return the bytes of ledgers without an owner, by bookie. Empty if there are none.
 
-    One row per leak and bookie is in memory.
+    The findings of ``ledger-unowned`` name the ledgers. A run that read no owners has none. One row for each
+    ledger and bookie is in memory.
 
     Raises:
         RunError: a table of the run is broken.
@@ -97,7 +98,10 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
 
 
 def _leaked_rows(run: RunReader) -> pa.Table | None:
-    """Return bytes by bookie and leaked ledger, with the confidence. None if there are none."""
+    """Return the bytes of each ledger without an owner on each bookie, with the confidence of its finding.
+
+    None if there are no such bytes.
+    """
     leaks = _leaked_ledgers(run)
     if not leaks.num_rows:
         return None
@@ -113,7 +117,7 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
 
 
 def _leaked_ledgers(run: RunReader) -> pa.Table:
-    """Return the ledgers without an owner, once each."""
+    """Return scope, id and confidence of each ledger without an owner."""
     columns = [*LEDGER, "confidence"]
     batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED_CHECK))
     schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
@@ -121,7 +125,7 @@ def _leaked_ledgers(run: RunReader) -> pa.Table:
 
 
 HTTP_PORT = 8080
-"""Default of httpServerPort."""
+"""Port of a bookie's HTTP server by default (``httpServerPort``)."""
 
 RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
 
@@ -143,10 +147,10 @@ Steps = Iterator[SpaceStep | RefusedSpace]
 def space_steps(
     run: RunReader, classes: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[SpaceStep, ...], tuple[RefusedSpace, ...]]:
-    """Return the steps of all bookies, each bookie's largest first, and the forbidden ones.
+    """Return the permitted steps and the refused steps, by bookie, the largest step of each bookie first.
 
     Args:
-        run: The run. Its entry logs were read.
+        run: The run, which must have read entry logs.
         classes: The bytes of each bookie by class.
 
     Raises:
@@ -174,7 +178,10 @@ def _make_step(
     risk: str,
     command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
-    """Return a step, or a refusal if the gate does not permit it. ``command`` needs the permission."""
+    """Return a step, or a refusal if ``answer``, the gate's decision, does not permit it.
+
+    ``command`` makes the step's command from the permission. None: the step has no command.
+    """
     if isinstance(answer, Refused):
         reasons = tuple(dict.fromkeys(hold.reason for hold in answer.holds))
         return RefusedSpace(
@@ -184,7 +191,9 @@ def _make_step(
 
 
 def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
-    """Return the URL of garbage collection on a bookie. ``endpoint``: its host and HTTP port if known.
+    """Return the URL of a bookie's HTTP API for garbage collection.
+
+    ``endpoint`` is the host and the HTTP port that the bookie registered. None: guess them from the id.
 
     >>> gc_url("bk1.example:3181"), gc_url("custom-id")
     ('http://bk1.example:8080/api/v1/bookie/gc', 'http://HOST:8080/api/v1/bookie/gc')
@@ -252,7 +261,7 @@ def _over_replicated_bytes(run: RunReader, classes: Mapping[str, Mapping[str, in
 
 
 def _steps_of_leaks(run: RunReader) -> Steps:
-    """Yield the bytes that compaction frees once ledgers without an owner are deleted."""
+    """Yield steps for ledgers without an owner: once they are deleted, compaction frees their bytes."""
     rows = _leaked_rows(run)
     if rows is None:
         return
@@ -286,7 +295,7 @@ def _findings_by_id(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[
 
 
 def _host_ports(run: RunReader) -> dict[str, tuple[str, int]]:
-    """Return host and HTTP port of the bookies that registered both."""
+    """Return the host and the HTTP port of each bookie whose registration has both, by bookie id."""
     rows = run.table("registrations", ["bookie_id", "endpoints", "host", "used"]).to_pylist()
     return {
         row["bookie_id"]: (row["host"], end["port"])

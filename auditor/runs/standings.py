@@ -1,6 +1,7 @@
-"""Changes of a finished run's findings since earlier runs, from the table ``changes``.
+"""Standings of a finished run's findings, from the table ``changes``.
 
-It returns those of a few findings by fingerprint, or those of all findings in order.
+A standing is the change of a finding since the run before, the time of its first sighting, and the
+suppression that names it. A few standings are read by fingerprint, or all of them in the order of findings.
 """
 
 from collections import Counter
@@ -20,10 +21,15 @@ _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
 def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[str]) -> dict[str, Standing]:
-    """Return the standings of findings by fingerprint. Empty for a run without the table.
+    """Return the standings of a handful of findings, by fingerprint. Empty for a run without standings.
 
-    ``report`` is the run's. If it was compared with no run, no finding is new or old. Use this for a handful
-    of fingerprints: those of a whole cluster do not fit into memory.
+    All standings of a large cluster would not fit into memory. If the run was compared with no earlier run,
+    each standing has an empty change.
+
+    Args:
+        tables: The run.
+        report: The report of the run.
+        fingerprints: The findings.
     """
     fingerprint_array = pa.array(fingerprints, pa.string())
     if not len(fingerprint_array) or not _has_changes_table(tables):
@@ -36,9 +42,10 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
-    """Return the standings of the findings in the report of the run at ``path``.
+    """Return a function from fingerprint to standing, for the findings in the report of the run at ``path``.
 
-    Without an earlier run and suppressions there are none: all findings would be new.
+    There are no standings if the run was compared with no earlier run and has no suppressions: all findings
+    would be new.
     """
     if report.run.changes is None and not report.run.suppressions:
         return no_standing
@@ -46,13 +53,13 @@ def standings_of_report(path: str, report: Report) -> Standings:
 
 
 def standings_in_order(path: str) -> Standings:
-    """Return a function for the standings of all findings, to be called in the order of the findings.
+    """Return a function from fingerprint to standing, to be called with all findings in their order.
 
-    The table ``changes`` has the same order, so each answer is the next row or soon after. A run without
-    that table has no standings.
+    The table ``changes`` has the same order. Each call therefore continues from the row of the last call. A
+    run without the table has no standings.
 
     Raises:
-        RunError: when called, if the table is broken or has no row of the finding at its place.
+        RunError: from the function, if the table is broken or none of the further rows is about the finding.
     """
     tables = RunDirectory(path)
     if not _has_changes_table(tables):
@@ -69,7 +76,7 @@ def standings_in_order(path: str) -> Standings:
 
 
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
-    """Count findings by severity and the UTC day since 1970 on which they were first seen."""
+    """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
     counts: dict[int, Counter[str]] = {}
     for batch in _change_batches(tables, ["first_seen", "severity"]):
         pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
@@ -92,8 +99,9 @@ def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -
 
 
 def _change_batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
-    """Yield the rows of findings of this run, in order. Rows of findings only in an earlier run are left
-    out.
+    """Yield the rows of the table ``changes`` about findings of this run, in order.
+
+    Rows of findings that only an earlier run had are left out.
     """
     is_current = ds.field("change").isin(FOUND)
     yield from tables.batches(

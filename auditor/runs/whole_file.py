@@ -13,14 +13,18 @@ from auditor.errors import named_target
 from auditor.sources.file_systems import run_files
 
 LEFTOVER_SECONDS = 86_400.0
-"""Age in seconds at which an unfinished file is abandoned."""
+"""Age in seconds above which a temporary file counts as abandoned and is deleted."""
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill a file beside ``path``, then rename it to ``path`` once it is on disk.
+    """Replace the file ``path`` atomically by a file that ``write`` fills.
 
-    A device or pipe is written directly. ``path`` may be a URI that `run_files` supports. Raises OSError,
-    and any error of ``write``. The old file is unchanged then.
+    The new file is written beside ``path`` and renamed once it is on disk. If ``write`` or the rename fails,
+    the old file stays unchanged. A device or pipe is written directly. ``path`` may be a URI that `run_files`
+    supports.
+
+    Raises:
+        OSError: the file cannot be written. Any error of ``write`` is raised too.
     """
     if "://" in path:
         files, place = run_files(path)

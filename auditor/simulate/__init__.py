@@ -1,1 +1,1 @@
-"""Losses of a finished run if some of its bookies fail, computed without Spark."""
+"""Simulation of bookie failures on a finished run: the data that would be lost, computed without Spark."""

@@ -22,13 +22,16 @@ _HASH_PRIME = 1_000_003
 
 
 class LoadSums:
-    """Ledgers, entries, bytes and open ensembles by bookie. An entry counts on each bookie of its window."""
+    """Sums of ledgers, entries, bytes and open ensembles by bookie.
+
+    An entry counts on each bookie of its window (`auditor.simulate.windows`).
+    """
 
     def __init__(self) -> None:
         self._sums = np.zeros((0, 4), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must come together."""
+        """Add windows. All windows of a ledger must be in the same call."""
         self._sums = grown(self._sums, len(numbers), axis=0)
         row, place_in_window = np.nonzero(windows.bookies != NO_BOOKIE)
         bookie = windows.bookies[row, place_in_window]
@@ -46,7 +49,7 @@ class LoadSums:
         locations: Locations,
         levels: list[Level],
     ) -> Balance:
-        """Return all loads, the largest first."""
+        """Return the loads of all bookies, domains and disks, the largest load first."""
         sums = grown(self._sums, len(numbers), axis=0)
         disks = disk_loads(run)
         logs: Counter[str] = Counter()
@@ -77,7 +80,7 @@ class LoadSums:
 def _idle_reason(
     name: str, registered: Mapping[str, str | None], locations: Locations, is_chance_excluded: bool
 ) -> str | None:
-    """Return why no open ensemble has the bookie, as far as known. None if that may be chance."""
+    """Return a possible reason why no open ensemble has the bookie. None if it may be chance."""
     mode = registered.get(name)
     if mode is None:
         return "it is not registered" if any(registered.values()) else None
@@ -97,7 +100,7 @@ def _idle_reason(
 
 
 def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
-    """Return the loads by domain. A ledger counts on each of its bookies."""
+    """Return the loads by domain. A ledger counts once for each of its bookies in the domain."""
     names = sorted({domain for load in loads if (domain := locations.domain(load.name, level)) is not None})
     domain_loads = []
     for name in names:
@@ -122,8 +125,9 @@ def _largest_first(load: BookieLoad) -> tuple[int, int, int, str]:
 
 
 def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
-    """Return all disks, the largest first. None if entry logs were not read. Keeps 8 bytes per ledger and
-    disk.
+    """Return the loads of all disks, the largest first. None if entry logs were not read.
+
+    It keeps 8 bytes in memory per ledger and disk.
 
     Raises:
         RunError: a table of the run is broken.
@@ -158,7 +162,7 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
 
 
 def _used_by_directory(run: RunReader) -> dict[str, float]:
-    """Return the used share of the file system of each directory, if known."""
+    """Return the used share of each directory's file system. Unknown ones are left out."""
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {
         row["directory"]: 1 - row["free_bytes"] / row["capacity_bytes"]

@@ -1,10 +1,11 @@
 """Failure domains by number: bookies, racks, zones or regions, with sums over them, and copysets.
 
-A copyset is a set of bookies that hold all copies of some entry (Cidon and others, USENIX ATC 2013). With C
-of them of size R among N bookies, k random failures contain m = C(k, R) sets of that size. None of these is
-a copyset with probability about (1 - C / C(N, R)) ** m. This is exact for k = R, and otherwise assumes
-random copysets. The mean time until all bookies of a copyset fail before the first is repaired is about mu
-** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the cluster the rates are added.
+A copyset is a set of bookies that hold all copies of some entry (Cidon and others, USENIX ATC 2013). Let C be
+the number of copysets of size R, among N bookies. k random failures contain m = C(k, R) sets of that size.
+The probability that none of these is a copyset is about (1 - C / C(N, R)) ** m. This is exact for k = R, and
+otherwise assumes random copysets. The mean time until all bookies of a copyset fail before the first is
+repaired is about mu ** (R - 1) / (R! lambda ** R), with lambda = 1 / MTTF and mu = 1 / MTTR. For the cluster
+the rates of all copysets are added.
 """
 
 from collections.abc import Sequence
@@ -35,7 +36,7 @@ NO_DOMAIN = -2
 
 
 class Domains:
-    """The domains of one level, numbered by name as bookies are first seen."""
+    """The domains of one level, numbered. The numbers follow the order of first use."""
 
     def __init__(self, level: Level, locations: Locations, bookies: Sequence[str] = ()) -> None:
         self.level = level
@@ -45,11 +46,14 @@ class Domains:
 
     @property
     def names(self) -> list[str]:
-        """Return the names by number."""
+        """Return the names of the domains. The index of a name is the domain's number."""
         return self._numbers.names
 
     def of(self, numbers: BookieNumbers) -> Longs:
-        """Return each bookie's domain by number: `UNPLACED` if unknown. Last is `NO_DOMAIN` for no bookie."""
+        """Return the domain number of each bookie: `UNPLACED` if unknown.
+
+        A last element, `NO_DOMAIN`, stands for no bookie.
+        """
         names = [self.locations.domain(bookie, self.level) for bookie in numbers.names]
         placed = np.array([name is not None for name in names], bool)
         domains = np.full(len(names) + 1, UNPLACED, np.int64)
@@ -62,10 +66,10 @@ class Domains:
         return tuple(sorted(name for name in bookies if self.locations.domain(name, self.level) is None))
 
     def named(self, names: Sequence[str]) -> list[str]:
-        """Return the domains with these names. A rack may lack its slash.
+        """Return the domains with these names. The slash of a rack may be missing in ``names``.
 
         Raises:
-            UsageError: there is no such domain. The message lists existing ones.
+            UsageError: there is no such domain. The message lists existing domains.
         """
         if not names:
             raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
@@ -81,8 +85,9 @@ class Domains:
 
 
 def members_of(names: Sequence[str], domains: Domains, numbers: BookieNumbers) -> tuple[Bools, Bools]:
-    """Return which bookies, by number, are in the domains, and which may be because their place is
-    unknown.
+    """Return two flags per bookie: whether it is in the domains, and whether its place is unknown.
+
+    A bookie with an unknown place may be in the domains.
     """
     domain_numbers = [domains.names.index(name) for name in names]
     domain_of = domains.of(numbers)
@@ -102,6 +107,8 @@ def grown(sums: Longs, size: int, axis: int) -> Longs:
 class SetSums:
     """Sums of entries and bytes by the set of domains that hold them, one row per different set.
 
+    ``most`` is the largest size of a set, ``domains`` the number of domains.
+
     Raises:
         UsageError: sets of that size do not fit into 64-bit keys.
     """
@@ -115,7 +122,7 @@ class SetSums:
         self.sums = np.zeros((0, 2), np.int64)
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
-        """Add rows of ascending domains, filled with -1."""
+        """Add rows of domain numbers in ascending order, filled up with -1."""
         keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
         self._keys, place = np.unique(keys, return_inverse=True)
@@ -123,7 +130,7 @@ class SetSums:
         np.add.at(self.sums, place, sums)
 
     def sets(self) -> Longs:
-        """Return every added set, ascending and filled with -1, one for each row of ``sums``."""
+        """Return every added set, in ascending order and filled up with -1, one for each row of ``sums``."""
         keys, places = self._keys, []
         for _ in range(self.most):
             keys, place = np.divmod(keys, self._base)
@@ -131,7 +138,7 @@ class SetSums:
         return np.stack(places[::-1], axis=1)
 
     def losses(self, sets: Longs) -> Longs:
-        """Return the entries and bytes lost with each row of ascending domains: the sum over its subsets."""
+        """Return the entries and bytes lost for each row, if all its domains fail: sums over its subsets."""
         losses = np.zeros((len(sets), 2), np.int64)
         for size in range(1, min(self.most, sets.shape[1]) + 1):
             for part in combinations(range(sets.shape[1]), size):
@@ -156,9 +163,10 @@ _HOURS_A_YEAR = 24 * 365.0
 
 
 class CopysetSums:
-    """Different copysets as they are seen, 8 bytes each, and the pairs of bookies that share one.
+    """The different copysets, 8 bytes each, and the pairs of bookies that have a copyset in common.
 
-    The number of a copyset is exact if its bookies' numbers fit into 64 bits, otherwise a hash of them.
+    A copyset is stored as a 64-bit number, which is exact if its bookies' numbers fit into it, otherwise a
+    hash.
     """
 
     def __init__(self, bookies: int) -> None:
@@ -167,7 +175,7 @@ class CopysetSums:
         self._partners = np.zeros((bookies, bookies), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add the copysets that the metadata gives these windows, also those of open ends."""
+        """Add the copysets of these windows by the metadata, also those of open ends."""
         for axis in (0, 1):
             self._partners = grown(self._partners, len(numbers), axis)
         sorted_bookies = np.sort(windows.bookies, axis=1)
@@ -190,7 +198,7 @@ class CopysetSums:
                 self._partners[sorted_bookies[is_pair, earlier], sorted_bookies[is_pair, place]] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
-        """Return the figures, once all windows have been added."""
+        """Return the figures about copysets, once all windows have been added."""
         sizes = {
             size: len(distinct_values(np.concatenate(copysets)))
             for size, copysets in sorted(self._keys_of_size.items())
@@ -215,6 +223,8 @@ class CopysetSums:
 def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> float:
     """Return the probability that ``failed_count`` random bookies hold all copies of an entry.
 
+    ``sizes`` has the number of copysets by size.
+
     >>> chance_of_loss({3: 1}, 3, 3), chance_of_loss({2: 3}, 4, 2), chance_of_loss({3: 100}, 500, 2)
     (1.0, 0.5, 0.0)
     """
@@ -229,7 +239,9 @@ def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> fl
 
 
 def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) -> float | None:
-    """Return the mean time to data loss in years, for ranking. None if there is no copyset.
+    """Return the mean time to data loss in years, for ranking clusters. None if there is no copyset.
+
+    ``sizes`` has the number of copysets by size.
 
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0

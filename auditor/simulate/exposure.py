@@ -1,7 +1,7 @@
-"""Data that depends on one bookie alone: last known copies, last served copies, and open ledgers.
+"""Data that depends on a single bookie: last known copies, last served copies, and open ledgers.
 
-A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other
-copies are unknown, the last one is only possible. That is enough for a hold.
+A copy is known if the bookie's index shows it. It is served if the bookie is also registered. If other copies
+are unknown, a copy is only possibly the last one. A possible last copy is enough for a hold.
 """
 
 from collections.abc import Collection, Sequence
@@ -31,10 +31,10 @@ _COUNT_NAMES = (
 
 
 class ExposureSums:
-    """Sums of `BookieExposure` over batches of windows.
+    """Sums of `BookieExposure` over batches of windows (`auditor.simulate.windows`).
 
-    ``registered`` are the bookies that answer. None if registrations were not read: every bookie with a
-    known copy then counts as serving it.
+    ``registered`` are the bookies that answer. None if registrations were not read: every bookie with a known
+    copy then counts as serving it.
     """
 
     def __init__(self, registered: frozenset[str] | None) -> None:
@@ -42,7 +42,7 @@ class ExposureSums:
         self._sums: dict[str, np.ndarray[tuple[int], np.dtype[np.int64]]] = {}
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
-        """Return which ledgers need a look: open ones, and those with a member that does not answer."""
+        """Return which ledgers may count: open or unreplicated ones, and those with a member that is down."""
         has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
             is_down = np.array([name not in self._registered for name in numbers.names], bool)
@@ -50,7 +50,7 @@ class ExposureSums:
         return has_exposure
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must come together."""
+        """Add windows. All windows of a ledger must be in the same call."""
         names = numbers.names
         for name in _COUNT_NAMES:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
@@ -65,9 +65,10 @@ class ExposureSums:
         self._add_last_copies(windows, is_present & served, unknown & served | is_single, "last_served")
 
     def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
-        """Return which copies are known, which may be there, and which are on a bookie that answers.
+        """Return which copies are known, which are unknown, and which are on a bookie that answers.
 
-        Each has the shape of ``windows.bookies``. Open ends have no copies.
+        Each array has the shape of ``windows.bookies``. Copies at open ends count as neither known nor
+        unknown.
         """
         names = numbers.names
         answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
@@ -84,7 +85,7 @@ class ExposureSums:
         self._count_flags(f"{name}_degraded", windows, possible_last & replicated[:, None])
 
     def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
-        """Count each ledger once for each bookie with a flag in one of its windows."""
+        """Count each ledger once for each bookie for which one of its windows has a flag."""
         row, place = np.nonzero(flags)
         if not len(row):
             return
@@ -94,7 +95,7 @@ class ExposureSums:
         np.add.at(sums, bookie, windows.times[ledger])
 
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
-        """Return the bookies on which anything depends alone, ascending by id."""
+        """Return the bookies on which any data depends alone, ascending by id."""
         rows = zip(
             numbers.names,
             *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
@@ -105,7 +106,10 @@ class ExposureSums:
 
 
 def _members_of_open_ends(windows: Windows) -> Bools:
-    """Return the seats of open ends. Their bookies may have entries that the metadata does not count."""
+    """Return the places of bookies in windows of open ends.
+
+    Such a bookie may have entries that the metadata does not count.
+    """
     members: Bools = (windows.bookies != NO_BOOKIE) & windows.open_end[:, None]
     return members
 
@@ -113,7 +117,7 @@ def _members_of_open_ends(windows: Windows) -> Bools:
 def possible_last_copies(is_present: Bools, unknown: Bools) -> Bools:
     """Return which copies are, or may be, the last of their windows.
 
-    If one copy is known, it may be the last. If none is known, any of the unknown ones may be.
+    If exactly one copy is known, it may be the last. If none is known, each unknown copy may be the last.
     """
     certain = count_true(is_present)
     last: Bools = np.where((certain == 1)[:, None], is_present, unknown & (certain == 0)[:, None])
@@ -122,10 +126,10 @@ def possible_last_copies(is_present: Bools, unknown: Bools) -> Bools:
 
 @dataclass(frozen=True, slots=True)
 class DependentLedger:
-    """A ledger of scope 0 with an entry whose last copy is, or may be, on one bookie.
+    """A ledger of scope 0 with an entry whose last copy is, or may be, on the bookie ``bookie_id``.
 
-    ``copy_off`` is another expected holder of that entry that is down or may lack it. If there is none, it
-    is the bookie itself.
+    ``copy_off`` is another bookie that should hold the entry, but is down or may lack it. If there is none,
+    it is ``bookie_id``.
     """
 
     ledger_id: int
@@ -136,12 +140,12 @@ class DependentLedger:
 def find_dependent_ledgers(
     run: RunDirectory, listed: bool, bookies: Collection[str], max_holders: int
 ) -> list[DependentLedger]:
-    """Return the first ledgers that depend on one of these bookies alone. One pass over the run's ledgers.
+    """Return the first ledgers that depend on one of ``bookies`` alone. One pass over the run's ledgers.
 
     Args:
         run: A finished run.
         listed: Whether all registrations were seen.
-        bookies: The bookies on which they depend.
+        bookies: The bookies on which the ledgers depend.
         max_holders: Largest number of ledgers returned.
 
     Raises:
@@ -173,20 +177,20 @@ def find_dependent_ledgers(
 
 
 MAX_JOINT_HOLDERS = 100_000
-"""Largest number of sets of bookies that `find_joint_holders` lists: some 300 bytes each."""
+"""Largest number of bookie sets that `find_joint_holders` returns. A set takes some 300 bytes."""
 
 
 def find_joint_holders(
     run: RunDirectory, listed: bool, bookies: Collection[str]
 ) -> list[frozenset[str]] | None:
-    """Return the sets of two or more of these bookies that together are the only ones to serve an entry.
+    """Return the sets of two or more of ``bookies`` that are together the only ones to serve an entry.
 
-    They serve it or may serve it. All members at the end of an open ledger may have its entries. Entries
-    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers.
-    Returns None if there are more than `MAX_JOINT_HOLDERS`.
+    Possible servers count as well. All members at the end of an open ledger may have its entries. Entries
+    that one bookie alone serves are not included (`find_exposures`). One pass over the run's ledgers. Returns
+    None if there are more than `MAX_JOINT_HOLDERS` sets.
 
     Args:
-        run: Its tables ``ledgers``, ``judged`` and ``bookies`` are finished.
+        run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
         listed: Whether all registrations were seen.
         bookies: The bookies that would stop.
 
@@ -216,19 +220,17 @@ def find_joint_holders(
 
 
 def registered_bookies(run: RunDirectory, listed: bool) -> frozenset[str] | None:
-    """Return the registered bookies of a run. None if registrations were not ``listed``, or there
-    are none.
-    """
+    """Return the registered bookies of a run. None if there are none, or not all were ``listed``."""
     rows = run.read("tables/bookies", ["bookie_id", "registered"])
     names: Sequence[str] = rows.filter(rows["registered"].is_valid())["bookie_id"].to_pylist()
     return frozenset(names) if listed and names else None
 
 
 def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...]:
-    """Return the bookies of a run on which anything depends alone. One pass over its ledgers.
+    """Return the bookies of a run on which any data depends alone. One pass over the run's ledgers.
 
     Args:
-        run: Its tables ``ledgers``, ``judged`` and ``bookies`` are finished.
+        run: A run whose tables ``ledgers``, ``judged`` and ``bookies`` are finished.
         listed: Whether all registrations were seen.
 
     Raises:

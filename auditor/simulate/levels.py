@@ -1,9 +1,10 @@
 """All failures of a level in one pass: each domain alone, the worst sets, and the distance to data loss.
 
-The loss of a set is the sum over its subsets. For two domains the worst sets are exact: each is a pair that
-holds entries, or two of the worst single domains. Larger sets grow from the heaviest sets that hold entries,
-by the domain that adds most. They are the worst that were found, without proof. The distance to data loss is
-the smallest number of domains whose failure loses an entry. A distance of one needs action tonight.
+A level is bookies, racks or regions; each bookie, rack or region is a domain. The loss of a set of domains is
+the sum over its subsets. For two domains the worst sets are exact: each of them is a pair that holds all
+copies of entries, or two of the worst single domains. Larger sets grow from the sets with most data, each
+time by the domain that adds most. They are the worst that were found, without proof. The distance to data
+loss is the smallest number of domains whose failure loses an entry. A distance of one needs action tonight.
 """
 
 from collections import Counter
@@ -46,14 +47,14 @@ from auditor.simulate.windows import (
 
 SETS_SHOWN = 10
 _SEED_SETS = 200
-"""Largest number of sets that are grown."""
-_MAX_WEIGHED_SETS = 1 << 18
-"""Largest number of sets of three or more domains that are all weighed, which takes seconds."""
+"""Number of heaviest sets from which larger sets grow."""
+_MAX_SETS = 1 << 18
+"""Largest number of sets of three or more domains for which all losses are computed. It takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeighedSet:
-    """A set of domains, and the entries and bytes lost with it."""
+    """A set of domains, and the entries and bytes lost if they all fail."""
 
     members: tuple[int, ...]
     entries: int
@@ -61,13 +62,13 @@ class WeighedSet:
 
     @property
     def rank(self) -> tuple[int, int, tuple[int, ...]]:
-        """Return a sort key, the worst set first."""
+        """Return a sort key that puts the worst set first."""
         return -self.bytes, -self.entries, self.members
 
 
 @dataclass(frozen=True, slots=True)
 class WorstSets:
-    """The worst sets found, all with a loss. ``proved`` is whether no worse set exists.
+    """The worst sets found, each with a loss. ``proved`` is whether no worse set exists.
 
     ``losing`` is the number of sets that lose an entry, or None if it was not counted.
     """
@@ -78,16 +79,14 @@ class WorstSets:
 
 
 def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
-    """Return the loss of a set: the sum over each of its subsets."""
+    """Return the loss of a set of domains: the sum over each of its subsets."""
     row = sorted(members)
     entries, bytes = map(int, sums.losses(np.array([row]))[0])
     return WeighedSet(tuple(row), entries, bytes)
 
 
-def worst_sets(
-    sums: SetSums, size: int, max_sets: int = SETS_SHOWN, max_pairs: int = _MAX_WEIGHED_SETS
-) -> WorstSets:
-    """Return the worst sets of ``size`` domains. All are weighed if there are at most ``max_pairs``.
+def worst_sets(sums: SetSums, size: int, max_sets: int = SETS_SHOWN, max_pairs: int = _MAX_SETS) -> WorstSets:
+    """Return the worst sets of ``size`` domains. If there are at most ``max_pairs`` sets, all are compared.
 
     >>> sums = SetSums(2, domains=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
@@ -130,7 +129,7 @@ def _losing_sets(weighed: list[WeighedSet], max_sets: int) -> tuple[WeighedSet, 
 
 
 def losing_sets(sums: SetSums, size: int) -> int | None:
-    """Return the number of sets of one or two domains that lose an entry. None for larger sets."""
+    """Return the number of sets of one or two domains that lose an entry. None for a larger ``size``."""
     rows = sums.sets()
     single_domains = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
     if single_domains is None or size == 1:
@@ -140,29 +139,29 @@ def losing_sets(sums: SetSums, size: int) -> int | None:
 
 
 def matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
-    """Return the domains with the largest loss, alone or in pairs, and a matrix of bytes lost by
-    each pair.
+    """Return the domains with the largest loss, alone or in pairs, and the bytes lost by each pair.
+
+    The bytes are a matrix, with a row and a column for each of these domains.
     """
     weight = np.zeros(sums.domains + 1, np.int64)
     rows = sums.sets()
     for place in range(rows.shape[1]):
         np.add.at(weight, rows[:, place], sums.sums[:, 1])
-    heaviest = np.argsort(-weight[:-1], kind="stable")[:max_sets].tolist()
-    return heaviest, [
-        [loss(sums, frozenset([first, second_domain])).bytes for second_domain in heaviest]
-        for first in heaviest
-    ]
+    most = np.argsort(-weight[:-1], kind="stable")[:max_sets].tolist()
+    return most, [[loss(sums, frozenset([first, second])).bytes for second in most] for first in most]
 
 
 def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
     return sorted(
-        (loss(sums, frozenset([domain])) for domain in range(sums.domains)),
-        key=lambda single_set: single_set.rank,
+        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda weighed: weighed.rank
     )
 
 
 def _add_single_domains(sums: SetSums, rows: Longs) -> Longs:
-    """Return the loss of each row with its single domains. For pairs that is the whole loss."""
+    """Return the loss of each row, including the losses of its single domains.
+
+    For pairs that is the whole loss.
+    """
     is_single = (rows >= 0).sum(axis=1) == 1
     domain_sums = np.zeros((sums.domains + 1, 2), np.int64)
     domain_sums[rows[is_single, 0]] = sums.sums[is_single]
@@ -171,14 +170,12 @@ def _add_single_domains(sums: SetSums, rows: Longs) -> Longs:
 
 
 def _grow_set(
-    sums: SetSums, rows: Longs, members: frozenset[int], size: int, single_domains: list[int]
+    sums: SetSums, rows: Longs, members: frozenset[int], size: int, singles: list[int]
 ) -> frozenset[int]:
-    """Return a set grown to ``size`` by the domain that adds most, one at a time."""
+    """Return a set grown to ``size``, each time by the domain that adds most loss."""
     while len(members) < min(size, sums.domains):
-        concerned_rows = rows[np.isin(rows, list(members)).any(axis=1)]
-        neighbours = {domain for domain in np.unique(concerned_rows).tolist() if domain >= 0} | {
-            *single_domains
-        }
+        set_rows = rows[np.isin(rows, list(members)).any(axis=1)]
+        neighbours = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {*singles}
         candidates = sorted(neighbours - members or set(range(sums.domains)) - members)
         losses = sums.losses(np.array([sorted(members | {domain}) for domain in candidates]))
         members |= {candidates[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
@@ -186,17 +183,15 @@ def _grow_set(
 
 
 NAMES_SHOWN = 20
-"""Largest number of named domains whose failure alone loses an entry."""
+"""Largest number of domains that are named because their failure alone loses an entry."""
 
 
-def near_loss(
-    run: RunDirectory, locations: Locations, down_bookies: Collection[str] = ()
-) -> tuple[NearLoss, ...]:
-    """Return what is one failure from data loss, by bookie and, if locations are known, by rack. One pass.
+def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = ()) -> tuple[NearLoss, ...]:
+    """Return the data that is one failure from loss, by bookie and, if locations are known, by rack.
 
-    An unknown copy on a bookie in ``down_bookies`` makes no possible loss: reachability counts it. Windows
-    are made for few ledgers only: those with a copy that is not certainly there, or with two neighbours of an
-    ensemble in one domain.
+    One pass over the run's ledgers. An unknown copy on a bookie in ``down`` makes no possible loss, because
+    reachability counts the copy. Windows are made for few ledgers only: those with a copy that may be
+    missing, and those whose ensembles have two adjacent bookies in one domain.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -205,7 +200,7 @@ def near_loss(
     domains: list[Domains] = []
 
     def may_be_near(segments: SegmentColumns) -> Bools:
-        """Return ledgers that may have all copies of a window in one domain: two neighbours are in one."""
+        """Return ledgers that may have all copies of a window in one domain: two adjacent bookies are."""
         candidates = segments.any_of_ledger(segments.write_quorum == 1)
         for level_domains in domains:
             domain_of = level_domains.of(windows.numbers)
@@ -217,7 +212,7 @@ def near_loss(
 
     windows = RunWindows(run, merge=False, segment_filter=may_be_near)
     domains += [Domains(level, locations, windows.numbers.names) for level in levels]
-    sums = [NearSums(level_domains, down_bookies) for level_domains in domains]
+    sums = [NearSums(level_domains, down) for level_domains in domains]
     for part in windows:
         for near_sums in sums:
             near_sums.add(part, windows.numbers)
@@ -225,11 +220,14 @@ def near_loss(
 
 
 class NearSums:
-    """Sums of a pass for one level. ``distance`` counts ledgers by the fewest domains."""
+    """Sums of a pass over the windows, for one level.
 
-    def __init__(self, domains: Domains, down_bookies: Collection[str] = ()) -> None:
+    ``distance`` counts ledgers by the smallest number of domains whose failure loses an entry.
+    """
+
+    def __init__(self, domains: Domains, down: Collection[str] = ()) -> None:
         self._domains = domains
-        self._down_bookies = frozenset(down_bookies)
+        self._down = frozenset(down)
         self._distance_counts: Counter[int] = Counter()
         self._near_counts = np.zeros(3, np.int64)
         self._bytes_of = np.zeros((0, 2), np.int64)
@@ -237,11 +235,14 @@ class NearSums:
 
     @property
     def distance(self) -> dict[int, int]:
-        """Return ledgers by the number of domains that must fail, today. 0: an entry is lost already."""
+        """Return the number of ledgers by the number of domains whose failure loses an entry today.
+
+        The number 0 means that an entry is lost already.
+        """
         return dict(sorted(self._distance_counts.items()))
 
     def result(self) -> NearLoss:
-        """Return the amounts that are one failure from loss."""
+        """Return the amounts of data that are one failure from loss."""
         heaviest = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
         names = [self._domains.names[place] for place in heaviest.tolist() if self._bytes_of[place, 1]]
         return NearLoss(
@@ -253,7 +254,7 @@ class NearSums:
         )
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
-        """Add windows. All windows of a ledger must come together."""
+        """Add windows. All windows of a ledger must be in the same call."""
         domain = self._domains.of(numbers)
         self._bytes_of = grown(self._bytes_of, len(self._domains.names), axis=0)
         closed = windows.take(~windows.open_end)
@@ -268,7 +269,7 @@ class NearSums:
         is_placed = lone_domains >= 0
         np.add.at(self._bytes_of[:, 0], lone_domains[is_placed], closed.bytes[single_rows[is_placed]])
         np.add.at(self._bytes_of[:, 1], lone_domains[is_placed], closed.entries[single_rows[is_placed]])
-        is_down = np.array([*(name in self._down_bookies for name in numbers.names), False])
+        is_down = np.array([*(name in self._down for name in numbers.names), False])
         places[(closed.copies == UNKNOWN) & ~is_down[closed.bookies]] = NO_DOMAIN
         has_copy = any_true(places != NO_DOMAIN)
         max_distances = np.maximum(_count_domains(places), has_copy)
@@ -290,12 +291,15 @@ class NearSums:
 
 
 def _count_domains(places: Longs) -> Longs:
-    """Return the number of different known domains in each row."""
+    """Return the number of different domains in each row, without unknown ones."""
     return count_true(first_of_each(np.sort(places, axis=1)))
 
 
 def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
-    """Return the levels whose domains differ: bookies, racks if a location is known, regions above them."""
+    """Return the levels with different domains: bookies, and if locations are known racks and regions.
+
+    Regions are left out unless there are several, and fewer than racks.
+    """
     levels = [Level.BOOKIE]
     if locations.known:
         levels.append(Level.RACK)
@@ -307,7 +311,7 @@ def levels_of(locations: Locations, bookies: list[str]) -> list[Level]:
 
 
 class LevelSums:
-    """Sums of a pass for one level. ``set_size`` domains fail together in the sets that it weighs."""
+    """Sums of a pass over the windows, for one level. Sets of ``set_size`` domains are compared."""
 
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
@@ -317,7 +321,7 @@ class LevelSums:
         self._sets_by_view: dict[bool, SetSums] = {}
 
     def add(self, windows: Windows, numbers: BookieNumbers, cluster: SilentBookies) -> None:
-        """Add windows. All windows of a ledger must come together."""
+        """Add windows. All windows of a ledger must be in the same call."""
         domain = self.domains.of(numbers)
         count = len(self.domains.names)
         rows, window_losses, group = each_domain(windows, domain)
@@ -348,11 +352,7 @@ class LevelSums:
                 )
                 for number, name in enumerate(names)
             ),
-            key=lambda failure: (
-                *_severity_key(failure.today),
-                *_severity_key(failure.promise),
-                failure.names,
-            ),
+            key=lambda failure: (*_severity(failure.today), *_severity(failure.promise), failure.names),
         )
         empty_sets = SetSums(self.set_size, max(len(names), 1))
         guaranteed_sets, sets = (self._sets_by_view.get(is_today, empty_sets) for is_today in (False, True))
@@ -378,7 +378,7 @@ class LevelSums:
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
-    """Return the bounds by metadata and by index, from sums by view, fate and unit."""
+    """Return the bounds of the loss by metadata and by index, from sums by view, fate and unit."""
     guaranteed, possible_guaranteed, current, possible_current = map(_outcome, sums)
     return Bounds(guaranteed, possible_guaranteed), Bounds(current, possible_current)
 
@@ -391,8 +391,8 @@ def _outcome(sums: Longs) -> Outcome:
     return Outcome(lost_sums, below_ack_sums, below_write_sums, int(sums[Fate.OPEN_END, LEDGERS]))
 
 
-def _severity_key(bounds: Bounds) -> tuple[int, ...]:
-    """Return a sort key, the worst failures first: by loss, unrecoverable ledgers, and quorums."""
+def _severity(bounds: Bounds) -> tuple[int, ...]:
+    """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, and quorums."""
     certain, possible = bounds.sure, bounds.possible
     return (
         -certain.lost.bytes, -certain.lost.entries, -certain.unrecoverable, -possible.lost.bytes,

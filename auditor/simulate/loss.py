@@ -1,9 +1,10 @@
-"""Losses of windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
+"""Losses by windows: entries, bytes and ledgers by remaining copies, and the owners of these ledgers.
 
-Of Qw copies s survive: none is lost, below Qa is below ack quorum, below Qw is below write quorum. A failure
-takes copies that are there. Copies that were missing before do not count for it. Recovery of an open end
-needs, in every window, fewer than Qa bookies that do not answer (``RRQuorumCoverageSet``). Owners are found
-in one pass over the table ``ownership``.
+A window is the entries on one set of bookies (`auditor.simulate.windows`). If none of its Qw copies remains
+after a failure, it is lost. If fewer than Qa remain, it is below the ack quorum; if fewer than Qw, below the
+write quorum. A failure takes only copies that exist. Copies that were missing before are not counted as its
+loss. Recovery of an open end needs, in every window, fewer than Qa bookies that do not answer
+(``RRQuorumCoverageSet``). Owners are found in one pass over the table ``ownership``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ from auditor.simulate.windows import (
 
 
 class Fate(IntEnum):
-    """Outcomes for a window, the worst last. OPEN_END is for ledgers that recovery could not close."""
+    """Outcomes of a failure for a window, the worst last.
+
+    OPEN_END is for open ends that recovery could not close.
+    """
 
     WHOLE = 0
     BELOW_WRITE_QUORUM = 1
@@ -47,21 +51,24 @@ class Fate(IntEnum):
 
 
 LEDGERS, ENTRIES, BYTES = 0, 1, 2
-"""Last axis of a tally. A ledger counts once, at its worst fate, and at OPEN_END additionally."""
+"""Indexes of the last axis of a tally. A ledger counts once, at its worst fate.
+
+If it has an open end that recovery could not close, it counts at OPEN_END too.
+"""
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""First axis of a tally, two views for each of `COPIES`: a lower and an upper bound.
+"""Names of the first axis of a tally. There are two for each of `COPY_VIEWS`: the lower and upper bound.
 
-The first counts windows that certainly come to a fate, the second those that may come to it.
+The first view counts windows that certainly have an outcome, the second those that may have it.
 """
 
 COPY_VIEWS = ("promise", "today")
-"""Copies assumed before a failure: those that the metadata expects, or those in the indexes."""
+"""Copies assumed before a failure: "promise" is those that the metadata expects, "today" those in indexes."""
 
 
 @dataclass(frozen=True)
 class SilentBookies:
-    """Bookies that do not answer, by number. The last element stands for no bookie."""
+    """Bookies that do not answer, as one flag per bookie number. The last element stands for no bookie."""
 
     down: Bools  # not registered: it does not answer
     down_possible: Bools
@@ -69,23 +76,24 @@ class SilentBookies:
 
 @dataclass(frozen=True)
 class Blow:
-    """Copies of windows that a failure takes, (windows, widest write quorum). ``possible`` includes
-    ``sure``.
+    """Copies that a failure takes, as flags of the shape (windows, widest write quorum).
+
+    ``sure`` are certainly taken. ``possible`` may be taken, and includes ``sure``.
     """
 
     sure: Bools
     possible: Bools
 
     def take(self, rows: NDArray[np.intp]) -> Blow:
-        """Return the copies of some windows."""
+        """Return the copies of the windows in ``rows``."""
         return Blow(self.sure[rows], self.possible[rows])
 
 
 @dataclass(frozen=True)
 class FateBounds:
-    """The best and worst `Fate` of windows.
+    """The best and worst possible `Fate` of each window.
 
-    ``mildest`` is the best fate if the failure takes a copy that is there. It differs from ``best`` if every
+    ``mildest`` is the best fate if the failure takes a copy that exists. It differs from ``best`` if every
     copy that the failure takes may have been lost before.
     """
 
@@ -95,11 +103,11 @@ class FateBounds:
     ack_quorum: Longs
 
     def take(self, rows: NDArray[np.intp]) -> FateBounds:
-        """Return the bounds of some windows."""
+        """Return the bounds of the windows in ``rows``."""
         return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
 
     def may_be(self, outcome: Fate) -> Bools:
-        """Return which windows may come to a fate, with any number of copies left between the two bounds."""
+        """Return which windows may have a fate. All numbers of copies between the bounds are possible."""
         is_between: Bools = (self.mildest <= outcome) & (outcome <= self.worst)
         # Where Qa is 1, an entry below it is lost.
         return is_between & (self.ack_quorum > 1) if outcome == Fate.BELOW_ACK_QUORUM else is_between
@@ -108,7 +116,10 @@ class FateBounds:
 def tally(
     windows: Windows, loss_of_windows: Blow, group: Longs, groups: int, cluster: SilentBookies
 ) -> Longs:
-    """Return sums by view, group, fate and unit: (4, groups, 5, 3). ``group`` has one element a window."""
+    """Return sums by view, group, fate and unit: an array of the shape (4, groups, 5, 3).
+
+    ``group`` has the group of each window, such as the domain that fails.
+    """
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
     is_special = _is_special(windows, loss_of_windows)
     plain_rows = np.flatnonzero(~is_special)
@@ -123,7 +134,10 @@ def tally(
 
 
 def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
-    """Return windows of ledgers with anything open, missing or unknown. All views of the others are equal."""
+    """Return windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
+
+    For all other windows, the views are equal.
+    """
     is_uncertain = (
         any_true((windows.copies != PRESENT) | (loss_of_windows.sure != loss_of_windows.possible))
         | windows.open_end
@@ -132,7 +146,7 @@ def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
 
 
 def fate_bounds(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
-    """Return the best and worst fate of each window, by one of `COPIES`."""
+    """Return the best and worst fate of each window. ``copies`` is one of `COPY_VIEWS`."""
     is_today = copies == "today"
     member = windows.bookies != NO_BOOKIE
     missing = (windows.copies == MISSING) if is_today else np.zeros_like(member)
@@ -163,7 +177,7 @@ def fate_bounds(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies,
 
 
 def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
-    """Return the fate of each window with so many copies left."""
+    """Return the fate of each window from the number of its copies left."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
         [Fate.LOST, Fate.BELOW_ACK_QUORUM],
@@ -172,9 +186,7 @@ def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
 
 
 def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
-    """Return fates of open ends: lost if the failure takes a bookie of a window that cannot be
-    covered then.
-    """
+    """Return fates of open ends: OPEN_END if the failure takes a bookie, and recovery then fails."""
     silent_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
     is_uncovered = any_true(is_taken) & (silent_count >= windows.ack_quorum)
     return np.where(is_uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
@@ -183,7 +195,8 @@ def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDA
 def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
     """Add windows of closed ledgers with all copies to (groups, fates, units).
 
-    `_add` gives the same result, but takes four times as long. Most windows of a large cluster are such.
+    Most windows of a large cluster are of this kind. `_add_outcomes` gives the same result, but takes four
+    times as long.
     """
     harmed = np.flatnonzero(any_true(is_taken))
     windows, group = windows.take(harmed), group[harmed]
@@ -202,7 +215,7 @@ _HARMS = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_E
 
 
 def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, group: Longs) -> None:
-    """Add windows to (certain and possible, groups, fates, units)."""
+    """Add windows to ``sums``, an array by (certain and possible, groups, fates, units)."""
     rows = np.flatnonzero(outcome_bounds.worst != Fate.WHOLE)
     windows, outcome_bounds, group = windows.take(rows), outcome_bounds.take(rows), group[rows]
     certain_sums, possible_sums = sums
@@ -235,25 +248,26 @@ def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, gro
 
 
 def _any_of_group(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
-    """Return which of ``size`` numbers have a row with this flag."""
+    """Return which of the numbers below ``size`` have a row with a flag."""
     has_flag = np.zeros(size, bool)
     has_flag[number[flags]] = True
     return has_flag
 
 
 def blow_of(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> Blow:
-    """Return the copies on lost bookies, by number. ``is_possible_bookie`` bookies may be lost too.
+    """Return the copies on bookies that are lost (``is_lost_bookie``), and on those that may be lost too.
 
-    The last element of both stands for no bookie, and is False.
+    Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
     """
     return Blow(is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies])
 
 
 def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
-    """Return the failure of every single domain for `tally`: windows, copies lost, and the domain.
+    """Return the failure of every single domain for `tally`: windows, copies taken, and the domain.
 
-    ``domain`` is a number by bookie: -1 for an unknown place, -2 for no bookie. A window comes once for each
-    known domain that holds a copy. Domains that only may hold one are left out.
+    ``domain`` has a domain number for each bookie: -1 for an unknown place, -2 for no bookie. Each window has
+    a row for each known domain that holds one of its copies. There are no rows for domains that only may hold
+    a copy.
     """
     places = domain[windows.bookies]
     rows, groups = [], []
@@ -270,10 +284,11 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
 
 
 def domain_sets(windows: Windows, domain: Longs, is_today: bool, max_sets: int) -> tuple[Longs, Longs]:
-    """Return rows of windows whose entries lie in at most ``max_sets`` domains, and these domains.
+    """Return rows of windows whose copies are in at most ``max_sets`` domains, and these domains.
 
-    The domains are ascending and filled with -1. They are by metadata or, with ``is_today``, without missing
-    copies. Open ends, windows with a copy at an unknown place, and windows without any copy are left out.
+    The domains are in ascending order and filled up with -1. With ``is_today``, missing copies are left out;
+    otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
+    windows without any copy are left out.
     """
     places = domain[windows.bookies].astype(np.int64)
     if is_today:
@@ -296,7 +311,7 @@ _Totals = defaultdict[str, Longs]
 
 
 def concerned_ledgers(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies) -> Longs:
-    """Return the ledgers that by the indexes certainly lose an entry, or are not recoverable.
+    """Return the ledgers that, by the indexes, certainly lose an entry or are not recoverable.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
@@ -315,7 +330,7 @@ def concerned_ledgers(windows: Windows, loss_of_windows: Blow, cluster: SilentBo
 def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[OwnerLoss]] | None:
     """Return the losses of namespaces and topics, the worst first. None if the run read no owners.
 
-    A ledger in no list of an application counts as nobody's.
+    The losses of ledgers without an owner have a name for nobody.
     """
     if not has_owners(run):
         return None
@@ -338,7 +353,10 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
 
 
 def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
-    """Return sums by topic of a batch's ledgers that are in ``rows``. Marks these in ``has_owner``."""
+    """Return sums by topic over the ledgers that are in the batch and in ``rows``.
+
+    Set ``has_owner`` for these ledgers.
+    """
     owned_ledgers = batch.filter(pc.and_(owned(batch), batch["ledger_id"].is_valid()))
     ids = owned_ledgers["ledger_id"].to_numpy(zero_copy_only=False)
     if not len(rows) or not len(ids):

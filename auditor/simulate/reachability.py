@@ -1,8 +1,8 @@
-"""Ledgers that the registered bookies can serve now: rows of the table ``reachability`` in batches.
+"""Ledgers that the registered bookies cannot fully serve now: rows of the table ``reachability`` in batches.
 
-For each window it checks whether a registered member may have a copy. An unknown copy counts as there, so
-that no row claims more than is known. Recovery of an open end needs, in every window, fewer than Qa members
-that do not answer (``RRQuorumCoverageSet``).
+For each window (`auditor.simulate.windows`) it checks whether a registered member may have a copy. An unknown
+copy counts as existing, so that no row claims more than is known. Recovery of an open end needs, in every
+window, fewer than Qa members that do not answer (``RRQuorumCoverageSet``).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _reachability_batch(windows: Windows, is_down: Bools, bookies: Sequence[str]
 def _down_members(
     windows: Windows, is_reported: Bools, down: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
-    """Return the members that are down in the chosen windows, one list per ledger, sorted by id."""
+    """Return the members that are down in the chosen windows: a list per ledger, sorted by id."""
     row, member_places = np.nonzero(down & is_reported[:, None])
     name_order = (
         np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
@@ -116,5 +116,5 @@ def _down_members(
 
 
 def decoded(codes: Longs, names: pa.Array) -> pa.Array:
-    """Return the name for each code."""
+    """Return the name for each code, which is an index in ``names``."""
     return pa.DictionaryArray.from_arrays(pa.array(codes), names).dictionary_decode()

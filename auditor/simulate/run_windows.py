@@ -1,9 +1,10 @@
 """The windows of a finished run's ledgers, batch by batch, with the state of their copies in the indexes.
 
-The table ``judged`` has a row for each ledger with an unequal replica. Most such replicas lack all their
-entries, which is a whole column of a window. If a replica lacks a part, its windows are cut into pieces of
-entries that the same bookies lack. An index that was read in part leaves all its copies of that ledger
-unknown. A missing copy with a doubt is unknown: it may be there.
+A window is the entries on one set of bookies (`auditor.simulate.windows`). The table ``judged`` has a row for
+each ledger with an unequal replica. Most such replicas lack all their entries, so that whole windows lack a
+copy. If a replica lacks only a part, its windows are cut into pieces. All entries of a piece are lacked by
+the same bookies. If an index was read in part, all its copies of that ledger are unknown. A missing copy with
+a doubt is unknown, because it may exist.
 """
 
 from collections import Counter, defaultdict
@@ -44,11 +45,11 @@ from auditor.tables.judge_replicas import Groups, groups_of
 
 
 class CopiesToday:
-    """Copies that are not certainly there, of all ledgers of a run: some 50 bytes for each.
+    """The copies that are missing or unknown, for all ledgers of a run. A copy takes some 50 bytes.
 
-    ``seen_bookies`` are those with an index or answer that was read. All copies on others are unknown. With
-    ``missing_only``, copies that are unknown by their ledger's index count as held. That keeps the number
-    small for a cluster with an unread bookie.
+    ``seen_bookies`` have an index or an answer that was read. All copies on other bookies are unknown. With
+    ``missing_only``, copies that are unknown because of their ledger's index count as held. That keeps the
+    number of copies small for a cluster with an unread bookie.
     """
 
     def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
@@ -69,7 +70,7 @@ class CopiesToday:
             self._order_by_scope[scope] = (self._ids[order, 1], order)
 
     def of(self, windows: Windows) -> Windows:
-        """Return the same windows with the state of their copies. Some are cut into pieces."""
+        """Return the windows with the state of their copies. Some windows are cut into pieces."""
         blank = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
         copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
         ledger, pair = self._window_pairs(windows)
@@ -98,7 +99,7 @@ class CopiesToday:
         )
 
     def in_doubt(self, segments: SegmentColumns) -> Bools:
-        """Return which ledgers have a copy that is not certainly there, without open ends."""
+        """Return which ledgers have a missing or unknown copy. Open ends are not considered."""
         blank = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
         has_doubt = segments.any_of_members(blank[segments.members])
         for scope, (ids, _) in self._order_by_scope.items():
@@ -107,7 +108,10 @@ class CopiesToday:
         return has_doubt
 
     def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
-        """Return ledgers of the windows and their exceptions: two arrays with one element per exception."""
+        """Return the missing and unknown copies of the windows' ledgers.
+
+        The two arrays have one element per copy: the number of the ledger, and the number of the copy.
+        """
         if windows.ids is None:
             raise ValueError("copies are asked of ledgers with ids")
         ledgers, exceptions = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -122,8 +126,9 @@ class CopiesToday:
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
     def _split_windows(self, windows: Windows, row: Longs, pair: Longs, is_concerned: Bools) -> Windows:
-        """Return windows with partly missing copies cut: one row for each set of entries lacked by the same
-        bookies.
+        """Return the windows, with those cut of which a copy is partly missing.
+
+        Each piece has the entries that the same bookies lack.
         """
         entries_lacking: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
         for window, pair_number, is_concerned_place in zip(
@@ -174,7 +179,10 @@ class CopiesToday:
     def _read_exceptions(
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
-        """Yield ids, bookies, states, counts (below 0: all entries) and groups, of batches of ``judged``."""
+        """Yield the missing and unknown copies in ``judged``, by batch.
+
+        They are ids, bookies, states, counts of entries (below 0: all entries) and groups.
+        """
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
             has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
@@ -211,7 +219,7 @@ _LEDGER_COLUMNS = (
 
 
 def _seen_bookies(run: RunDirectory) -> frozenset[str]:
-    """Return bookies of which something was read. Bookies that answered a listing are included."""
+    """Return bookies with any data that was read, or an answer to a request for a listing."""
     rows = run.read("tables/bookies", ["bookie_id", "read"])
     bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
     if "answers" in run.names("tables"):
@@ -221,7 +229,7 @@ def _seen_bookies(run: RunDirectory) -> frozenset[str]:
 
 
 def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
-    """Return all numbers of some half-open ranges, one range after the other."""
+    """Return all numbers from ``first_windows`` to before ``end_windows``, range after range."""
     length = end_windows - first_windows
     numbers: Longs = np.arange(int(length.sum())) + np.repeat(
         first_windows - np.cumsum(length) + length, length
@@ -233,7 +241,9 @@ def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
 def _range_pieces(
     first: int, last: int, residue: int, ensemble: int, entries_lacking: tuple[bytes, ...]
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """Split the entries of a window by the sets that contain them, and count them.
+    """Cut the entries of a window by the sets in ``entries_lacking``, and count the entries of each piece.
+
+    The flags of a piece say which of the sets contain its entries.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
     >>> _range_pieces(0, 9, 0, 3, (lacks,))
@@ -261,12 +271,12 @@ def _entry_groups(first: int, last: int, residue: int, ensemble: int) -> Groups:
 
 
 MERGED_WINDOWS = 1 << 18
-"""Largest number of windows that are merged together. A larger batch is yielded as it is."""
+"""Number of windows from which on a batch is yielded. Smaller batches are merged first."""
 
 
 @dataclass
 class LedgersRead:
-    """Counts of a pass over the ledgers of a run. ``undecided`` ledgers have unknown windows.
+    """Counts of a pass over the ledgers of a run. The windows of ``undecided`` ledgers are unknown.
 
     ``shapes`` counts ledgers by ensemble size, write quorum, ack quorum, whether open, and isolation number.
     """
@@ -280,12 +290,12 @@ class LedgersRead:
 def decided_ledgers(
     run: RunDirectory, extra_columns: Sequence[str] = ()
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Yield batches of ledgers whose metadata gives the expected holders, each with the number of other
-    ledgers.
+    """Yield batches of decided ledgers: their metadata gives the bookies that should hold each entry.
 
-    ``extra_columns`` are columns besides `COLUMNS`. Every ledger that the store lists counts, whatever its
-    metadata says. Other znodes and unlisted parts do not count. The run's report has the ids that these may
-    hide (`RunFacts.in_doubt`).
+    With each batch it yields the number of undecided ledgers that were left out. Every ledger that the store
+    lists is in a batch or in this number. Other znodes and unlisted parts of the tree are not. The run's
+    report has the ids of ledgers that these may hide (`RunFacts.in_doubt`). ``extra_columns`` are columns
+    besides `COLUMNS`.
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
     for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], listed):
@@ -301,9 +311,10 @@ class RunWindows:
     Args:
         run: A finished run.
         merge: Whether equal ledgers are merged into one. Their ids are lost.
-        among: Selects ledgers by segments. Ledgers with a copy that is not certainly there are added. None
+        among: Selects ledgers by segments. Ledgers with a missing or unknown copy are selected too. None
             selects all.
-        isolation: Numbers of the isolation groups of ledgers, which separate their shapes.
+        isolation: Numbers of the isolation groups of ledgers. Ledgers of different groups have different
+            shapes.
     """
 
     def __init__(
@@ -321,7 +332,7 @@ class RunWindows:
 
     @property
     def unread(self) -> tuple[str, ...]:
-        """Return the members of which nothing was read."""
+        """Return the bookies of which nothing was read."""
         return tuple(sorted(name for name in self.numbers.names if name not in self._copies.seen_bookies))
 
     def __iter__(self) -> Iterator[Windows]:
@@ -380,5 +391,5 @@ class RunWindows:
 
 
 def _member_names(run: RunDirectory) -> list[str]:
-    """Return every bookie that is named anywhere, sorted by id."""
+    """Return every bookie of the run, sorted by id."""
     return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

@@ -1,7 +1,7 @@
 """``bkaudit simulate``: the losses of one failure of some bookies, or of every possible failure.
 
-Each answer takes one pass over the run's ledgers. For all failures, equal ledgers are merged. For one
-failure each ledger keeps its id, so that its owner can be looked up.
+Each answer takes one pass over the run's ledgers. To simulate all failures, equal ledgers are merged. To
+simulate one failure, each ledger keeps its id, so that its owner can be looked up.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
 LEDGERS_SHOWN = 20
-"""Largest number of ledgers, namespaces and topics of a failure that are named."""
+"""Largest number of ledgers, namespaces and topics that are named for a failure."""
 
 FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
-"""Words for a ledger's fate, by whether it loses an entry and whether it cannot be recovered."""
+"""Words for a ledger, by two flags (0 or 1): it loses an entry, and it cannot be recovered."""
 
 MATRIX_SHOWN = 24
-"""Largest number of domains of a matrix: those with the largest loss."""
+"""Largest number of domains in a matrix. It has those with the largest loss."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Placed:
 
     @classmethod
     def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
-        """Read the placement of a run. ``locations`` take precedence over those of the run."""
+        """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
         settings, own_settings = load_placement(run)
         rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         modes = {row["bookie_id"]: row["registered"] for row in rows}
@@ -72,12 +72,14 @@ class Placed:
         return cls(run, settings, places, modes, IsolationNumbers(run, settings, places))
 
     def windows(self, merge: bool = True) -> RunWindows:
-        """Return the windows of its ledgers."""
+        """Return the windows of the run's ledgers (`auditor.simulate.windows`)."""
         return RunWindows(self.run.directory, merge, isolation=self.isolation)
 
     def cluster(self, windows: RunWindows) -> SilentBookies:
-        """Return the bookies that do not answer. If none is registered, the run is of a dump of a stopped
-        cluster.
+        """Return the bookies that do not answer.
+
+        If no bookie is registered, the run may be of a dump of a stopped cluster. Then none certainly does
+        not answer.
         """
         names = windows.numbers.names
         is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
@@ -96,8 +98,9 @@ class Placed:
         return any(self.registered.values())
 
     def writable(self, absent_bookies: Sequence[str] = ()) -> list[str]:
-        """Return the bookies that would still take entries. Clients may write to one registered in both
-        modes.
+        """Return the bookies that would still take entries, except those in ``absent_bookies``.
+
+        A bookie that is registered both as writable and as read-only takes entries.
         """
         modes = TAKES_WRITES
         return [
@@ -105,7 +108,7 @@ class Placed:
         ]
 
     def doubts(self, windows: RunWindows) -> Doubts:
-        """Return the unknown facts, once a pass is done."""
+        """Return the facts that are unknown. Call it after a pass over the windows."""
         names = windows.numbers.names
         return Doubts(
             windows.read.ledgers,
@@ -125,7 +128,9 @@ def simulate_all(
     mttf_days: float = MTTF_DAYS,
     mttr_hours: float = MTTR_HOURS,
 ) -> Simulation:
-    """Return every single failure, the worst pairs, the distance to loss, copysets and balance.
+    """Return the losses of all single failures and of the worst pairs.
+
+    The result also has the distance to loss, copysets and balance.
 
     Raises:
         RunError: a table of the run is missing or broken.
@@ -156,7 +161,7 @@ def simulate_all(
 
 @dataclass(frozen=True)
 class FailureAnswer:
-    """One failure with all ledgers and owners that it affects. The simulation has only the first of them.
+    """One failure with all ledgers and owners that it affects. A `Simulation` has only some of these.
 
     ``ledgers`` has rows of scope, id, lost, entries, bytes, unrecoverable. ``namespaces`` and ``topics`` are
     None if the run read no owners.
@@ -169,9 +174,9 @@ class FailureAnswer:
 
 
 def simulate_any(run: RunReader, number: int, level: Level, locations: Locations | None = None) -> Simulation:
-    """Return the worst failures of ``number`` domains of one level, and the worst as one failure.
+    """Return the worst failures of ``number`` domains of one level. The worst of them is given in detail.
 
-    Raises: as `answer_any`.
+    Raises: the errors of `answer_any`.
     """
     simulation, _ = answer_any(run, number, level, locations)
     return simulation
@@ -182,10 +187,10 @@ def answer_any(
 ) -> tuple[Simulation, FailureAnswer | None]:
     """Return the worst failures of ``number`` domains of one level, and all that the worst one affects.
 
-    The second is None if no failure of so many is known to lose an entry.
+    The second result is None if no failure of ``number`` domains is known to lose an entry.
 
     Raises:
-        UsageError: the run knows fewer domains.
+        UsageError: the run has fewer domains.
         RunError: a table of the run is missing or broken.
     """
     placed = Placed.of(run, locations)
@@ -227,9 +232,9 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
 def simulate_failure(
     run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> Simulation:
-    """Return the losses if all of these domains fail together.
+    """Return the losses if all domains in ``lost`` fail together.
 
-    Raises: as `answer_failure`.
+    Raises: the errors of `answer_failure`.
     """
     return answer_failure(run, lost, locations).simulation
 
@@ -237,7 +242,7 @@ def simulate_failure(
 def answer_failure(
     run: RunReader, lost: Sequence[tuple[Level, Sequence[str]]], locations: Locations | None = None
 ) -> FailureAnswer:
-    """Return the losses if all of these domains fail together, with every ledger and owner.
+    """Return the losses if all domains in ``lost`` fail together, with every ledger and owner.
 
     Raises:
         UsageError: there is no such domain.
@@ -251,7 +256,7 @@ def answer_failure(
     ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
-        """Return which bookies are certainly lost, by number, and which may be."""
+        """Return two flags per bookie number: whether it is certainly lost, and whether it may be."""
         domain_masks = [
             members_of(names, domains, windows.numbers)
             for names, domains in zip(failing_numbers, failing_domains, strict=True)

@@ -12,16 +12,19 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.simulation import FATES, FailureAnswer
 
 OF_FAILURE = ("ledgers", "topics", "namespaces")
-"""Tables of one failure. The first is the default."""
+"""Names of the tables of one failure. The first is the default."""
 
 FAILURES = "failures"
-"""Table of all single failures."""
+"""Name of the table of all single failures."""
 
 TABLES = (*OF_FAILURE, FAILURES)
 
 
 def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
-    """Return each ledger that a failure affects: its fate, its loss, and its topic if known."""
+    """Return each ledger that a failure affects, with its loss and its topic, which is null if unknown.
+
+    The column ``fate`` says whether it loses entries, is unrecoverable, or both.
+    """
     rows = answer.ledgers
     fate_words = [FATES[is_lost, unrecoverable] for is_lost, unrecoverable in rows[:, [2, 5]].tolist()]
     return pa.table(
@@ -54,7 +57,10 @@ def owners_table(owners: Sequence[OwnerLoss] | None) -> pa.Table:
 
 
 def failures_table(simulation: Simulation) -> pa.Table:
-    """Return every single failure of every level: amounts by index, sure and possible, and by metadata."""
+    """Return every single failure of every level, with its losses.
+
+    Losses are by index, certain and possible, and by metadata.
+    """
     single_failures = [failure for level in simulation.levels for failure in level.singles]
     rows = []
     for failure in single_failures:
@@ -84,7 +90,7 @@ def simulation_table(
     """Return the table of this name. None stands for the ledgers of a failure, or else all single failures.
 
     Raises:
-        UsageError: the table is of a failure, and none was given.
+        UsageError: the table is of one failure, but ``answer`` is None.
         RunUsageError: the run read no owners.
     """
     if name == FAILURES or (name is None and answer is None):

@@ -1,10 +1,10 @@
 """Windows: the entries on one set of bookies, for whole batches of ledgers.
 
-    entry e lies on positions (e + i) mod E of its segment's ensemble, i < Qw
+    entry e is on the bookies at positions (e + i) mod E of its segment's ensemble, i < Qw
 
-A segment has E windows, one for each e mod E of the absolute entry id, or a single one if Qw = E. All
-entries of a window are lost or kept together. The open end of a ledger that is not closed has windows too.
-Its entries are unknown, but recovery needs an answer from each window.
+A segment has E windows, one for each e mod E of the absolute entry id, or a single one if Qw = E. All entries
+of a window are lost or kept together. The open end of a ledger that is not closed has windows too. Its
+entries are unknown, but recovery needs an answer from each window.
 """
 
 from __future__ import annotations
@@ -28,10 +28,13 @@ Bools = NDArray[np.bool_]
 _Number = TypeVar("_Number", bound=np.integer[Any])
 
 PRESENT, UNKNOWN, MISSING = 0, 1, 2
-"""States of a window's copy today, in order of precedence. MISSING: the bookie certainly lacks it."""
+"""States of a window's copy today. If two apply, the larger number wins.
+
+MISSING means that the bookie certainly lacks the copy.
+"""
 
 NO_BOOKIE = -1
-"""Filler in rows of `Windows.bookies` whose write quorum is smaller than the widest."""
+"""Value that fills up rows of `Windows.bookies` whose write quorum is smaller than the widest one."""
 
 WINDOW_COLUMNS = (
     *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
@@ -42,14 +45,16 @@ WINDOW_COLUMNS = (
 
 @dataclass(frozen=True)
 class Windows:
-    """Windows of many ledgers, one row a window. Those of one ledger are adjacent.
+    """Windows of many ledgers, one row per window. Rows of one ledger are adjacent.
 
-    ``bookies`` and ``copies`` are (windows, widest write quorum): numbers of bookies, and the states of
-    their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end. ``bytes`` are 0 if the ledger
-    is not closed, because its length is unknown. ``residue`` is that of the entries modulo the ensemble
+    ``bookies`` and ``copies`` have the shape (windows, widest write quorum): numbers of bookies, and the
+    states of their copies. ``entries`` and ``bytes`` are of one copy, 0 at an open end. ``bytes`` are 0 if
+    the ledger is not closed, because its length is unknown. ``residue`` is the entry id modulo the ensemble
     size, or -1 if a segment has one window. ``bounds`` are the first and last entry of the segment and the
-    ensemble size, or None once they are not needed. ``times`` has one element a ledger, the number of equal
-    ledgers. ``ids`` are their scopes and ids, or None once ledgers were merged.
+    ensemble size, or None once they are not needed.
+
+    ``times`` has one element per ledger: the number of equal ledgers that it stands for. ``ids`` are the
+    scopes and ids of the ledgers, or None once ledgers were merged.
     """
 
     ledger: Longs
@@ -69,18 +74,18 @@ class Windows:
         return len(self.ledger)
 
     def take(self, rows: NDArray[np.intp] | Bools) -> Windows:
-        """Return some of the windows. All ledgers stay."""
+        """Return the windows in ``rows``. All ledgers are kept."""
         columns = {name: getattr(self, name)[rows] for name in _OF_WINDOWS}
         return replace(self, bounds=None if self.bounds is None else self.bounds[rows], **columns)
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Return which ledgers have a window with this flag."""
+        """Return which ledgers have a window with a flag in ``flags``."""
         has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.times)) > 0
         return has_flag
 
     @staticmethod
     def concat(parts: Sequence[Windows]) -> Windows:
-        """Concatenate windows of disjoint ledgers."""
+        """Concatenate windows. No ledger may be in two parts."""
         starts = np.cumsum([0, *(len(part.times) for part in parts)])
         width = max(part.bookies.shape[1] for part in parts)
         columns = {
@@ -112,7 +117,7 @@ def _widen_rows(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
-    """Return each value once, ascending. Sorting is faster than NumPy's hashes if most values differ.
+    """Return each value once, in ascending order. It sorts, which is faster than NumPy's hashing here.
 
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
@@ -125,7 +130,7 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
 
 
 def count_true(rows: Bools) -> Longs:
-    """Count the true values of each row. It works column by column, because rows are short and many.
+    """Count the true values of each row. It adds up columns, because rows are short and many.
 
     >>> count_true(np.array([[True, True], [False, True]])).tolist()
     [2, 1]
@@ -137,7 +142,7 @@ def count_true(rows: Bools) -> Longs:
 
 
 def any_true(rows: Bools) -> Bools:
-    """Return whether any value of each row is true."""
+    """Return for each row whether any of its values is true."""
     has_true = np.zeros(len(rows), bool)
     for column in range(rows.shape[1]):
         has_true |= rows[:, column]
@@ -145,7 +150,7 @@ def any_true(rows: Bools) -> Bools:
 
 
 class BookieNumbers:
-    """Numbers of bookies, in the order in which they were first seen."""
+    """Numbers that stand for bookies. They follow the order of first use."""
 
     def __init__(self, names: Sequence[str] = ()) -> None:
         self._numbers = {name: number for number, name in enumerate(names)}
@@ -155,7 +160,7 @@ class BookieNumbers:
 
     @property
     def names(self) -> list[str]:
-        """Return the names by number."""
+        """Return the names of the bookies. The index of a name is the bookie's number."""
         return list(self._numbers)
 
     def of(self, names: pa.Array | pa.ChunkedArray) -> Ints:
@@ -177,7 +182,7 @@ class BookieNumbers:
 
 
 def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | int) -> Longs:
-    """Count the entries from ``first`` to ``last`` with this residue modulo the ensemble size.
+    """Count the entries from ``first`` to ``last`` whose id has this residue modulo the ensemble size.
 
     >>> [int(count_in_class(np.int64(5), np.int64(9), np.int64(p), 3)) for p in range(3)]
     [2, 1, 2]
@@ -187,7 +192,7 @@ def count_in_class(first: Longs, last: Longs, residue: Longs, ensemble: Longs | 
 
 
 def column_of(ledgers: pa.RecordBatch, name: str, missing: int = 0) -> Longs:
-    """Return a column of integers, one per ledger."""
+    """Return a column of integers, one per ledger. A null becomes ``missing``."""
     column: Longs = ledgers[name].cast("int64").fill_null(missing).to_numpy(zero_copy_only=False)
     return column
 
@@ -219,9 +224,10 @@ def segment_columns(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> SegmentC
 
 @dataclass(frozen=True)
 class SegmentColumns:
-    """Segments of ledgers, one element each. A segment's ensemble begins at ``starts`` in ``members``.
+    """Segments of ledgers, one element per segment. ``ledger`` is the number of the segment's ledger.
 
-    ``members`` are numbers of bookies, ensemble after ensemble. ``ids`` has scope and id, one row a ledger.
+    ``members`` has the numbers of all bookies, ensemble after ensemble. ``starts`` is the index in it at
+    which a segment's ensemble begins. ``ids`` has scope and id, one row per ledger.
     """
 
     ids: Longs
@@ -236,18 +242,18 @@ class SegmentColumns:
     ack_quorum: Longs
 
     def any_of_ledger(self, flags: Bools) -> Bools:
-        """Return which ledgers have a segment with this flag."""
+        """Return which ledgers have a segment with a flag in ``flags``."""
         has_flag: Bools = np.bincount(self.ledger[flags], minlength=len(self.ids)) > 0
         return has_flag
 
     def any_of_members(self, flags: Bools) -> Bools:
-        """Return which ledgers have a member with this flag."""
+        """Return which ledgers have a member with a flag in ``flags``."""
         rows = np.zeros(len(self.starts), bool)
         rows[np.searchsorted(self.starts, np.flatnonzero(flags), "right") - 1] = True
         return self.any_of_ledger(rows)
 
     def neighbours_alike(self, value_of: Longs) -> Bools:
-        """Return for each member whether it and the next one of its ensemble have the same ``value_of``."""
+        """Return for each member whether the next member of its ensemble has the same ``value_of``."""
         values = value_of[self.members]
         is_alike = np.zeros(len(values), bool)
         np.equal(values[:-1], values[1:], out=is_alike[:-1])
@@ -256,7 +262,7 @@ class SegmentColumns:
         return is_alike
 
     def ends(self) -> tuple[Longs, Bools]:
-        """Return the last entry of each segment, and whether it is an open end."""
+        """Return the last entry of each segment, and whether the segment is an open end."""
         final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
         entries_before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
         last = np.where(final, self.last_entry, entries_before)
@@ -264,8 +270,9 @@ class SegmentColumns:
 
 
 def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
-    """Return the windows of decidable rows of the table ``ledgers``, with all copies held and no
-    bytes yet.
+    """Return the windows of rows of the table ``ledgers`` with decidable metadata.
+
+    All copies count as held, and bytes are 0.
     """
     segments = segment_columns(ledgers, numbers)
     ids, no_numbers = segments.ids, np.zeros(0, np.int64)
@@ -313,9 +320,9 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
 
 
 def with_bytes(windows: Windows, length: Longs) -> Windows:
-    """Return the windows with each ledger's length shared out by entries. The shares add up to the length.
+    """Return the windows with each ledger's length divided among them in proportion to their entries.
 
-    ``length`` has one element per ledger. ``bounds`` is None afterwards.
+    The parts add up to the length. ``length`` has one element per ledger. ``bounds`` is None afterwards.
     """
     entries_to_window = np.cumsum(windows.entries)
     starts = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
@@ -334,8 +341,8 @@ def with_bytes(windows: Windows, length: Longs) -> Windows:
 def merged(windows: Windows) -> Windows:
     """Merge ledgers with equal windows: same bookies, quorums, copies and open ends.
 
-    Entries and bytes are added window by window. Ids are lost. Later steps cost as much as there are
-    different ledgers.
+    Entries and bytes are added up window by window. Ids are lost. The time of later steps then depends on the
+    number of different ledgers.
     """
     count = np.bincount(windows.ledger, minlength=len(windows.times))
     starts = np.cumsum(count) - count

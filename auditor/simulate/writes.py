@@ -1,11 +1,12 @@
 """Whether writes continue after a failure: enough bookies for each shape of ledger and isolation group.
 
-A ledger can be created if E writable bookies satisfy the policy. An ensemble that lost members needs
-replacements outside it, which comes to the same number.
+A shape is an ensemble size with a write and an ack quorum. A ledger can be created if the writable bookies
+contain an ensemble that the policy accepts. An ensemble that lost members needs replacements from outside,
+which takes as many bookies.
 
 For a namespace with a bookie affinity group, brokers write the isolation groups into the ledger's custom
-metadata, and place it by them. AutoRecovery uses them if its policy is Pulsar's and its configuration has
-the key of groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
+metadata, and place the ledger by them. AutoRecovery uses these groups if its policy is Pulsar's and its
+configuration has the key of groups. Pulsar's policy is rack-aware, whatever policy other ledgers use.
 """
 
 from collections import Counter
@@ -38,10 +39,10 @@ METADATA_COLUMN = "custom_metadata"
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """The isolation groups of a ledger. ``groups`` is None if any bookie will do.
+    """The isolation groups of a ledger. ``groups`` is None if it may use any bookie.
 
-    ``own`` is whether the ledger itself names them. ``is_known`` is False if the members of groups are
-    unknown or the ledger's own groups cannot be read.
+    ``own`` is whether the groups come from the ledger's own metadata. ``is_known`` is False if the members of
+    the groups are unknown, or the ledger's own groups cannot be read.
     """
 
     groups: IsolationGroups | None
@@ -50,7 +51,7 @@ class Isolation:
 
     @property
     def words(self) -> str | None:
-        """Return the ledger's own groups in words. None if it has none.
+        """Return the ledger's own groups in words. None if it has no groups of its own.
 
         >>> Isolation(IsolationGroups(("fast",), ("slow",)), own=True, is_known=True).words
         'groups fast, then slow'
@@ -60,11 +61,11 @@ class Isolation:
         return "groups that cannot be read" if self.groups is None else f"groups {self.groups.words}"
 
     def outside(self, ensemble_size: int, locations: Locations, bookies: Sequence[str]) -> frozenset[str]:
-        """Return the bookies that an ensemble must not use."""
+        """Return the bookies that an ensemble must not use because of the groups."""
         return outside_groups(ensemble_size, locations, bookies, self.groups)
 
     def settings(self, configured: PlacementSettings) -> PlacementSettings:
-        """Return the settings by which the ledger is written: Pulsar's policy if the groups are its own."""
+        """Return the settings by which the ledger is placed: Pulsar's policy if it has groups of its own."""
         return replace(configured, policy=Policy.RACK) if self.own else configured
 
 
@@ -72,10 +73,10 @@ _UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
-    """Numbers of isolation groups: indexes in ``kinds``, of which 0 is the configuration's.
+    """Numbers that stand for isolation groups: indexes in ``kinds``. 0 is the groups of the configuration.
 
-    ``columns`` are the columns of the table ``ledgers`` to read for them. They are empty if the run's report
-    says that no ledger has own groups.
+    ``columns`` are the columns of the table ``ledgers`` that are needed to find the groups. They are empty if
+    the run's report says that no ledger has groups of its own.
     """
 
     def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
@@ -85,7 +86,7 @@ class IsolationNumbers:
         self.kinds = [self._isolation_kind(settings.groups, own=False)]
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
-        """Return the number of each row of the table ``ledgers``."""
+        """Return the number of the isolation groups of each row of the table ``ledgers``."""
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)
@@ -102,7 +103,7 @@ class IsolationNumbers:
         return self.kinds.index(kind)
 
     def _own_isolation(self, value: bytes) -> Isolation | None:
-        """Return a ledger's own isolation. None if its policy uses none."""
+        """Return a ledger's own isolation groups, from its metadata. None if its policy uses none."""
         try:
             config = placement_config.decode(value)
         except DecodeError:
@@ -126,9 +127,10 @@ def write_answers(
     settings: PlacementSettings,
     locations: Locations,
 ) -> tuple[WriteAnswer, ...]:
-    """Return one answer for each shape of ledgers (E, Qw, Qa, not closed, index in ``isolations``).
+    """Return one answer for each shape of ledgers, and each isolation among its ledgers.
 
-    ``writable`` are the bookies that would still be writable.
+    The keys of ``shapes`` are (E, Qw, Qa, not closed, index in ``isolations``). ``writable`` are the bookies
+    that are still writable after the failure.
     """
     counts: Counter[tuple[Shape, int]] = Counter()
     for (ensemble, write, ack, still_open, number), ledgers in shapes.items():

@@ -1,1 +1,1 @@
-"""Code about Spark, not BookKeeper: sessions, Java, query plans, task errors and progress."""
+"""Spark without BookKeeper: sessions, Java, query plans, task errors and progress."""

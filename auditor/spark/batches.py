@@ -1,8 +1,9 @@
 """Conversion between Arrow batches and tables, by Spark's tasks or, for few rows, by the driver.
 
-A task starts two Python processes before it has its first row, and these load what the driver has loaded
-already. Spark plans a data source that is requested by name in four more processes. This module therefore
-plans sources itself. Driver and tasks read the files of a finished table directly if no query needs the rows.
+A task starts two Python processes before it has its first row, and these load modules that the driver has
+loaded already. For a data source that is requested by name, Spark starts four more processes to plan it. This
+module therefore plans data sources itself. If no query needs the rows of a finished table, driver and tasks
+read its files directly.
 """
 
 from __future__ import annotations
@@ -28,17 +29,19 @@ from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSess
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 DRIVER_READ_BYTES = 16 << 20
-"""Largest size of rows in the driver's memory, in bytes: some 30,000 ledgers, or their indexes."""
+"""Largest size of rows that the driver reads into memory, in bytes.
+
+The rows of some 30,000 ledgers, or of their indexes, have this size.
+"""
 DRIVER_READ_SECONDS = 5.0
-"""Longest time for work on the driver, in seconds; tasks do longer work in parallel."""
+"""Longest time for work on the driver, in seconds. Work that takes longer is left to tasks."""
 _ROWS_A_BATCH = 4096
 
 
 def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) -> DataFrame:
     """Return the rows that ``work`` makes from the batches of a table.
 
-    The driver does the work for tiny tables: the Python processes of a task take longer to start than the
-    work takes.
+    For tiny tables the driver calls ``work``, because the Python processes of a task take longer to start.
 
     Args:
         rows: the table.
@@ -55,7 +58,7 @@ def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) ->
 def map_rows(
     rows: DataFrame, make: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """Return the rows that ``make`` makes from the rows of each batch, given as dicts; see `map_batches`."""
+    """Return the rows that ``make`` makes from each batch. ``make`` gets rows as dicts; see `map_batches`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (make(batch.to_pylist()) for batch in batches)
@@ -64,9 +67,9 @@ def map_rows(
 
 
 def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """Return a table of the driver as a Spark table, in the types of ``schema`` or those of Arrow.
+    """Return a table of the driver as a Spark table, in the types of ``schema``, or else those of Arrow.
 
-    The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows behind it.
+    The data is passed in one chunk: Spark 4.3 takes an empty chunk for the end, and drops the rows after it.
     """
     frame = spark.createDataFrame(table.combine_chunks(), schema or spark_types(table.schema))
     # With a constant filter, Spark drops joins with the empty table from later query plans.
@@ -74,7 +77,10 @@ def arrow_frame(spark: SparkSession, table: pa.Table, schema: StructType | None 
 
 
 def in_one_part(rows: DataFrame) -> DataFrame:
-    """Put rows into one partition if all tables are tiny; Spark cannot tell for driver's or file's rows."""
+    """Put rows into one partition if all tables are tiny.
+
+    Spark does not know the number of rows that come from the driver or from a file.
+    """
     return rows.coalesce(1) if in_one_task(rows.sparkSession) else rows
 
 
@@ -104,9 +110,9 @@ def read_source(
 
 
 def read_few(table: PartTable) -> pa.Table | PartTable:
-    """Read the rows of a table if they are few.
+    """Read the rows of a table on the driver if they are few.
 
-    Else return a table for tasks: the rows that were already read, and the remaining parts.
+    Otherwise return a table for tasks. It has the rows that were already read, and the remaining parts.
     """
     driver_batches: list[pa.RecordBatch] = []
     size, start_time = 0, time.monotonic()
@@ -150,14 +156,14 @@ _FOOTERS_AT_ONCE = 16
 
 @dataclass(frozen=True)
 class TableFiles:
-    """Parquet files of one table on a file system, each with its size in bytes; can be sent to tasks."""
+    """Parquet files of one table on a file system, each with its size in bytes. It can be sent to tasks."""
 
     system: fs.FileSystem
     files: tuple[tuple[str, int], ...]
 
     @classmethod
     def of(cls, system: fs.FileSystem, where: str) -> TableFiles:
-        """Return all files of the table below a directory; none if there is no table."""
+        """Return all files of the table in the directory ``where``. There are none if there is no table."""
         file_infos = system.get_file_info(fs.FileSelector(where, allow_not_found=True))
         parts = [file_info for file_info in file_infos if file_info.type == fs.FileType.File]
         parts = [file_info for file_info in parts if file_info.base_name.endswith(".parquet")]
@@ -174,25 +180,28 @@ class TableFiles:
         return [replace(self, files=tuple(files)) for files in task_files]
 
     def row_groups(self, columns: Sequence[str], coded: Sequence[str], group_rows: int) -> Iterator[pa.Table]:
-        """Yield some columns in tables of about ``group_rows`` rows, within the limits of `read_bounded`."""
+        """Yield some columns in tables of about ``group_rows`` rows, within the limits of `read_bounded`.
+
+        ``coded`` columns are dictionary codes.
+        """
         for path, _ in self.files:
             yield from read_bounded(
                 partial(self._open_parquet, path), slice(None), columns, coded, group_rows
             )
 
     def open(self, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
-        """Open each file in turn, and close it before the next; ``coded`` columns are dictionary codes."""
+        """Open each file in turn, and close it before the next. ``coded`` columns become dictionary codes."""
         for path, _ in self.files:
             with self._open_parquet(path, coded) as file:
                 yield file
 
     def read(self, columns: Sequence[str]) -> pa.Table:
-        """Read some columns of all rows into memory; only for tables that are known to be small."""
+        """Read some columns of all rows into memory. Use it only for tables that are known to be small."""
         tables = [file.read(list(columns), use_threads=False) for file in self.open()]
         return pa.concat_tables(tables)
 
     def column_bytes(self, columns: Sequence[str]) -> int:
-        """Return how many bytes some columns of all files take in memory, by the files' footers."""
+        """Return the number of bytes that some columns of all files take in memory, by the files' footers."""
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             return sum(pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
@@ -209,7 +218,7 @@ class TableFiles:
 
 
 OpenParquet = Callable[[Sequence[str]], pq.ParquetFile]
-"""Function that opens a file so that some columns are read as dictionary codes."""
+"""Type of a function that opens a file so that the given columns are read as dictionary codes."""
 
 
 def read_bounded(
@@ -217,14 +226,14 @@ def read_bounded(
 ) -> Iterator[pa.Table]:
     """Yield some columns of some row groups of a file, in tables of bounded size.
 
-    A table has whole row groups of about ``max_rows`` rows. It has a part of a row group if that is larger
-    than `auditor.model.batch_bounds.MAX_BATCH_BYTES`.
+    A table has whole row groups, with about ``max_rows`` rows together. If a row group is larger than
+    `auditor.model.batch_bounds.MAX_BATCH_BYTES`, a table has only a part of it.
 
     Args:
         open_file: opens the file.
         groups: the row groups to read.
         columns: the columns to read.
-        coded: those of the columns that are read as dictionary codes.
+        coded: the columns that are read as dictionary codes.
         max_rows: number of rows after which a table ends.
     """
     with open_file(coded) as file:
@@ -257,14 +266,14 @@ Reader = Callable[[TableFiles], Iterator[pa.RecordBatch]]
 
 
 def select_columns(rows: DataFrame, columns: pa.Schema) -> DataFrame:
-    """Select these columns, in this order; a column that the rows lack is null."""
+    """Return the rows with these columns, in this order. A column that the rows lack is null."""
     kinds = {field.name: field.dataType for field in spark_types(columns).fields}
     values = {name: F.col(name) if name in rows.columns else F.lit(None) for name in kinds}
     return rows.select(*(value.cast(kinds[name]).alias(name) for name, value in values.items()))
 
 
 def lots_of(spark: SparkSession, table: TableFiles, read: Reader) -> Iterable[tuple[Reader, TableFiles]]:
-    """Yield parts of a `PartTable` that read the files of a table: some tasks for each core."""
+    """Yield the parts of a `PartTable` that reads the files of a table, some parts for each core."""
     return ((read, files) for files in table.lots(spark.sparkContext.defaultParallelism * _LOTS_PER_CORE))
 
 
@@ -280,13 +289,13 @@ def counts_in_files(
 ) -> pa.Table:
     """Count rows in the files of a table, and add up the counts.
 
-    The driver adds up the results of the tasks; there are only as many rows as kinds of rows.
+    The driver adds up the results of the tasks. There are only as many results as kinds of rows.
 
     Args:
         spark: the session whose tasks count; None to count on the driver.
         schema: the columns of the result.
         table: the files.
-        count: makes rows with counts from any files.
+        count: makes rows with counts from some of the files.
         numbers: the columns that are summed.
     """
     if spark is None:

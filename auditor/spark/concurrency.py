@@ -1,6 +1,7 @@
-"""Number of tasks that a Spark session runs at once, for sharing a bound on the load of a server.
+"""Number of tasks that a Spark session runs at once.
 
-`SparkContext.defaultParallelism` is not that number: ``spark.default.parallelism`` sets it to any value.
+The tasks share a limit on the load of a server. `SparkContext.defaultParallelism` is not that number, because
+``spark.default.parallelism`` can set it to any value.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ _UNBOUNDED_SLOTS = str((1 << 31) - 1)
 
 
 def running_slots(spark: SparkSession) -> int:
-    """Return how many tasks the current executors can run at once, at least 1."""
+    """Return the number of tasks that the current executors can run at once. It is at least 1."""
     context: Any = spark.sparkContext._jsc.sc()
     profile = context.resourceProfileManager().defaultResourceProfile()
     return max(1, int(context.maxNumConcurrentTasks(profile)))
 
 
 def most_slots(spark: SparkSession) -> int | None:
-    """Return how many tasks can run at once at most, with executors that may still be added.
+    """Return the largest number of tasks that can run at once, also on executors that may still be added.
 
-    None if nothing bounds the number. A standalone master without ``spark.cores.max`` uses every worker that
+    None if nothing limits the number. A standalone master without ``spark.cores.max`` uses every worker that
     joins. Dynamic allocation requests as many executors as there are tasks.
     """
     context = spark.sparkContext
@@ -46,5 +47,5 @@ def most_slots(spark: SparkSession) -> int | None:
 
 
 def copies_of_task(spark: SparkSession) -> int:
-    """Return how many attempts of one task can run at once: two if Spark speculates, else one."""
+    """Return the number of attempts of one task that can run at once: two if Spark speculates, else one."""
     return 2 if spark.sparkContext.getConf().get("spark.speculation", "false") == "true" else 1

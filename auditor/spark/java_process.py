@@ -1,4 +1,4 @@
-"""Java process of a Spark session: its end after a failed start, and the evidence of its end."""
+"""Java process of a Spark session: how it is ended after a failed start, and why it ended otherwise."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 _END_SECONDS = 2.0
-"""Longest wait for the end of the process, in seconds; its connections break before it has ended."""
+"""Longest wait for the end of the process, in seconds. Its connections break some time before it ends."""
 
 _LOG_TAIL_BYTES = 65_536
 _MAX_LINE_CHARACTERS = 300
 _log_files: list[Path] = []
-"""File to which the Java process writes its output; empty if that is not a file."""
+"""The file to which the Java process writes its output, as only element. Empty if it writes to no file."""
 
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
 
 
 @contextmanager
 def deferred_interrupts() -> Iterator[None]:
-    """Delay an interrupt to the end of the block, for steps after which a process must be known.
+    """Delay an interrupt to the end of the block, so that a process started in the block is not lost.
 
     Python raises KeyboardInterrupt between any two instructions, also between the start of a process and the
     assignment of its number. It only interrupts the main thread.
@@ -47,8 +47,9 @@ def deferred_interrupts() -> Iterator[None]:
 def java_ends_with_failure() -> Iterator[None]:
     """Kill the Java process that PySpark starts in the block, if the block fails or is interrupted.
 
-    If PySpark is interrupted while it waits for the process, it forgets it. It also removes the directory in
-    which Java is about to write its port. Java then fails, but never ends, because its other threads go on.
+    If PySpark is interrupted while it waits for Java, it loses the process. It also removes the directory in
+    which Java is about to write its port. Java then fails, but its process never ends, because other threads
+    of it go on.
     """
     from pyspark import SparkContext, java_gateway
 
@@ -120,14 +121,14 @@ def _end_text(code: int) -> str:
 
 
 def remember_log(log: Path | None) -> None:
-    """Set the file to which this process's Java writes its output; None means standard error."""
+    """Set the file to which the Java process of this process's sessions writes. None means standard error."""
     _log_files[:] = [] if log is None else [log]
 
 
 def log_evidence() -> str:
-    """Return a sentence with the last line of the Java process's log; empty if it has no log.
+    """Return a sentence with the last line of the Java process's log. Empty if there is no log.
 
-    It mentions a lack of memory, and the option that gives more, only if the log shows one.
+    It mentions a lack of memory, and the option that gives more, only if the log shows such a lack.
     """
     if not _log_files:
         return ""

@@ -1,7 +1,7 @@
 """Tables that tasks make part by part, and write directly as Parquet.
 
 A data source of this package gives its rows in Arrow batches. If Spark wrote them, they would go to Java,
-become single rows, and be put into columns again. That is more work than reading them. A task therefore
+become single rows, and be put into columns again. That takes longer than reading them. A task therefore
 writes its part as Parquet itself, through pyarrow's file system, and the driver gets the file's name. For an
 object store, tasks take the credentials from their environment, as the driver does.
 
@@ -28,20 +28,20 @@ from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSess
 
 _TEMPORARY_DIRECTORY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
-"""Key under which Spark keeps a table's columns, with their comments, in each of its files."""
+"""Key in each Parquet file under which Spark keeps the table's columns with their comments."""
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
 _UNLIKE = (LEDGER[-1], "path")
-"""Columns with hardly any repeated values, for which a dictionary would be useless work."""
+"""Columns whose values hardly ever repeat, so that a dictionary would not make them smaller."""
 
 _TASKS_PER_SLOT = 16
-"""Largest number of tasks for each task that can run at once. A task without work takes 20 to 50 ms."""
+"""Largest number of tasks per task that can run at once. A task without work takes 20 to 50 ms."""
 
 Reader = Callable[[Any], Iterator[pa.RecordBatch]]
 
 
 @dataclass(frozen=True)
 class PartTable:
-    """A table of ``schema`` in parts; each of ``parts`` is a reader, and the part that a task reads."""
+    """A table of ``schema`` in parts. Each element of ``parts`` is a reader and a part that it reads."""
 
     spark: SparkSession
     schema: StructType
@@ -49,7 +49,7 @@ class PartTable:
 
     @classmethod
     def of(cls, spark: SparkSession, columns: pa.Schema, read: Reader, parts: Iterable[Any]) -> PartTable:
-        """Return the table of these columns whose parts ``read`` reads."""
+        """Return the table of these ``columns`` and ``parts``, all of which ``read`` reads."""
         return cls(spark, spark_schema(columns), tuple((read, part) for part in parts))
 
     def frame(self) -> DataFrame:
@@ -63,7 +63,7 @@ class PartTable:
         return self._part_tasks().mapInArrow(read, self.schema)
 
     def write(self, system: fs.FileSystem, where: str) -> None:
-        """Write the table below a path of a file system that every task sees; delete existing files first."""
+        """Write the table to a path of a file system that every task can write; delete existing files."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self._pickled_parts(), {_SPARK_SCHEMA: self.schema.json()}
@@ -102,7 +102,10 @@ class PartTable:
         return _PickledParts(tuple(readers), pickled)
 
     def _part_tasks(self) -> DataFrame:
-        """Return the numbers of the parts, in one task each, or in `_TASKS_PER_SLOT` tasks per slot."""
+        """Return the numbers of the parts, each in its own task, or in `_TASKS_PER_SLOT` tasks per slot.
+
+        A slot is a task that can run at once.
+        """
         slots, count = most_slots(self.spark), len(self.parts)
         tasks = count if slots is None else min(count, _TASKS_PER_SLOT * slots)
         return self.spark.range(0, count, 1, max(1, tasks))
@@ -110,7 +113,7 @@ class PartTable:
 
 @dataclass(frozen=True, slots=True)
 class _PickledParts:
-    """All parts of a table as tasks get them: each in bytes, since a task unpickles only its own.
+    """All parts of a table as tasks get them, each pickled alone, so that a task unpickles only its own part.
 
     Every task gets all parts. With 4,000 of them, unpickling all took 0.1 s in each of 4,000 tasks.
     """
@@ -125,14 +128,14 @@ class _PickledParts:
 
 
 def spark_types(columns: pa.Schema | StructType) -> StructType:
-    """Convert Arrow's columns to those of Spark, without comments."""
+    """Convert Arrow's columns to Spark's types, without comments."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(columns) if isinstance(columns, pa.Schema) else columns
 
 
 def spark_schema(columns: pa.Schema) -> StructType:
-    """Convert Arrow's columns to those of Spark, each with its comment."""
+    """Convert Arrow's columns to Spark's columns, each with its comment."""
     schema = spark_types(columns)
     for field, column in zip(schema, columns, strict=True):
         if comment := (column.metadata or {}).get(b"comment"):
@@ -167,7 +170,7 @@ def _part_ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
 def _write_part(
     system: fs.FileSystem, path: str, batches: Iterator[pa.RecordBatch], metadata: Mapping[str, str]
 ) -> bool:
-    """Write batches to a file, some at a time; return False, without a file, if there is no batch."""
+    """Write batches to a file. Return False, without a file, if there is no batch."""
     from pyarrow import parquet as pq
 
     writer: pq.ParquetWriter | None = None

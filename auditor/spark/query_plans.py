@@ -1,15 +1,15 @@
 """Spark's settings for planning the queries of an audit, chosen by the size of its tables.
 
-The queries of an audit are many and wide. For a few megabytes, preparing them takes nearly all of their time:
-Spark generates and compiles Java code for each, and plans the rest of a query anew whenever a part ends. Both
-are worth it for many rows only. For few rows they are switched off, and there are as many partitions as
-cores. For some ten thousand ledgers, one task finishes a step before two have started. It also joins its rows
-faster than a job sends one side to every task. Tables of one partition are joined without a shuffle. A query
-of them is then one stage, in which a dozen joins cost less than one shuffle.
+An audit has many queries with many columns. For a few megabytes, preparing the queries takes nearly all of
+their time: Spark generates and compiles Java code for each, and plans the rest of a query anew whenever a
+part ends. Both pay off only for many rows. For few rows they are switched off, and there are as many
+partitions as cores. For some ten thousand ledgers, one task finishes a step before two have started. One task
+also joins its rows faster than a job sends one side to every task. Tables of one partition are joined without
+a shuffle. A query of them is then one stage, in which a dozen joins cost less than one shuffle.
 
-Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so a packed file
-or shuffle takes ten times its size in memory. With its defaults, Spark would merge partitions until they
-spill, and send whole tables to every task.
+Large tables are joined in partitions that fit in memory. Their rows are narrow and similar, so packed files
+and shuffles grow ten times in memory. With its defaults, Spark would merge partitions until they spill, and
+send whole tables to every task.
 
 The results of all these plans are equal. Numbers of several tables are computed in one query.
 """
@@ -24,11 +24,11 @@ from auditor.spark.types import DataFrame, SparkSession
 SMALL_BYTES = 10 << 20
 """Largest size of small tables, ledgers and indexes together, in bytes of Parquet.
 
-That is some 120,000 ledgers, each on three bookies.
+Some 120,000 ledgers, each on three bookies, have this size.
 """
 
 TINY_BYTES = 6 << 20
-"""Largest size of tiny tables, in bytes of Parquet: some 60,000 ledgers."""
+"""Largest size of tiny tables, in bytes of Parquet. A table of some 60,000 ledgers has this size."""
 
 PLANNED_ONCE = {
     "spark.sql.adaptive.enabled": "false",
@@ -37,7 +37,7 @@ PLANNED_ONCE = {
     # Spark's check of its own rules, after each of them.
     "spark.sql.lightweightPlanChangeValidation": "false",
 }
-"""Settings for small tables: no code is compiled, and no query is planned anew."""
+"""Settings for small tables, with which Spark compiles no code and plans each query once."""
 _NO_HINTS = "spark.sql.optimizer.disableHints"
 _IN_ONE_TASK = {
     # Each table that is sent to all tasks is a job of its own: half of all jobs of an audit.
@@ -46,7 +46,7 @@ _IN_ONE_TASK = {
     _NO_HINTS: "true",
     "spark.sql.leafNodeDefaultParallelism": "1",
 }
-"""Further settings for tiny tables, each of one partition (`auditor.spark.batches.arrow_frame`)."""
+"""Further settings for tiny tables, which have one partition each (`auditor.spark.batches.arrow_frame`)."""
 _IN_MEMORY = {
     # Of a shuffle's packed bytes: some 600,000 rows, of 100 to 200 bytes while they are sorted.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
@@ -56,21 +56,24 @@ _IN_MEMORY = {
 }
 _PARTITIONS_KEY = "spark.sql.shuffle.partitions"
 _ROWS_A_PARTITION = 1_000_000
-"""Largest number of rows of both sides of a join in one of the first partitions of a shuffle."""
+"""Largest number of rows of both sides of a join in one partition of a shuffle, before Spark merges any."""
 PARTITION_BYTES = MAX_BATCH_BYTES
-"""Largest size of the groups of both sides in such a partition, in bytes.
+"""Largest size of the entry groups of both sides of a join in one partition of a shuffle, in bytes.
 
-A task has them in memory four times while it encodes them.
+A task has the groups in memory four times while it encodes them.
 """
 
 
 def is_large(table_bytes: int) -> bool:
-    """Return whether tables of this size justify more queries that each read less."""
+    """Return whether tables of this size are large.
+
+    For large tables, several queries that each read less are faster than one that reads all.
+    """
     return table_bytes > SMALL_BYTES
 
 
 class QueryPlans:
-    """Settings of a session: the original ones, and those that fit the tables of an audit."""
+    """Settings of a session: those it had before the audit, and those that fit the audit's tables."""
 
     def __init__(self, spark: SparkSession) -> None:
         keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS_KEY)
@@ -80,7 +83,7 @@ class QueryPlans:
         """Whether the tables are small, so that planning a query takes longer than running it."""
 
     def fit(self, table_bytes: int, replicas: int) -> None:
-        """Set the session for queries of tables of this size, with so many replicas to compare.
+        """Set the session for queries of tables of ``table_bytes``, with this number of replicas to compare.
 
         The caller may call it again after it has added tables.
         """
@@ -108,9 +111,10 @@ class QueryPlans:
 
 
 def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> int:
-    """Return the number of partitions for comparing so many replicas with as many others.
+    """Return the number of partitions for comparing the expected and the held entries of ``replicas``.
 
-    ``group_bytes`` is the size of the groups of both sides; a task has all of a partition in memory.
+    ``group_bytes`` is the size of the entry groups of both sides. A task has all groups of a partition in
+    memory.
     """
     partitions_by_rows, partitions_by_bytes = (
         2 * replicas // _ROWS_A_PARTITION,
@@ -125,7 +129,7 @@ def partitions(spark: SparkSession) -> int:
 
 
 def in_one_task(spark: SparkSession) -> bool:
-    """Return whether the tables of the audit are tiny, so that the driver may hold what is made of them."""
+    """Return whether the audit's tables are tiny, so that the driver may hold the results of queries."""
     return spark.conf.get(_NO_HINTS, None) == _IN_ONE_TASK[_NO_HINTS]
 
 
@@ -140,9 +144,9 @@ def query_plans(spark: SparkSession) -> Iterator[QueryPlans]:
 
 
 def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) -> dict[str, tuple[int, ...]]:
-    """Return the numbers of each table, by the table's name in ``aggregates``; 0 if SQL gives null.
+    """Return the results of SQL aggregates over tables, by name. A null result becomes 0.
 
-    ``aggregates`` has for each name a table, and aggregates in SQL. The shortest query takes a fifth of a
+    ``aggregates`` has for each name a table and its SQL aggregates. The shortest query takes a fifth of a
     second, and several aggregates in one query take little more. Without a table, no query is run.
 
     >>> aggregate_many({})

@@ -1,4 +1,4 @@
-"""Copy of a running application's Spark session, so that the session keeps its settings.
+"""Copy of a running application's Spark session, so that the application's session keeps its settings.
 
 An audit sets how Spark plans its queries, and how large batches are. Other threads of the application may run
 their own queries meanwhile. The audit therefore never changes an existing session, and works on a copy.
@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from auditor.spark.types import SparkSession
 
 _CONTEXT_ATTRIBUTES = frozenset(("_sc", "_jsc", "_jvm", "_profiler_collector"))
-"""Attributes of PySpark's session that belong to its context; all others, as ``conf``, to one session."""
+"""Attributes of a PySpark session that belong to its context, so that all sessions share them."""
 
 
 def running_session() -> SparkSession | None:
-    """Return the session of this process, whichever thread started it, or None.
+    """Return the Spark session of this process, from whatever thread. None if there is none.
 
     `SparkSession.getActiveSession` finds only the session of its own thread.
     """

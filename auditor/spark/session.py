@@ -1,9 +1,10 @@
-"""Spark sessions for audits without one, and scratch directories that are removed afterwards.
+"""Spark sessions for audits that were given none, and scratch directories that are removed afterwards.
 
 Only this user can read a scratch directory, and its name cannot be guessed. A killed process leaves its
 directories behind. A process locks its directories while it uses them, and the lock ends with the process.
-The next process therefore recognises leftovers, from any container, and removes them. A file in each
-directory marks it as scratch, because a run's directory may also be called ``bkaudit-...``.
+The next process therefore recognises directories of ended processes, even from another container, and removes
+them. A file in each directory marks it as scratch, because a run's directory may also be called
+``bkaudit-...``.
 """
 
 from __future__ import annotations
@@ -35,12 +36,15 @@ from auditor.spark.types import SparkSession
 SCRATCH_PREFIX = "bkaudit-"
 SCRATCH_MARK = ".bkaudit-scratch"
 LEFTOVER_SECONDS = 60.0
-"""Age at which an unlocked directory counts as a leftover, in seconds; a new one may be unlocked briefly."""
+"""Age above which an unlocked scratch directory is left over, in seconds.
+
+A process creates its directory shortly before it locks it.
+"""
 
 
 @contextmanager
 def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
-    """Make a directory ``bkaudit-KIND-...`` in ``parent`` or the temporary directory, for the block.
+    """Make a directory ``bkaudit-KIND-...`` in ``parent``, or else in the temporary directory, for the block.
 
     >>> with scratch_directory("example") as path:
     ...     oct(Path(path).stat().st_mode & 0o777)
@@ -81,7 +85,7 @@ def _leave_stack(stack: ExitStack) -> None:
 
 
 def remove_left(parent: Path) -> None:
-    """Remove the scratch directories of killed processes of this user; directories without the mark stay."""
+    """Remove the scratch directories of this user's killed processes. Only marked directories are removed."""
     with os.scandir(parent) as entries:
         names = [entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX)]
     for name in names:
@@ -132,11 +136,17 @@ JAVA_OPTIONS = (
     "-XX:Tier4BackEdgeThreshold=400000",
 )
 SMALL_JAVA_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-"""Options for an audit of some ten thousand ledgers that ends its session (`auditor.audit.audit`)."""
+"""Java options for a small audit, of some ten thousand ledgers, whose session ends with it.
+
+`auditor.audit.audit` says why.
+"""
 
 
 LOCAL_DIRS = "SPARK_LOCAL_DIRS"
-"""Variable that names the disks for Spark's scratch files; without it they are in Java's temporary ones."""
+"""Environment variable that names the disks for Spark's scratch files.
+
+Without it, the files are in Java's temporary directory.
+"""
 
 _LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
 _STANDALONE_PREFIX = "spark://"
@@ -158,10 +168,10 @@ def build_session(
     small: Callable[[], bool] = lambda: False,
     user_session: SparkSession | None = None,
 ) -> SparkSession:
-    """Start a Spark session, or copy a given or running one.
+    """Start a Spark session, or copy a session that is given or running.
 
-    The audit works on a copy of a running session (a notebook's, or that of spark-submit), with settings of
-    its own (`auditor.spark.running_session`). The session itself does not change.
+    If a session is running (a notebook's, or that of spark-submit), the audit works on a copy with settings
+    of its own (`auditor.spark.running_session`). The running session does not change.
 
     For a new session the function looks for Java (`auditor.spark.java`). Python workers get the driver's
     interpreter unless PYSPARK_PYTHON names another. On a machine without an activated environment they would
@@ -174,8 +184,8 @@ def build_session(
         log: the file for the output of Spark's Java process; None for standard error.
         keep_classes: keep Java's classes for later sessions (`auditor.spark.java`). It needs a ``log``,
             because Java writes about it after the command has ended.
-        small: returns whether the session is for one small audit. Java then compiles code once, and collects
-            garbage in one thread. It is called when Java starts.
+        small: returns whether the session is for one small audit. Java then compiles code only with its
+            first compiler, and collects garbage in one thread. It is called when Java starts.
         user_session: the session to copy.
 
     Raises:
@@ -226,7 +236,7 @@ def build_session(
 
 
 def require_classic(session: SparkSession) -> None:
-    """Refuse a session of Spark Connect.
+    """Raise an error if the session is one of Spark Connect.
 
     Raises:
         UsageError: the session is one of Spark Connect.
@@ -237,10 +247,10 @@ def require_classic(session: SparkSession) -> None:
 
 @contextmanager
 def _scratch_parent() -> Iterator[str]:
-    """Put temporary files of Spark and of a Java that starts in the block into scratch directories.
+    """Put temporary files of Spark, and of a Java that the block starts, into scratch directories.
 
-    The next process can then remove the files of a killed Java. The block gets Java's option for the
-    directory: by default Java only uses /tmp, which may be read-only.
+    The next process can then remove the files of a killed Java. The context manager yields Java's option for
+    the directory. By default Java only uses /tmp, which may be read-only.
 
     Raises:
         SparkError: no directory can take temporary files.
@@ -284,7 +294,7 @@ def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) 
 
 
 def check_master(master: str) -> None:
-    """Refuse a master on which no session can start.
+    """Raise an error if no session can start on a master.
 
     >>> check_master("local[*]")
     >>> check_master("locl[2]")
@@ -324,10 +334,10 @@ def _unreachable(address: str) -> str | None:
 
 @contextmanager
 def _output_to(log: Path | None) -> Iterator[None]:
-    """Redirect standard output of this process and its children to ``log``, or to standard error.
+    """Redirect standard output of this process and its children to ``log``, or else to standard error.
 
-    Standard error goes to ``log`` too, if it is given. Standard output is for the report. If it is a pipe,
-    its reader would wait for every process that has it open.
+    If ``log`` is given, standard error also goes there. Standard output is for the report only. If it is a
+    pipe, its reader would wait for every process that has the pipe open.
     """
     sys.stdout.flush()
     descriptors = os.dup(1), os.dup(2)

@@ -1,4 +1,4 @@
-"""The driver's view of Spark's tasks: progress, errors, and queries in a background thread."""
+"""Spark's tasks as the driver sees them: progress, errors, and queries in a background thread."""
 
 import errno
 import os
@@ -26,7 +26,7 @@ from auditor.spark.java_process import java_end, log_evidence
 from auditor.spark.types import SparkSession
 
 _PERIOD_SECONDS = 0.5
-"""Time between two looks at the tasks, in seconds."""
+"""Interval at which the driver looks at the tasks, in seconds."""
 
 
 @contextmanager
@@ -34,11 +34,11 @@ def own_errors() -> Iterator[None]:
     """Turn Spark's report of a failed task into the error that the task raised.
 
     Tasks run in other processes, and only the text of their errors comes back. Without this, a metadata store
-    that stops in the middle of a scan would look like a bug. Other errors, and those of the driver, pass
+    that stops during a scan would look like a bug. All other errors, also those of the driver, pass
     unchanged.
 
     Raises:
-        AuditorError: the error of the task, of its own class.
+        AuditorError: the error of the task, of the same class.
     """
     try:
         yield
@@ -51,7 +51,7 @@ def own_errors() -> Iterator[None]:
 
 
 DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of a full disk, and of a user's full share of a disk."""
+"""Error numbers for a full disk, and for a disk quota that a user has used up."""
 _FULL_TEXT = re.compile("No space left on device|Disk quota exceeded")
 _GONE_TEXT = re.compile(
     "Answer from Java side is empty|trying to connect to the Java server|Error while sending or receiving"
@@ -64,7 +64,7 @@ _KILLED_TEXT = re.compile(
 
 
 HADOOP_AWS = "org.apache.hadoop:hadoop-aws:3.5.0"
-"""Package with Hadoop's classes for S3, of the version of Hadoop's client in PySpark 4.3."""
+"""Maven package of Hadoop's classes for S3, in the version of Hadoop that PySpark 4.3 has."""
 _NO_SCHEME = re.compile(r'No FileSystem for scheme "?(\w+)')
 # Missing classes of Hadoop's file systems, or of Amazon's library for S3.
 _NO_CLASS = re.compile(
@@ -78,7 +78,7 @@ _ACCESS_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 def file_system_errors(path: str) -> Iterator[None]:
     """Turn Spark's failure to use the file system of ``path`` into an error that says what to do.
 
-    pyarrow has file systems and credentials of its own. That it can use ``path`` proves nothing about Spark.
+    pyarrow has file systems and credentials of its own. So Spark may fail although pyarrow can use ``path``.
 
     Raises:
         UsageError: Spark has no classes for the file system.
@@ -116,17 +116,17 @@ def _class_advice(missing_class: str) -> str:
 
 @contextmanager
 def run_errors(run: str) -> Iterator[None]:
-    """Turn an error that ends a whole run into one that says what to do: a full disk, or the end of Spark.
+    """Turn an error that ends a whole run into one that says what to do.
 
-    A message states a cause only with evidence. A broken connection does not prove that its other end is
-    gone.
+    These are errors of a full disk, of the end of Spark, and of the run's file system. A message states a
+    cause only with evidence. A broken connection does not prove that the process at its other end is gone.
 
     Raises:
         DiskFullError: no space is left for the run or for Spark's scratch files.
         SparkError: Spark's Java process has ended, does not answer, or had its context stopped; or a Python
             process of its tasks ended.
         UsageError: Spark has no classes for the file system of the run.
-        FileSystemError: that file system denies access to Spark.
+        FileSystemError: the file system of the run denies access to Spark.
     """
     try:
         with file_system_errors(run):
@@ -180,9 +180,9 @@ def _disk_full_error(failure_text: str) -> str:
 
 
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
-    """Refuse a local directory that Spark's executors do not see.
+    """Raise an error if Spark's executors do not see a local directory.
 
-    Each executor would write its part of a table to a disk of its own, and the driver would find a table
+    Otherwise each executor would write its part of a table to its own disk, and the driver would find a table
     without rows. The function checks nothing if tasks run in the driver's process, or for other file systems.
 
     Raises:
@@ -202,7 +202,7 @@ def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
 
 
 def _look_for(spark: SparkSession, path: str) -> bool:
-    """Return whether every task sees a file; there are enough tasks for each core to have one."""
+    """Return whether every task sees a file. There are enough tasks for each core to get one."""
 
     def look(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in numbers:
@@ -216,7 +216,7 @@ def _look_for(spark: SparkSession, path: str) -> bool:
 
 @contextmanager
 def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
-    """Report tasks to ``progress`` as they start and end; Spark is not asked if it is `Silent`."""
+    """Report tasks to ``progress`` as they start and end. If it is `Silent`, Spark is not asked."""
     if isinstance(progress, Silent):
         yield
         return
@@ -251,7 +251,7 @@ def _report_progress(spark: SparkSession, progress: Progress, stop: threading.Ev
 def background_thread(session: SparkSession) -> Iterator[Executor]:
     """Return an executor of one thread, for queries of the audit's own ``session``.
 
-    If the block fails or is interrupted, the running query is cancelled, and the thread is not waited for.
+    If the block fails or is interrupted, the running query is cancelled, without waiting for the thread.
     Queries of other sessions of the same context go on.
     """
     from py4j.protocol import Py4JError

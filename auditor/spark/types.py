@@ -1,6 +1,7 @@
 """Names of Spark's classes for annotations, without importing Spark, which takes a second.
 
-Annotations are never evaluated. A function that needs a class itself imports it from `pyspark.sql`.
+Annotations are never evaluated. A function that needs one of the classes at run time imports it from
+`pyspark.sql`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tables that checks read, and a cache of queries that several checks share."""
+"""The tables that checks read, and a cache of queries that several checks use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Tables:
 
     frames: Mapping[str, DataFrame]
     ledgers_of_marks: DataFrame
-    """The rows of ``ledgers`` for the ledgers that have an under-replication mark. It may have more rows."""
+    """Rows of ``ledgers`` that include every ledger with an under-replication mark."""
     roster: Roster
     """Facts about the bookies, as rows in the driver."""
     cluster: ClusterFacts
@@ -38,13 +38,14 @@ class Tables:
     collector: CollectorSettings = field(default_factory=CollectorSettings)
     """Assumed settings of the bookies' garbage collectors."""
     known_empty: frozenset[str] = frozenset()
-    """Names of tables and parts (`auditor.tables.parts`) that the driver knows to have no rows. Names of
-    properties count too.
+    """Names of tables and of parts of tables (`auditor.tables.parts`) that are known to have no rows.
+
+    Names of properties such as ``unregistered`` are included.
     """
     queries: dict[Callable[[Tables], DataFrame], DataFrame] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
-    """Queries that `cached_query` keeps. A copy of this object with other tables starts without them."""
+    """Queries that `cached_query` keeps. A copy of this object with different tables has none at first."""
 
     def __getattr__(self, name: str) -> DataFrame:
         """Return the table with this name."""
@@ -55,7 +56,10 @@ class Tables:
             raise AttributeError(f"this audit has no table {name}") from None
 
     def add(self, empty: Collection[str] = (), /, **frames: DataFrame) -> Tables:
-        """Return a copy with more tables, which replace equal names; tables in ``empty`` have no rows."""
+        """Return a copy with more tables, which replace tables of equal name.
+
+        ``empty`` has the names of tables without rows.
+        """
         known_empty = (self.known_empty - {*frames}) | ({*empty} & {*frames})
         return replace(self, frames={**self.frames, **frames}, known_empty=known_empty)
 
@@ -70,11 +74,14 @@ class Tables:
 Query = Callable[[Tables], DataFrame]
 
 _CACHING = RLock()
-"""Lock of `cached_query`. Two threads build queries at the same time; the first one builds a shared query."""
+"""Lock of `cached_query`, because two threads build queries at the same time.
+
+The first thread builds a shared query, and the second one waits for it.
+"""
 
 
 def cached_query(make: Query) -> Query:
-    """Return ``make`` with a cache: for the same tables, it builds its query once and returns it again.
+    """Return ``make`` with a cache: for the same tables, it builds its query only once.
 
     Spark builds a query step by step. In a small audit, each step costs more than the rows do. Only the query
     is kept, not its rows, and it is freed together with the tables.

@@ -1,9 +1,10 @@
 """Readers of replicas from the Parquet files of a run's tables, and the union of reports of one replica.
 
-An account is one report of what a bookie holds of a ledger. Its source is an index, a journal, the bookie
-itself, or one of several pieces of an index. One replica may have several accounts. An entry that any account
-shows is held, because an entry that was seen once cannot be missing. So the accounts' groups are united, in
-the canonical form that the comparison needs. Only replicas whose accounts differ are united.
+An account is one report of the entries that a bookie holds of a ledger. Its source is an index, a journal,
+the bookie itself, or one of several pieces of an index. One replica may have several accounts. An entry in
+any account is held, because an entry that was seen once cannot be missing. So the entry groups of the
+accounts are united, in the canonical form that the comparison needs. Only replicas whose accounts differ are
+united.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -28,19 +29,19 @@ from auditor.tables.replica_blocks import NO_ANSWER, Coded, ReplicaBatch
 
 _LEDGERS = 1 << 18
 _REPLICAS = 1 << 20
-"""Rows of a Parquet file that are packed together. More rows give larger blocks."""
+"""Number of rows of a Parquet file that are packed together. More rows make larger blocks."""
 
 _MEMBER = "replicas.list.element"
 GROUP_COLUMNS = (f"{_MEMBER}.groups", "groups")
-"""Parquet columns with nearly all bytes of the accounts, over all tables that have accounts."""
+"""Parquet columns that take nearly all bytes of the accounts, over all tables that have accounts."""
 _CODED = ("bookie_id", "groups", "state")
 
 
 def expected_replicas(files: TableFiles, all_members: bool = False) -> Iterator[ReplicaBatch]:
     """Read from files of ``ledgers`` the entries that each bookie should hold by the metadata.
 
-    Replicas without judged entries are left out. With ``all_members`` they are included, because a journal
-    may hold entries of them.
+    Replicas of which no entry is judged are left out. With ``all_members`` they are included, because a
+    journal may hold entries of them.
     """
     members = (f"{_MEMBER}.bookie_id", f"{_MEMBER}.groups")
     # Codes in lists come in pieces, which Arrow does not put together: these are texts first.
@@ -54,8 +55,9 @@ def index_replicas(
     """Read the entries that indexes show (files of ``availability``) or that bookies listed (``answers``).
 
     Args:
-        files: Files of either table.
-        edges: Page size in bytes by bookie, `IndexShapes.edges`; files that end inside a page count as cut.
+        files: Files of one of these tables.
+        edges: Page size in bytes by bookie (`IndexShapes.edges`). A file that ends inside a page gets the
+            state ``cut``.
         without: Bookies to leave out.
     """
     cut = ("page_bytes",) if edges else ()
@@ -65,7 +67,7 @@ def index_replicas(
 
 
 def tail_replicas(files: TableFiles, without: Collection[str] = ()) -> Iterator[ReplicaBatch]:
-    """Read from files of ``journal_tails`` entries after journals' marks, except of bookies ``without``."""
+    """Read from files of ``journal_tails`` the entries after the marks, without bookies in ``without``."""
     rows = files.row_groups((*REPLICA, "groups"), ("bookie_id", "groups"), _REPLICAS)
     return map(partial(_after_mark, without=without), rows)
 
@@ -82,10 +84,10 @@ def gone_replicas(files: TableFiles) -> Iterator[ReplicaBatch]:
 def ends_inside_page(
     states: Coded, bookies: Coded, page_bytes: pa.ChunkedArray, edges: Mapping[str, int]
 ) -> NDArray[np.bool_]:
-    """Return for each row of ``availability`` whether its index file was cut: it ends inside a page.
+    """Return for each row of ``availability`` whether its index file was truncated: it ends inside a page.
 
-    ``edges`` are `IndexShapes.edges`, because the files do not say how large their pages are. Rows that are
-    not of a file, and files of bookies that are not in ``edges``, are not cut.
+    ``edges`` are `IndexShapes.edges`, because the files do not contain their page size. False for rows
+    without a file, and for bookies that are not in ``edges``.
     """
     sizes = np.array([edges.get(name.decode(), 1) for name in bookies.values.to_pylist()] + [1], np.int64)
     short: NDArray[np.bool_] = page_bytes.fill_null(0).to_numpy() % sizes[bookies.codes] != 0
@@ -151,14 +153,14 @@ def _replicas(
 
 
 def _are_of(column: Coded, values: Collection[str]) -> NDArray[np.bool_]:
-    """Return for each row whether its value is one of ``values``."""
+    """Return for each row whether its value is in ``values``."""
     these = np.array([value.decode() in values for value in column.values.to_pylist()], bool)
     chosen: NDArray[np.bool_] = np.append(these, False)[column.codes]
     return chosen
 
 
 def _longs(column: pa.ChunkedArray) -> Longs:
-    """Return a column of ids as an array. Rows that are not a replica have a null, which becomes 0."""
+    """Return a column of ids as an array. Rows without a replica have a null, which becomes 0."""
     ids: Longs = column.fill_null(0).to_numpy()
     return ids
 
@@ -179,9 +181,9 @@ _SERVED_WITH_TAIL = (IndexState.ABSENT, IndexState.NOT_INDEXED)
 class HeldAccount(NamedTuple):
     """One account of a replica: the groups held, the state of the index, and the time of the answer.
 
-    ``answered`` is the time at which the bookie itself answered, ms; None if it did not. ``listed`` are
+    ``answered`` is the time at which the bookie itself answered, in ms, or None if it did not. ``listed`` are
     entries that the bookie listed and its index lacks. ``gone`` are entries that the index locates in missing
-    entry logs; they are not held. ``gone_state`` says how certain that is.
+    entry logs. They do not count as held. ``gone_state`` says how certain it is that the logs are missing.
     """
 
     held: bytes | None
@@ -193,15 +195,14 @@ class HeldAccount(NamedTuple):
 
 
 def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) -> HeldAccount:
-    """Unite what an index shows with what the bookie answered; ``index`` is None if there is none.
+    """Unite the entries in an index with those that the bookie answered. ``index`` is None without an index.
 
-    An entry that either shows is held. The state and time are those of the answer if its state is ok, else
-    those of the index. An empty answer does not repair an index that is damaged, in limbo or not served,
-    because a bookie that recreates a spoiled index answers the same. A damaged index stays damaged, whatever
-    its bookie answers.
+    An entry in either is held. State and time are taken from the answer if its state is ok, else from the
+    index. An empty answer does not repair an index that is damaged, in limbo or not served, because a bookie
+    that recreates a damaged index gives the same answer. A damaged index stays damaged in any case.
 
     A listing proves what a bookie holds, not what it lacks. If the bookie was read ``whole`` and its index is
-    ok or absent, the index proves absence. The answer's time does not count then, and entries that only the
+    ok or absent, the index proves absence. Then the time of the answer is dropped, and entries that only the
     listing has become ``listed``.
 
     >>> print(*unite_answer(None, HeldAccount(b"", IndexState.OK, 7), whole=False)[:4])
@@ -235,7 +236,7 @@ def unite_answer(index: HeldAccount | None, answer: HeldAccount, whole: bool) ->
 
 
 def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAccount:
-    """Remove the entries in missing entry logs from what a replica holds."""
+    """Remove the entries in missing entry logs from the held entries of a replica."""
     try:
         held_groups = coverage.difference(groups_of(index.held), groups_of(gone_groups))
         common_groups = coverage.intersection(groups_of(index.held), groups_of(gone_groups)).tobytes()
@@ -248,12 +249,12 @@ def subtract_gone(index: HeldAccount, gone_groups: bytes, state: str) -> HeldAcc
 
 
 def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
-    """Unite what an index shows with what its bookie's journal shows after the mark.
+    """Unite the entries in an index with those in the bookie's journal after the mark.
 
     The bookie holds these journal entries in memory, serves them, and writes them to its index at its next
-    start. So they count as held, whatever the index lacks. An index that does not exist yet holds nothing
-    else. A ledger that is not in the index of ledgers enters it with its first entry. A damaged index stays
-    damaged for all entries that the journal does not show.
+    start. So they count as held even if the index lacks them. If there is no index yet, the bookie holds only
+    these entries. A ledger that is missing from the list of ledgers enters the list with its first entry. A
+    damaged index stays damaged for all entries that the journal does not have.
 
     >>> print(unite_tail(None, b"").index_state)
     ok
@@ -276,8 +277,8 @@ def unite_tail(index: HeldAccount | None, tail: bytes) -> HeldAccount:
 def combine_pieces(pieces: DataFrame) -> DataFrame:
     """Combine indexes that were read in several, possibly overlapping pieces into one row per replica.
 
-    Rows have the columns of ``availability``. An entry that any piece shows is held. The state is that of the
-    piece with the least certain state. Files that end inside a page must have been marked before
+    Rows have the columns of ``availability``. An entry in any piece is held. The row gets the least certain
+    state of all pieces. The state of files that end inside a page must have been set before
     (`auditor.tables.index_counts.with_cut`).
     """
     columns = pieces.columns

@@ -1,4 +1,4 @@
-"""changes: every finding with its change since the run before, and findings of that run that are gone."""
+"""changes: every finding with its change since the run before, and findings that only that run has."""
 
 import pyarrow as pa
 
@@ -43,4 +43,4 @@ CHANGES = schema_of(
     ("suppressed", pa.string(), "the reason of that entry"),
 )
 CHANGED = "tables/changes"
-"""Path of the table in a run directory."""
+"""Path of the table ``changes`` in a run directory."""

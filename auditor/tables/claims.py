@@ -1,14 +1,14 @@
-"""The owner that a ledger claims: znode and namespace, from the custom metadata that Pulsar writes.
+"""The owner that a ledger claims in its custom metadata, which Pulsar writes: znode and namespace.
 
     component              the owner's znode, below the root of its store
     managed-ledger         /managed-ledgers/ + pulsar/managed-ledger [+ / + pulsar/cursor]
     schema                 /schemas/ + pulsar/schemaId
-    compacted-ledger       the topic's (pulsar/compactedTopic) + /__compaction
-    delayed-index-bucket   the topic's (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
+    compacted-ledger       the topic's znode (pulsar/compactedTopic) + /__compaction
+    delayed-index-bucket   the topic's znode (pulsar/delayedIndexTopic) + / + pulsar/delayedIndexCursor
 
-Pulsar stores the first two in the form that their paths have. This module encodes full topic names, and the
-cursors of buckets, as Java does (`auditor.keys.pulsar`). A claim does not name a store. Two Pulsar clusters
-with the same namespaces write the same claims.
+Pulsar stores the names of the first two rows in the form that their paths have. For the last two rows, this
+module encodes full topic names, and the cursors of buckets, as Java does (`auditor.keys.pulsar`). A claim
+does not name a store. Two Pulsar clusters with the same namespaces write the same claims.
 """
 
 from collections.abc import Mapping
@@ -49,7 +49,8 @@ def claim_of(custom: Column) -> Column:
 def namespace_of(path: Column) -> Column:
     """Return ``tenant/namespace`` of a path below Pulsar's root; null if it has none.
 
-    V1 names have a cluster between the two, which is left out. Schemas of V1 names have no namespace.
+    V1 names have a cluster between tenant and namespace, which is left out. Schemas of V1 names have no
+    namespace.
     """
     parts = F.split(path, "/", 7)
     tree, tenant = F.try_element_at(parts, F.lit(2)), F.try_element_at(parts, F.lit(3))
@@ -74,7 +75,7 @@ def path_below_root(chroots: Mapping[str, str]) -> Column:
 
 
 def _topic_path(name: Column) -> Column:
-    """Return the path of a topic from its full name; null if the text is not a full name."""
+    """Return the path of a topic from its full name; null if the text is not the full name of a topic."""
     parts = [F.regexp_extract(name, _FULL_NAME, group) for group in (2, 3, 1)]
     local = F.url_encode(F.regexp_extract(name, _FULL_NAME, 4))
     path = F.concat_ws("/", F.lit(f"/{MANAGED_LEDGERS}"), *parts, local)

@@ -1,16 +1,16 @@
 """cluster: facts that the metadata store keeps about the whole cluster, and its next ledger ids.
 
 One row is one fact: the cluster's identity, whether re-replication is enabled, the end of the last checks of
-AutoRecovery, the elected auditor, the id generators. A fact that cannot be read says why. A fact that the
-store does not keep has no row.
+AutoRecovery, the elected auditor, the id generators. A fact that cannot be read has a row with the reason. A
+fact that the store does not keep has no row.
 
     <root>/idgen                 one child was made and deleted for each id: the next id is their count
     <root>/idgen-long/HOB-n      beyond 31 bits: the next id is n << 32 | their count; the highest n counts
     buckets/<b> (etcd)           b << 56 | n, where n is how often the key was written: the first id has n = 1
 
 A store may be older than the data on its bookies (a restored backup), or be another cluster's. Then bookies
-hold ledgers with ids that its generator has not given out. The flat layout counts children of the root, with
-all other znodes; its count is not used. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator,
+hold ledgers with ids that its generator has not given out. In the flat layout, the count would include all
+other children of the root, so it is not used. Source: ZkLedgerIdGenerator, LongZkLedgerIdGenerator,
 EtcdIdGenerator.
 """
 
@@ -74,7 +74,8 @@ _READERS: dict[str, tuple[str, Callable[[bytes], object]]] = {
     ),
 }
 UNLISTED_BOOKIES = "unlisted-bookies"
-"""Fact for cookies or registrations that could not be read. Its value is the bookie, or null for any bookie.
+"""Fact for cookies or registrations that could not be read. Its value is the bookie, or null if they may be
+those of any bookie.
 """
 
 _VOTES = "underreplication/auditorelection/"
@@ -84,8 +85,8 @@ _GENERATORS = ("idgen/", "idgen-long/")
 def cluster_state(cluster: ClusterNodes) -> list[dict[str, Any]]:
     """Return the rows of `CLUSTER`, in the order of their paths.
 
-    The auditor is the candidate with the lowest vote. The znode above the votes may be outdated and is not
-    read.
+    The auditor of AutoRecovery is the candidate with the lowest vote. The znode above the votes may be
+    outdated and is not read.
     """
     rows = []
     votes = sorted(path for path in cluster.nodes if path.startswith(_VOTES))
@@ -113,10 +114,11 @@ _CHECK_TIMES = (
 def autorecovery_facts(
     scans: Sequence[ClusterNodes], scan_time: int, down: Collection[str]
 ) -> dict[str, Any]:
-    """Return the fields of `RepairState` that the store's znodes give; empty if they were not read.
+    """Return the fields of `RepairState` from the store's znodes; empty if the znodes were not read.
 
     Args:
-        scans: Znodes of the cluster from both scans, the later scan last. A vote in either scan counts.
+        scans: Znodes of the cluster from both scans, the later scan last. The votes are those of the later
+            scan, or of the first one if the later has none.
         scan_time: Time of the first scan, ms.
         down: Bookies with a cookie that are not registered.
     """
@@ -147,7 +149,7 @@ def _is_replication(path: str) -> bool:
 
 
 def _live_votes(nodes: ClusterNodes) -> list[Znode]:
-    """Return the votes that belong to a session, the auditor's first. Other votes prove no live process."""
+    """Return the votes of live sessions, the auditor's first. Other votes prove no live process."""
     paths = sorted(path for path in nodes.nodes if path.startswith(_VOTES))
     return [nodes.nodes[path] for path in paths if nodes.nodes[path].ephemeral_owner != 0]
 
@@ -169,8 +171,8 @@ def unlisted_bookies(hidden: tuple[str, str] | None, unclear: Mapping[str, str])
     """Return the rows of `CLUSTER` for cookies and registrations that could not be read.
 
     Args:
-        hidden: Path and reason of an unread place that could have those of any bookie; None if there is none.
-        unclear: Paths of unread ones by bookie.
+        hidden: Path and reason of an unread place that may have those of any bookie; None if there is none.
+        unclear: Paths of unread cookies and registrations, by bookie.
     """
     fact = {"fact": UNLISTED_BOOKIES, "mtime": None, "damage": None}
     rows = [fact | {"value": name, "path": path} for name, path in sorted(unclear.items())]
@@ -203,7 +205,9 @@ _NEXT = pa.schema([("generator", pa.int64()), ("next", pa.int64())])
 
 
 class Ids(NamedTuple):
-    """A range of ids, ``low`` to ``high``. A generator has given out exactly those below ``next``."""
+    """A range of ledger ids, ``low`` to ``high``, of one generator. It has given out exactly the ids below
+    ``next``.
+    """
 
     low: int
     high: int
@@ -211,7 +215,7 @@ class Ids(NamedTuple):
 
 
 def ids_drawn(cluster: ClusterNodes, layout: LayoutKind) -> tuple[Ids, ...]:
-    """Return the id ranges of a store's generators; empty if the store does not tell how far they are.
+    """Return the id ranges of a store's generators; empty if the store does not show their next ids.
 
     >>> idgen = Znode("/ledgers/idgen", b"", 1, 1, 5, 5, 0, 0, made=70)
     >>> ids_drawn(ClusterNodes({"idgen": idgen}, 5, "0x1"), LayoutKind.HIERARCHICAL)
@@ -241,7 +245,7 @@ def is_bare(cluster: ClusterNodes) -> bool:
 
 
 def _long(cluster: ClusterNodes) -> int:
-    """Return the next id beyond 31 bits; `UNCOUNTED` if it is not known."""
+    """Return the next id of the generator for ids beyond 31 bits; `UNCOUNTED` if it is not known."""
     matches = ((path, _HOB.fullmatch(path)) for path in cluster.nodes)
     high = max(((int(match[1]), path) for path, match in matches if match), default=None)
     if high is None:
@@ -267,8 +271,8 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
     """Count by bookie the orphans whose ids the store's generator has not given out: rows of `UNDRAWN`.
 
     An application can also choose ids itself. So the result is empty unless the store lists ledgers without a
-    gap, and all of them have ids that the generator has given out. Orphans with an index that is newer than a
-    saved scan are left out.
+    gap, and the generator has given out the ids of all listed ledgers. Orphans with an index that is newer
+    than a saved scan are left out.
     """
     spark = orphans.sparkSession
     rows = {"generator": list(range(len(ids))), "next": [generator.next for generator in ids]}

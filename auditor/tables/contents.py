@@ -3,10 +3,11 @@
     availability  --scope, ledger-->  members of the ledger, and the entries that each should hold
                   --directory, id-->  number of ledgers there that this id explains
 
-A bookie id in a ledger's ensembles proves little: in a cluster of one ensemble's size, every ledger names
-every bookie. The striping proves more. An id explains a ledger *exactly* if the entries held there are those
-that the striping gives to it. Ledgers that two ids explain equally do not tell them apart. So a candidate is
-compared with the directory's owner by the ledgers that only one of them explains:
+A bookie id in a ledger's ensembles proves little: if a cluster has only as many bookies as an ensemble, every
+ledger names every bookie. The striping proves more. An id explains a ledger *exactly* if the entries held in
+the directory are those that the striping gives to the id. Ledgers that two ids explain equally do not tell
+these ids apart. So a candidate is compared with the directory's owner by the ledgers that only one of the two
+explains:
 
     better  Only the candidate explains the ledger, and the candidate lacks entries that it should hold. A
             candidate with all of them misses no disk; the copy here is a left-over. A candidate with more
@@ -14,12 +15,13 @@ compared with the directory's owner by the ledgers that only one of them explain
             decommissioning new members of large ensembles hold more than their stripe.
     worse   Only the owner explains the ledger.
 
-Nearly every directory belongs to its owner. That needs no join of all replicas: a replica that is not among
-the unequal pairs is exact for its owner. Only the directories of ``doubted`` bookies are compared with every
-id. No other directory can have a ledger that speaks for a candidate. Its owner would have to hold, byte for
-byte, entries that the candidate should hold and lacks, and both of these pairs would be unequal.
+Nearly every directory belongs to its owner. To see that, no join of all replicas is needed: a replica that is
+not among the unequal pairs (`auditor.tables.unequal`) is exact for its owner. Only the directories of
+``doubted`` bookies are compared with every id. No other directory can have a ledger for which a candidate is
+better. Its owner would have to hold, byte for byte, entries that the candidate should hold and lacks, and
+both pairs, of the owner and of the candidate, would be unequal.
 
-The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are hashed too until they are
+The result is counts, so entry sets are compared by a 64-bit hash. Bookie ids are also hashed, until they are
 counted. Only the counts, one for each directory and id, are sorted.
 """
 
@@ -57,11 +59,12 @@ CONTENTS = schema_of(
 
 
 class LargeTables(NamedTuple):
-    """Reduced forms of ``ledgers`` and ``availability`` that save a read of all their rows.
+    """Parts and counts of ``ledgers`` and ``availability`` that save a read of all rows of these tables.
 
-    ``ledgers`` and ``availability`` have at least the rows of the unequal pairs. ``counts`` counts equal
-    kinds of index rows (`auditor.tables.index_counts`). ``single_directory_bookies`` have one directory
-    besides journals, so all that they hold is there. ``several_directory_bookies`` have several.
+    ``ledgers`` and ``availability`` have at least the rows for the ledgers of the unequal pairs. ``counts``
+    has the number of index rows of each kind (`auditor.tables.index_counts`). ``single_directory_bookies``
+    have one directory besides journals, which has all their ledgers. ``several_directory_bookies`` have
+    several.
     """
 
     ledgers: DataFrame
@@ -75,11 +78,11 @@ _SHOWN = 3
 
 
 def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the replicas that lack entries by all that was read: scope_id, ledger_id, bookie_id.
+    """Return the replicas that lack entries according to all data read: scope_id, ledger_id, bookie_id.
 
-    ``judged`` is the table of that name (`auditor.tables.judged`); it knows what was not read and what a
-    bookie serves. For ``bookies`` that were read in part, unseen entries count as lacking: a disk in the
-    wrong place is often the one that cannot be read. Bookies that were not read at all do not count.
+    ``judged`` is the table of that name (`auditor.tables.judged`); it accounts for unread data and for
+    bookies' answers. For ``bookies`` that were read in part, unseen entries count as lacking: a disk in the
+    wrong place is often the one that cannot be read. Bookies that were not read at all are left out.
     """
     in_part = bookies.where(F.col("read") == BookieRead.PARTIAL).select("bookie_id")
     unseen = judged.where("size(unknown) > 0").select(
@@ -93,7 +96,7 @@ def lacking_replicas(judged: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def bookies_in_doubt(unequal: DataFrame, lacking: DataFrame) -> DataFrame:
-    """Return the bookies that hold, byte for byte, what another bookie should hold and lacks.
+    """Return the bookies that hold, byte for byte, entries that another bookie should hold and lacks.
 
     ``lacking`` are the rows of `lacking_replicas`. The result has the column ``bookie_id``, each bookie once.
     """
@@ -129,9 +132,10 @@ def contents(
         directories: The table of that name. Directories of another cluster's bookies are left out, because
             their ledger ids mean nothing here.
         bookies: The table of that name.
-        doubted: Bookies whose directories are compared with every id. These are those of `bookies_in_doubt`,
-            and bookies with a ledger in several pieces, whose pairs do not say what one directory holds.
-        large: Reduced tables that save a read of all rows.
+        doubted: Bookies whose directories are compared with every id. These are the bookies of
+            `bookies_in_doubt`, and bookies with a ledger in several pieces: their pairs do not show the
+            entries in one directory.
+        large: Parts and counts of tables that save a read of all rows.
     """
     places = _places(directories, bookies)
     doubtful = F.col("bookie_id").isin(list(doubted))
@@ -151,10 +155,10 @@ def contents(
 def _of_owners(
     number: DataFrame, availability: DataFrame, ledgers: DataFrame, unequal: DataFrame, places: DataFrame
 ) -> DataFrame:
-    """Count what each owner explains of its directories: all replicas except unequal ones.
+    """Count the ledgers in each directory that its owner explains: all replicas except unequal ones.
 
-    ``number`` is the number of ledgers in each directory, as ``key`` and ``all``. ``availability`` and
-    ``ledgers`` are read only for the ledgers of the pairs.
+    ``number`` is the number of ledgers in each directory, as ``key`` and ``all``. Of ``availability`` and
+    ``ledgers`` only rows for the unequal pairs are read.
     """
     pairs = unequal.select(*LEDGER, "bookie_id")
     decided_ledgers = (
@@ -200,7 +204,7 @@ def _of_owners(
 def _number_seen(
     availability: DataFrame, places: DataFrame, large: LargeTables, doubted: Sequence[str]
 ) -> DataFrame:
-    """Count the ledgers in each directory: ``key``, ``all``."""
+    """Return the number of ledgers (``all``) in each directory (``key``)."""
     # No path of all these replicas need be looked at.
     on_disk = F.col("state").isin(*ON_DISK) & F.col("known")
     indexes_by_owner = large.counts.where(on_disk).groupBy(F.col("bookie_id").alias("owner"))
@@ -218,7 +222,7 @@ def _number_seen(
 
 
 def _counts(located_ledgers: DataFrame) -> DataFrame:
-    """Count what each id explains of each directory; the row without an id counts all ledgers there."""
+    """Count for each directory the ledgers that each id explains. The row with a null id counts all."""
     # A member without an id in every row: grouped by id, its row is the number of ledgers in the directory.
     total = F.struct(*(F.lit(None).cast(kind).alias(name) for name, kind in _MEMBER.items()))
     member_rows = located_ledgers.withColumn(
@@ -243,7 +247,7 @@ _MEMBERS = (
 
 
 def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return each directory that may have an index: key, path, place, owner, and all its possible names."""
+    """Return each directory that may have an index: key, path, place, owner, and all names for its path."""
     foreign = bookies.where("foreign_instance").select(F.col("bookie_id").alias("owner"))
     # A collected directory is <collection>#<path>, and its rows of availability know the path alone.
     names = "transform(sequence(1, size(split(path, '#'))), n -> substring_index(path, '#', -n))"
@@ -257,7 +261,7 @@ def _places(directories: DataFrame, bookies: DataFrame) -> DataFrame:
 
 
 def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
-    """Return the ledgers in each directory: its key, ledger, bookie_id, hashes of owner and held groups."""
+    """Return the ledgers in each directory: key, ledger, bookie_id, and hashes of owner and held groups."""
     current = F.concat("name", F.lit("/current")).alias("current")
     place_names = places.select("owner", "key", F.explode("names").alias("name")).select(
         "owner", "key", current, F.concat(current, F.lit("/")).alias("below")
@@ -276,7 +280,7 @@ def _ledgers_seen(availability: DataFrame, places: DataFrame) -> DataFrame:
 
 
 def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
-    """Return the members of each ledger, with the entries that each should hold and whether it lacks any."""
+    """Return the members of each ledger, with the entries that each should hold and whether it lacks some."""
     of_ledger = lacking.groupBy(*LEDGER).agg(F.collect_set(F.xxhash64("bookie_id")).alias("lacking"))
     member = _MEMBERS.format(lacks="coalesce(array_contains(lacking, xxhash64(r.bookie_id)), false)")
     decided_ledgers = ledgers.where("undecidable = false").select(*LEDGER, "replicas")
@@ -284,7 +288,7 @@ def _members(ledgers: DataFrame, lacking: DataFrame) -> DataFrame:
 
 
 def _rank(counts: DataFrame, places: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Return the counts with bookie ids instead of hashes, the best of each directory first."""
+    """Return the counts with bookie ids instead of hashes, the best id of each directory first."""
     totals = counts.where("id is null").select("key", F.col("named").alias("ledgers"))
     ids = bookies.select(F.col("bookie_id").alias("candidate"), F.xxhash64("bookie_id").alias("id"))
     order = F.Window.partitionBy("key").orderBy(

@@ -1,13 +1,13 @@
 """digests: whether the digests of sampled entries are right, and which copies of one entry differ.
 
-The reader of the entries checked each of them against every digest type
-(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type it has. Metadata
-of format 1 says none. There, a digest that matches is right, and one that does not match is not known to be
-wrong.
+The reader of the entries checked each entry against every digest type
+(`auditor.sources.bookies.entry_logs.whole_entries`). The ledger's metadata says which type the ledger has,
+except metadata of format 1. For a ledger with metadata of format 1, a digest that matches is right, and one
+that does not match is not known to be wrong.
 
-An HMAC that does not match is wrong only if another entry of the ledger matches under the same password. Else
-the password is another ledger's. The same holds for the master key of a ledger in a bookie's index. Without a
-password, the majority of the ledger's bookies decides.
+An HMAC that does not match is wrong only if another entry of the ledger matches under the same password.
+Otherwise the password may be that of another ledger. The master key of a ledger in a bookie's index is
+checked in the same way. Without a password, the majority of the ledger's bookies decides.
 """
 
 from collections.abc import Callable
@@ -119,8 +119,8 @@ def digests(whole_entries: DataFrame, ledgers: DataFrame) -> DataFrame:
 def differing_copies(digests: DataFrame) -> DataFrame:
     """Find sampled entries whose copies differ: ``scope_id``, ``ledger_id``, ``entry_id`` and ``copies``.
 
-    ``copies`` has the different payloads, each with its ``bookies``, the most frequent first. Copies with a
-    wrong digest are left out.
+    ``copies`` has the different payloads, the most frequent first, each with the ``bookies`` that hold it.
+    Copies with a wrong digest are left out.
     """
     usable = digests.where(
         (F.col("state") != DigestState.WRONG) & F.col("payload_crc32c").isNotNull() & F.col("comparable")
@@ -149,7 +149,7 @@ def differing_copies(digests: DataFrame) -> DataFrame:
 
 
 def _type() -> Column:
-    """Return the digest type from the metadata; without one, the type that matches."""
+    """Return the digest type that the metadata gives, or else the type that matches."""
     matching = (
         F.when(F.col("crc32c_right"), "CRC32C")
         .when(F.col("crc32_right"), "CRC32")

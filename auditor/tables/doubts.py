@@ -1,16 +1,16 @@
-"""Doubts: reasons other than loss for which a bookie may seem to lack copies; one function per reason.
+"""Doubts: reasons for which a bookie may seem to lack copies that it has; one function per reason.
 
 A doubt heals if a newer look at the same version of the ledger can settle it: an index that was too old, a
 bookie that did not answer. A doubt does not heal if a second look repeats the error: a disk in another
-bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Confirmation
-by two runs (`auditor.findings.confirm`) depends on this alone.
+bookie's place, a ledger that is still written to, a listing that leaves out the same page again. Whether two
+runs confirm a finding (`auditor.findings.confirm`) depends only on whether its doubts heal.
 """
 
 from typing import NamedTuple
 
 
 class Doubt(NamedTuple):
-    """A reason for which missing copies are no more than suspect. ``heals``: a newer look can settle it."""
+    """A reason for which missing copies are only suspected. ``heals``: a newer look can settle it."""
 
     text: str
     heals: bool
@@ -27,12 +27,12 @@ def not_closed() -> Doubt:
 
 
 def only_listed(bookie_id: str) -> Doubt:
-    """Return the doubt that the bookie itself listed its entries. A listing omits entries only in memory."""
+    """Return the doubt of a bookie's own listing: it may leave out entries that are only in memory."""
     return Doubt(f"a listing of {bookie_id} proves its entries, not missing entries", heals=False)
 
 
 def undated(bookie_id: str) -> Doubt:
-    """Return the doubt that the age of the index is unknown. A later index without a mark has none too."""
+    """Return the doubt that the age of the index is unknown. A newer index would have no mark either."""
     return Doubt(f"no lastMark shows the age of the index of {bookie_id}", heals=False)
 
 
@@ -42,7 +42,7 @@ def too_young(bookie_id: str) -> Doubt:
 
 
 def unheard(bookie_id: str, why: str) -> Doubt:
-    """Return the doubt that the bookie was asked for entries that its index lacks, and did not answer."""
+    """Return the doubt that the bookie did not answer when it was asked for entries that its index lacks."""
     return Doubt(f"{bookie_id} did not respond: {why}", heals=True)
 
 

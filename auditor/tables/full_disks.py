@@ -1,9 +1,10 @@
 """Full disks, and their effect on compaction.
 
-A collector knows how full its ledger directories are. Above diskUsageWarnThreshold it suspends major
-compaction. Above diskUsageThreshold it suspends minor compaction too. With isForceGCAllowWhenNoSpace it
-collects and compacts at once instead. A bookie on DbLedgerStorage has one collector per ledger directory.
-Other storages have one collector, and one full directory suspends it for all.
+A garbage collector watches how full its ledger directories are. Above diskUsageWarnThreshold it suspends
+major compaction. Above diskUsageThreshold it suspends minor compaction too. With isForceGCAllowWhenNoSpace it
+does not suspend compaction but collects and compacts at once. A bookie on DbLedgerStorage has one collector
+per ledger directory. With another storage a bookie has one collector, and one full directory suspends
+compaction in all directories.
 """
 
 from auditor.model.collector_settings import CollectorSettings
@@ -15,12 +16,12 @@ from auditor.spark.types import Column, DataFrame
 def with_full_disks(
     logs: DataFrame, entry_logs: DataFrame, disks: DataFrame | None, settings: CollectorSettings
 ) -> DataFrame:
-    """Add the column ``full_disk`` to ``logs``; null if there is room or no file system was seen.
+    """Add the column ``full_disk`` to ``logs``. It is null if there is room or the disk usage is unknown.
 
     Args:
         logs: Rows with ``bookie_id`` and ``directory``.
-        entry_logs: The table of that name; its ``logger`` tells the collector of a directory.
-        disks: The table of that name; None if its free bytes do not count.
+        entry_logs: The table of that name; its ``logger`` is the number of a directory's collector.
+        disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         settings: Thresholds of the collectors.
     """
     if disks is None:
@@ -43,7 +44,7 @@ def with_full_disks(
 
 
 def suspended() -> Column:
-    """Return whether a full disk suspends the compaction of a log, by its ``action``."""
+    """Return whether a full disk suspends the ``action`` of a log: minor or major compaction."""
     full, almost = (
         F.col("full_disk") == disk_state.value for disk_state in (FullDisk.FULL, FullDisk.ALMOST_FULL)
     )

@@ -2,17 +2,17 @@
 
 A pass of ScanAndCompareGarbageCollector has two parts. First, once per gcOverreplicatedLedgerWaitTime, it
 deletes ledgers that are closed, not locked, and in no ensemble with the bookie's own id. Then it deletes
-ledgers that the store does not list (`auditor.tables.gc_listing`). With verifyMetadataOnGC it reads each such
-ledger's record first.
+ledgers that the store does not list (`auditor.tables.gc_listing`). With verifyMetadataOnGC it first reads the
+metadata record of each ledger that the store does not list.
 
-A row is a ledger of a bookie that one of the two parts concerns. The store lacks it, no ensemble names the
-bookie, or the server's listing shows the ledger out of order or not at all. A healthy replica has no row.
+A row is a ledger on a bookie in one of three cases: the store lacks it, no ensemble names the bookie, or the
+server's listing shows the ledger out of order or not at all. A healthy replica has no row.
 
 The verdict does not depend on the server's rules. A deletion is right if the ledger has no metadata, or if no
 ensemble names the bookie and every entry has a copy on a member. A deletion is wrong or in doubt in three
 cases. The copy is the last one of an entry that all members miss. The ensembles name the bookie by another of
 its ids. Or somebody is copying the ledger to this bookie, and the metadata is updated last. Ledgers of other
-BP-35 scopes, which no server keeps yet, have no rows.
+BP-35 scopes than 0 have no rows, because no server keeps them yet.
 """
 
 from typing import Any, NamedTuple
@@ -59,7 +59,7 @@ def deletion_verdicts(
     unequal: DataFrame,
     aliases: frozenset[tuple[str, str]],
 ) -> DataFrame:
-    """Return copies on bookies that no ensemble names, with a ``verdict`` on the deletion and ``reason``."""
+    """Return copies on bookies that no ensemble names, with ``verdict`` on a deletion and its ``reason``."""
     classes = verdicts.select(
         *LEDGER,
         (F.col("class") == LedgerClass.ENTRY_LOST).alias("lost"),
@@ -96,7 +96,7 @@ def deletion_verdicts(
 def _under_another_id(
     over_replicated: DataFrame, ledgers: DataFrame, aliases: frozenset[tuple[str, str]]
 ) -> DataFrame:
-    """Return the copies whose ledger names the bookie by another of its ids."""
+    """Return the copies of ledgers that name the copy's bookie by another of its ids."""
     same = other_ids(over_replicated.sparkSession, aliases)
     members = (
         over_replicated.select(*REPLICA)
@@ -116,7 +116,7 @@ def other_ids(spark: SparkSession, aliases: frozenset[tuple[str, str]]) -> DataF
 def _last_copies(
     over_replicated: DataFrame, judged: DataFrame, verdicts: DataFrame, unequal: DataFrame
 ) -> DataFrame:
-    """Return for copies of ledgers that lost an entry whether they hold such an entry (``last``)."""
+    """Return for copies of ledgers that lost an entry whether the copy holds that entry (``last``)."""
     lost = verdicts.where(F.col("class") == LedgerClass.ENTRY_LOST).select(*LEDGER)
     pairs = over_replicated.select(*REPLICA).join(lost, [*LEDGER], "left_semi")
     missing = judged.select(*LEDGER, "write_quorum", F.col("missing.groups").alias("missing"))
@@ -169,9 +169,9 @@ GC_FORESIGHT = schema_of(
 
 
 class Collector(NamedTuple):
-    """The settings of the collectors and what the store lists for them.
+    """The settings of the garbage collectors and the ledgers that the store lists for them.
 
-    ``aliases`` are pairs of ids of one bookie.
+    ``aliases`` are pairs of ids that belong to one bookie.
     """
 
     settings: CollectorSettings
@@ -195,9 +195,10 @@ def gc_foresight(
 ) -> DataFrame:
     """Forecast the next pass of every bookie's garbage collector: rows of `GC_FORESIGHT`.
 
-    ``orphans`` are the rows of that table with ``doubts`` (`auditor.checks.gc_guards.doubted_orphans`).
-    ``moved`` is None if one scan was made. ``earlier`` is this table of an earlier run. The other DataFrames
-    are the tables of these names. ``scan_time`` is in ms.
+    ``orphans`` is the table ``orphans`` with the column ``doubts``
+    (`auditor.checks.gc_guards.doubted_orphans`). ``moved`` is None if one scan was made. ``earlier`` is the
+    table ``gc_foresight`` of an earlier run, or None. The other DataFrames are the tables of these names.
+    ``scan_time`` is in ms.
     """
     unlisted = _unlisted_ledgers(orphans.where("scope_id = 0"), collector)
     copies = over_replicated.where("scope_id = 0")
@@ -220,7 +221,7 @@ def gc_foresight(
 
 
 def collected_since(earlier: DataFrame, availability: DataFrame) -> DataFrame:
-    """Return bookies whose collector ran since an earlier run: they lack a ledger that it was to delete."""
+    """Return bookies whose collector ran since an earlier run: they lack a ledger whose deletion was due."""
     deleted = (F.col("action") == GcAction.DELETE) & (F.col("pass") == GcPass.LISTING)
     had = availability.where(F.col("state").isin(*ON_DISK)).select(*REPLICA).distinct()
     deleted_replicas = earlier.where(deleted).select(*REPLICA).join(had, [*REPLICA], "left_anti")
@@ -274,7 +275,7 @@ def _over_replicated(rows: DataFrame, collector: Collector) -> DataFrame:
 def _out_of_place(
     availability: DataFrame, ledgers: DataFrame, foreign: DataFrame, collector: Collector
 ) -> DataFrame:
-    """Forecast replicas of ledgers that the store lists where the collector's pass does not look for them."""
+    """Forecast replicas of listed ledgers that the collector's pass does not find where it looks for them."""
     listing, settings = collector.listing, collector.settings
     assert listing.seen is not None
     rows = ledgers.where(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0))
@@ -312,7 +313,7 @@ def _out_of_place(
 
 
 def _first(keep_causes: dict[GcCause, Column], otherwise: GcCause) -> Column:
-    """Return the first cause to keep a ledger whose condition holds, else ``otherwise``."""
+    """Return the first cause to keep a ledger whose condition holds, or ``otherwise`` if none does."""
     keep_cause = F.coalesce(*(F.when(holds, F.lit(cause)) for cause, holds in keep_causes.items()))
     return F.coalesce(keep_cause, F.lit(otherwise))
 

@@ -1,25 +1,27 @@
-"""The listing of the store's ledgers that a bookie's garbage collector sees: its ids, and where it stops.
+"""The store's listing of ledgers as a bookie's garbage collector sees it: its ids, and where it stops.
 
-If every record is at its own path, the listing is right in every layout. The ranges ascend, and the
-collector's set of ids is the store's. Three things can make it wrong: records in other places, names that
-make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
+If every metadata record is at its own path, the listing is right in every layout: the ranges of ids ascend,
+and the collector sees all ids of the store. Three things can make it wrong: records in wrong places, names
+that make the listing fail, and the id 2^63 - 1. Only then the ranges are examined, all of them in one task.
+The layouts have these ranges:
 
     flat                 one range
-    legacy hierarchical  a range a directory of the two-digit tree, in the order of their names; ids outside
-                         the directory's own are left out, and a directory that is no number ends the listing
-    hierarchical         these, then those of the three-digit tree
-    long hierarchical    a range a directory of the three-digit tree alone
-    etcd                 100 keys a range; keys from that of id 0 to that of 2^63 - 1, itself left out; a name
-                         that is no UUID ends the listing
+    legacy hierarchical  one range per directory of the two-digit tree, in the order of directory names; ids
+                         that belong to another directory are left out, and a directory whose name is no
+                         number ends the listing
+    hierarchical         the same ranges, then those of long hierarchical
+    long hierarchical    one range per directory of the three-digit tree
+    etcd                 one range per 100 keys, from the key of id 0 to before that of 2^63 - 1; a name that
+                         is no UUID ends the listing
 
-The server also makes ids of names that are not a ledger's. They are in the column ``ledger_id`` of misplaced
-rows (`auditor.keys.ledger_tree`).
+The server also makes ids of names that are not a ledger's. In the rows of misplaced records, the column
+``ledger_id`` has them (`auditor.keys.ledger_tree`).
 
-ScanAndCompareGarbageCollector assumes that ranges ascend. For each range it takes the local ids from the last
-range's end + 1 to this range's end. It deletes those that are not in this range. So
+ScanAndCompareGarbageCollector assumes that ranges ascend. For each range it takes the local ids from the
+previous range's end + 1 to this range's end. It deletes local ids that are not in this range. So
 
-    an id that is listed after a higher one      is deleted when that higher range is looked at
-    a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): all above stays
+    an id that is listed after a higher one      is deleted when the range of the higher id is compared
+    a range that ends at or below the last one   ends the pass (TreeSet.subSet throws): higher ids are kept
     an end of 2^63 - 1                           makes the next start -2^63: everything is deleted
 """
 
@@ -40,11 +42,11 @@ from auditor.spark.batches import map_batches
 from auditor.spark.types import Column, DataFrame
 
 ALL_BEFORE = -1
-"""End of the range before the first one: the first range begins with id 0."""
+"""End that stands for a range before the first one, so that the first range begins with id 0."""
 
 
 ETCD_BATCH = 100
-"""Keys that the server's listing reads from etcd at once. One unreadable key loses its whole batch."""
+"""Number of keys that the server's listing reads from etcd at once. One unreadable key loses all of them."""
 
 _RANGES = pa.schema(
     [("place", pa.string()), ("end", pa.int64()), ("previous", pa.int64()), ("reached", pa.bool_())]
@@ -56,12 +58,12 @@ _SHORT = r"^[0-9]{2}/"
 
 @dataclass(frozen=True)
 class ServerListing:
-    """The ledgers that one pass of a collector takes for listed.
+    """The ledgers that count as listed in one pass of a collector.
 
     ``seen`` has the ids, column ``ledger_id``, that the pass finds where it looks for them; None if these are
-    all listed ledgers of scope 0. ``reach`` is the greatest id that it compares before its listing ends
-    early; None if it does not. ``overflows``: the listing has the id 2^63 - 1, so that the pass deletes
-    everything.
+    all listed ledgers of scope 0. ``reach`` is the greatest id that the pass compares before the listing ends
+    early; None if it does not end early. ``overflows`` is whether the listing has the id 2^63 - 1, so that
+    the pass deletes everything.
     """
 
     seen: DataFrame | None = None
@@ -70,13 +72,13 @@ class ServerListing:
 
 
 def odd(ledgers: DataFrame) -> DataFrame:
-    """Return the rows of a scan that may make the server's listing differ from the scan."""
+    """Return the rows of a scan for which the server's listing may differ from the scan."""
     longest = (F.col("ledger_id") == MAX_LEDGER_ID) & (F.col("scope_id") == 0)
     return ledgers.where((F.col("status") == LedgerStatus.MISPLACED) | longest)
 
 
 def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
-    """Return the server's listing: ``ledger_id``, and the ``place`` of its range in the listing's order.
+    """Return the server's listing: ``ledger_id``, and ``place``, which sorts ranges as the listing does.
 
     A row that ``fails`` has no id. The listing ends when it reaches this row.
     """
@@ -106,7 +108,7 @@ def places(ledgers: DataFrame, layout: LayoutKind, root: str) -> DataFrame:
 
 
 def ranges(places: DataFrame) -> DataFrame:
-    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`, made by one task."""
+    """Return one row per range: ``place``, ``end`` and the result of `follow_ranges`. One task makes them."""
     range_rows = places.groupBy("place").agg(
         F.max("ledger_id").alias("end"), F.bool_or("fails").alias("fails")
     )
@@ -125,13 +127,13 @@ def ranges(places: DataFrame) -> DataFrame:
 
 
 def listed_ids(places: DataFrame, ranges: DataFrame) -> DataFrame:
-    """Return the ids, ``ledger_id``, that the pass finds where it looks for them."""
+    """Return the ids, column ``ledger_id``, that the pass finds where it looks for them."""
     reached_ledgers = places.where("ledger_id is not null").join(ranges.where("reached"), "place")
     return reached_ledgers.where("ledger_id > previous").select("ledger_id").distinct()
 
 
 def outcome(ranges: DataFrame) -> DataFrame:
-    """Return one row with ``overflows`` and ``reach`` of the `ServerListing`."""
+    """Return one row with the fields ``overflows`` and ``reach`` of the `ServerListing`."""
     reached = F.col("reached")
     over = F.coalesce(F.bool_or(reached & (F.col("end") == MAX_LEDGER_ID)), F.lit(False))
     reach = F.min(F.when(~reached, F.col("previous")))
@@ -144,16 +146,16 @@ def _in_place(rows: DataFrame, place: Column) -> DataFrame:
 
 
 def _batch() -> Column:
-    """Return the place of a batch of etcd keys, as text that sorts like its number."""
+    """Return the place of a batch of etcd keys: its number, as text that sorts in numeric order."""
     number = F.row_number().over(F.Window.orderBy("rel")) - 1
     return F.lpad(F.floor(number / ETCD_BATCH).cast("string"), 20, "0")
 
 
 class RangeWalk(NamedTuple):
-    """The result of a pass for each range, in the order of the listing.
+    """The ranges that a pass compares, as arrays with one element per range in the order of the listing.
 
-    ``previous`` is the greatest end of the ranges before. ``reached`` says whether the pass compares local
-    ids with the range. An id of a reached range counts as listed only if it is above ``previous``.
+    ``previous`` is the greatest end of all ranges before. ``reached`` is whether the pass compares local ids
+    with the range. An id in a reached range counts as listed only if it is above ``previous``.
     """
 
     previous: Longs
@@ -161,9 +163,9 @@ class RangeWalk(NamedTuple):
 
 
 def follow_ranges(ends: Longs, fails: NDArray[np.bool_]) -> RangeWalk:
-    """Follow a listing of ranges with these ``ends``; a range that ``fails`` ends the pass.
+    """Follow a listing of ranges with these ``ends``. A range that ``fails`` ends the pass.
 
-    No range after an end of 2^63 - 1 is reached: every local ledger is deleted by then.
+    After an end of 2^63 - 1, no range is reached, because every local ledger is already deleted.
 
     >>> follow_ranges(np.array([9, 19, 5, 30]), np.zeros(4, bool)).reached.tolist()
     [True, True, False, False]

@@ -1,7 +1,7 @@
 """gone_entries: entries that an index locates in an entry log that does not exist.
 
-The bookie cannot read these entries, so they are not copies. They are removed from what the bookie holds
-before the comparison (`auditor.tables.unequal`), so that every later step sees it.
+The bookie cannot read these entries, so they are not copies. They are removed from the held entries before
+the comparison (`auditor.tables.unequal`), so that no later step counts them.
 
 Compaction moves entries to another log while a bookie runs. It writes them to the new log, then updates the
 index, and deletes the old log last. So one look at a running bookie, or at a copy of its disks, can combine
@@ -9,8 +9,8 @@ an old index with a new list of logs. Index and list are therefore read a second
 readings show are ``agreed``. A collection cannot be read again. Its entries are gone if the bookie was
 stopped, else unknown.
 
-A bookie without any entry log has no rows. A copy left its logs out, or their disk is missing;
-`entry-log-missing` reports that.
+A bookie without any entry log has no rows. Either a copy of its disks left the logs out, or a disk is
+missing; `entry-log-missing` reports that.
 """
 
 from collections.abc import Iterator
@@ -39,13 +39,13 @@ GONE_ENTRIES = schema_of(
 """The table ``gone_entries``."""
 
 MAX_LOGS = 10
-"""Largest number of logs that one row names."""
+"""Largest number of missing logs that one row names."""
 
 _LOG = ("bookie_id", "logger", "log_id", *LEDGER)
 
 
 def entries_in_no_log(locations: DataFrame, ledgers: DataFrame) -> DataFrame:
-    """Return the rows of ``locations`` with entries in no log, of ledgers that the metadata has."""
+    """Return the rows of ``locations`` that point to a missing log, for ledgers that the metadata has."""
     listed = ledgers.where("undecidable = false").select(*LEDGER)
     return locations.where("gone is not null").join(listed, [*LEDGER], "left_semi")
 
@@ -55,8 +55,8 @@ def gone_entries(wrong: DataFrame, again: DataFrame | None) -> DataFrame:
 
     Args:
         wrong: Rows of `entries_in_no_log`.
-        again: The table locations of the same bookies, read a second time; None if no second reading is
-            possible.
+        again: The table ``locations`` of the same bookies, read a second time; None if it could not be read
+            again.
     """
     rows = wrong.select(*_LOG, "gone", F.lit(False).alias("agreed"))
     if again is not None:

@@ -1,12 +1,13 @@
 """id_generators: the next id of each id generator, and the ids at or above it that are in use.
 
-A generator that is behind gives out an id again. If bookies still have entries of the deleted ledger with
-that id, they serve them as entries of the new one. ScanAndCompareGarbageCollector keeps them, because the
-store lists the id again.
+If a generator's next id is too low, it gives out an id again. If bookies still have entries of the deleted
+ledger with that id, they serve them as entries of the new ledger. ScanAndCompareGarbageCollector keeps them,
+because the store lists the id again.
 
-An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether a generator
-gave out an id. Some applications always let BookKeeper draw ids, and their custom metadata shows it. Ids that
-no generator of this kind can give out show that an application does choose. And drawn ids are close together.
+An application may choose its ids itself (createLedgerAdv with an id). Three signs tell whether an id came
+from a generator or an application chose it. Some applications always let BookKeeper draw ids, and their
+custom metadata shows which application wrote the ledger. Ids that no generator of this kind can give out were
+chosen. And ids from a generator are close together.
 """
 
 from collections.abc import Sequence
@@ -39,16 +40,20 @@ ID_GENERATORS = schema_of(
 )
 
 DRAWING_APPLICATIONS = ("pulsar",)
-"""Applications that let BookKeeper draw the ids of all their ledgers. Pulsar's ManagedLedgerImpl and
-BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
+"""Applications that let BookKeeper draw the ids of all their ledgers.
+
+Pulsar's ManagedLedgerImpl and BookkeeperSchemaStorage call asyncCreateLedger, which takes no id.
 """
 
 _MAX_SHORT_ID = (1 << 31) - 1
-"""Greatest id of ZkLedgerIdGenerator (31 bits). LongZkLedgerIdGenerator goes on below idgen-long."""
+"""Greatest id of ZkLedgerIdGenerator (31 bits).
+
+LongZkLedgerIdGenerator gives out higher ids, with znodes below idgen-long.
+"""
 
 
 def highest_drawn(ids: Ids, layout: LayoutKind) -> int:
-    """Return the greatest id that a generator can give out before it takes another form.
+    """Return the greatest id that a generator can give out before BookKeeper's 64-bit generator takes over.
 
     >>> highest_drawn(Ids(0, 2**63 - 1, 70), LayoutKind.HIERARCHICAL)
     2147483647
@@ -63,12 +68,12 @@ def id_generators(
     """Return the rows of `ID_GENERATORS`, one per generator.
 
     Args:
-        ledgers: The table ledgers.
-        undrawn: The table undrawn.
+        ledgers: The table ``ledgers``.
+        undrawn: The table ``undrawn``.
         ids: The id ranges of the store's generators (`ids_drawn`).
-        layout: Where the store keeps ledgers.
+        layout: The layout of ledgers in the store.
         scan_time: Time at which the store's own znodes were read, ms. A dump is not of one moment: a ledger
-            that was created meanwhile may have an id above the generator's count, which was read before.
+            created after that time may have an id above the count of the generator.
     """
     columns = {
         "low": [generator.low for generator in ids],

@@ -1,11 +1,11 @@
 """identities: the ids that belong to one bookie, by all records of a cluster, and the edges that join them.
 
-    bookies, registrations, cookies, directories  --id-->            what is known of each id: `facts`
-    ledgers (of ids that are gone)                --scope, ledger--> the over-replicated on live bookies:
-                                                                     `shared_contents`
+    bookies, registrations, cookies, directories  --id-->            the facts about each id: `facts`
+    ledgers (of ids that are gone)                --scope, ledger--> their copies on live bookies that no
+                                                                     ensemble names: `shared_contents`
     both                                          --rules-->         edges, and one identity for each id
 
-Spark joins the tables that grow with the number of ledgers. All other rows are as few as the bookies, and
+Spark joins the tables that grow with the number of ledgers. The results have a few rows per bookie, and
 `auditor.model.bookie_alias` applies its rules to them.
 """
 
@@ -54,7 +54,9 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 def facts(bookies: Rows, registrations: Rows, cookies: Rows, directories: Rows) -> list[dict[str, Any]]:
-    """Collect the facts about each bookie id from four tables, one row per bookie; ``cookie`` None: unread.
+    """Collect the facts about each bookie id from four tables, one row per id.
+
+    ``cookie`` is None if there is none, or if it could not be read.
 
     >>> bookie = dict.fromkeys(("named", "marked", "registered", "found", "read")) | {"bookie_id": "b"}
     >>> [fact] = facts([bookie], [], [], [{"place": "b", "cookie_bookie_id": "a"}])
@@ -90,11 +92,11 @@ def _answers_at(registration: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) -> DataFrame:
-    """Count what live bookies hold of the ledgers of vanished ids: rows of `Contents`, one per pair.
+    """Count the copies that live bookies hold of ledgers of vanished ids: rows of `Contents`, one per pair.
 
-    ``gone`` is an id that ensembles name, and that is neither registered nor on any disk. ``bookie_id`` is a
-    registered id. An id that shares nothing with any bookie has one row with a null ``bookie_id``; its
-    ``due`` is the number of ledgers of which it should hold entries.
+    ``gone`` is a vanished id: ensembles name it, and it is neither registered nor on any disk. ``bookie_id``
+    is a registered id. ``due`` is the number of ledgers of which the vanished id should hold entries. If it
+    shares no ledger with any bookie, it has one row with a null ``bookie_id``.
     """
     # An id that is on some disk is a bookie that is down, not one with another name.
     ids = bookies.where("named and registered is null and not found").select(F.col("bookie_id").alias("gone"))
@@ -138,7 +140,7 @@ def shared_contents(ledgers: DataFrame, unequal: DataFrame, bookies: DataFrame) 
 
 
 def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
-    """Convert the rows of `facts` to the input of the rules, by id."""
+    """Convert the rows of `facts` to the input of `auditor.model.bookie_alias`, by id."""
     return {
         row["bookie_id"]: BookieFacts(
             registered=row["registered"],
@@ -154,7 +156,10 @@ def facts_by_id(rows: Iterable[Mapping[str, Any]]) -> dict[str, BookieFacts]:
 def compare_contents(
     rows: Iterable[Mapping[str, Any]], facts: Iterable[Mapping[str, Any]]
 ) -> ContentComparison:
-    """Convert the rows of `shared_contents` to the rules' input; ``facts`` say whose index was read."""
+    """Convert the rows of `shared_contents` to the input of `auditor.model.bookie_alias`.
+
+    ``facts`` show which bookies' indexes were read.
+    """
     whole = frozenset(
         row["bookie_id"] for row in facts if row["registered"] and row["read"] == BookieRead.READ
     )

@@ -1,20 +1,22 @@
-"""Figures about all indexes together: rows counted bookie by bookie, page sizes, and states that occur.
+"""Counts of all indexes together: rows by bookie, page sizes, and states that occur.
 
 A cluster has tens of millions of replicas, and most later questions need numbers per bookie. One pass over a
-few columns of the files of the table availability gives them all. The result is as small as the cluster has
+few columns of the table ``availability`` counts them all. The number of results is bounded by the number of
 bookies.
 
-Checks ask for the few indexes that are not ok. This pass finds out which states occur at all. A question
-about a state that does not occur needs no look at any table. For the other states, Spark reads only the parts
-of the table that have them, and paths only of these rows.
+Checks ask for the few indexes that are not ok. This pass finds out which states occur at all. A query for a
+state that does not occur is skipped. For the other states, Spark reads only the parts of the table that have
+them, and reads paths only for these rows.
 
-Sorted and Interleaved storage write whole pages. So a file that does not end on a page's edge was cut. But
-the page size (``pageSize``, 8192 by default) is in the bookie's configuration and not in its files. The
-lengths of the files show it, because nearly all are whole pages. The page size found is the largest power of
-two that divides nearly all lengths. A few files must be allowed to be cut. Otherwise one cut file would make
-every page look small and hide itself. A false alarm would call every entry after the edge unknown. With the
-default page size it cannot happen: every length that the server wrote is a multiple of 8192, and the size
-found is never larger.
+SortedLedgerStorage and InterleavedLedgerStorage write whole pages. So a file that does not end at the end of
+a page was truncated. But the page size (``pageSize``, 8192 by default) is in the bookie's configuration and
+not in its files. The lengths of the files show it, because nearly all are whole pages. The page size found is
+the largest power of two that divides nearly all lengths.
+
+A few files must be allowed to be truncated. Otherwise one truncated file would make every page look small and
+hide the truncation. A false alarm would make every entry after the last whole page unknown. With the default
+page size there is none: every length that the server wrote is a multiple of 8192, and the size found is never
+larger.
 """
 
 from collections import Counter
@@ -39,21 +41,27 @@ from auditor.tables.accounts import ends_inside_page
 from auditor.tables.replica_blocks import Coded
 
 LARGEST = 8192
-"""Default page size of the server, in bytes. Larger pages are multiples of it, so it divides their files."""
+"""Largest page size considered, in bytes: the server's default.
+
+Larger pages are multiples of it, so it also divides the lengths of their files.
+"""
 
 SECTOR = 512
-"""Smallest page size considered, in bytes. A file whose length it does not divide was cut."""
+"""Smallest page size considered, in bytes. A file was truncated if this size does not divide its length."""
 
 ENOUGH_FILES = 8
-"""Number of files below which no file may be cut: one cut file could not be told from a small page."""
+"""Smallest number of files of which some may be truncated.
+
+With fewer files, a truncated file cannot be told from files with small pages.
+"""
 
 CUT_PERCENT = 2
-"""Largest percentage of the files that may be cut; at least one file."""
+"""Largest percentage of the files that may be truncated. At least one file may be."""
 
 
 @dataclass(frozen=True)
 class IndexShapes:
-    """Figures per bookie about all rows of the table availability.
+    """Properties of the indexes of all bookies, from the table ``availability``.
 
     ``pages`` is the page size in bytes by bookie. ``cut`` are the bookies with a file that ends inside a
     page. ``states`` are all index states that occur.
@@ -65,7 +73,7 @@ class IndexShapes:
 
     @property
     def edges(self) -> dict[str, int]:
-        """Return the page size in bytes of each bookie that has a file which ends inside a page.
+        """Return the page size in bytes of each bookie with a file that ends inside a page.
 
         >>> IndexShapes({"bk1": 8192, "bk2": 4096}, frozenset({"bk1", "bk3"}), frozenset()).edges["bk3"]
         512
@@ -74,9 +82,9 @@ class IndexShapes:
 
 
 def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShapes:
-    """Derive the `IndexShapes` from rows of bookie, state, length, and number of indexes that have these.
+    """Derive the `IndexShapes` from rows of bookie, state, length, and the number of equal indexes.
 
-    A length here is the largest power of two that divides the file's length; None for rows without a file.
+    ``length`` is the largest power of two that divides the length of the file, or None without a file.
 
     >>> shapes = index_shapes([("bk1", "ok", 8192, 40), ("bk1", "ok", 512, 1), ("bk2", "limbo", None, 2)])
     >>> shapes.pages, sorted(shapes.cut), sorted(shapes.states)
@@ -99,8 +107,8 @@ def index_shapes(rows: Iterable[tuple[str, str, int | None, int]]) -> IndexShape
 def page_sizes(lengths: Mapping[str, Mapping[int, int]]) -> dict[str, int]:
     """Find each bookie's page size, in bytes.
 
-    ``lengths`` counts for each bookie its files by their length after the header. Lengths of 0 and lengths
-    that 512 does not divide are skipped. A file is cut if the result does not divide its length.
+    ``lengths`` has for each bookie the number of files by length after the header. Lengths of 0 and lengths
+    that 512 does not divide are skipped. A file was truncated if the page size does not divide its length.
 
     >>> page_sizes({"bk1": {8192: 40, 16384: 9, 4608: 1}, "bk2": {4096: 3, 8192: 4}})
     {'bk1': 8192, 'bk2': 4096}
@@ -137,11 +145,11 @@ _DENSE = 1 << 20  # kinds of rows that are counted without sorting them first
 
 
 class IndexCount(NamedTuple):
-    """The number of rows of availability that are equal in these columns.
+    """The number of rows of ``availability`` with equal values of these fields.
 
     ``length`` is the largest power of two that divides the length of an index file, at most `LARGEST`; rows
-    without a file have `LARGEST` too. ``empty``: nothing is held; None if that is not known. ``known``: there
-    is a ledger id. ``placed``: there is a path.
+    without a file have `LARGEST` too. ``empty`` is whether no entry is held, or None if that is not known.
+    ``known`` is whether the row has a ledger id, and ``placed`` whether it has a path.
     """
 
     bookie_id: str
@@ -155,7 +163,7 @@ class IndexCount(NamedTuple):
 
 
 def index_counts(spark: SparkSession | None, availability: TableFiles) -> list[IndexCount]:
-    """Count equal rows of the table, in tasks of ``spark``, or in this process if it is None."""
+    """Count equal rows of ``availability``, in tasks of ``spark``, or in this process if it is None."""
     counts = counts_in_files(spark, COUNTS, availability, _counts_of, ("number",))
     return [IndexCount(**row) for row in counts.to_pylist()]
 
@@ -175,7 +183,7 @@ def _counts_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
 
 
 def _all_placed(file: pq.ParquetFile, group: int) -> bool | None:
-    """Return whether all rows of a row group have a path (True) or none has (False); None if unknown."""
+    """Return True if all rows of a row group have a path, False if none has; None if that is not known."""
     chunk = file.metadata.row_group(group).column(file.schema.names.index("path"))
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
@@ -228,7 +236,10 @@ def _kind(codes: list[int], names: list[Coded]) -> tuple[Any, ...]:
 
 
 def _powers(lengths: pa.ChunkedArray) -> Longs:
-    """Return one more than the place of the lowest set bit; 0 for length 0; the maximum without a file."""
+    """Return for each length the number of its lowest set bit, from 1.
+
+    The number is 0 for length 0, and the largest possible without a file.
+    """
     values = lengths.fill_null(LARGEST).to_numpy()
     least = np.minimum(values & -values, LARGEST)
     places: Longs = np.frexp(least.astype(float))[1].astype(np.int64)
@@ -246,11 +257,11 @@ def by_state(
     pieces: DataFrame | None = None,
     of_pieces: Collection[str] = (),
 ) -> DataFrame:
-    """Return all rows, one per replica, with the state cut for files that end inside a page.
+    """Return all rows, one per replica, with the state ``cut`` for files that end inside a page.
 
     Args:
         availability: The table of that name.
-        shapes: The figures of these rows.
+        shapes: The properties of these rows.
         pieces: Combined replicas of the bookies ``of_pieces`` (`auditor.tables.accounts.combine_pieces`).
         of_pieces: Bookies whose index was read in pieces that overlap.
     """
@@ -274,13 +285,13 @@ def by_state(
 
 
 def replicas_in_pieces(availability: DataFrame, shapes: IndexShapes, bookies: Collection[str]) -> DataFrame:
-    """Return the replicas of bookies whose index was read in pieces, one row for each piece that has one."""
+    """Return the replicas of bookies whose index was read in pieces, one row for each piece and replica."""
     rows = availability.where(_of_replicas_of(bookies))
     return with_cut(rows, shapes.edges) if shapes.edges else rows
 
 
 def with_cut(rows: DataFrame, edges: Mapping[str, int]) -> DataFrame:
-    """Return rows of ``availability``, with the state cut for files that end inside a page.
+    """Return rows of ``availability``, with the state ``cut`` for files that end inside a page.
 
     See `accounts.ends_inside_page`.
     """

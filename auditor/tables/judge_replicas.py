@@ -1,12 +1,12 @@
 """The judgement of one ledger's unequal replicas: which entries are missing, unknown, stale or surplus.
 
 A replica that holds exactly what it should never comes here. For the others, everything is a set of entries
-in BP-34 groups, and every answer is set arithmetic on groups. The cost follows groups, not entries.
+in BP-34 groups, and every answer is set arithmetic on groups. So the time depends on the number of groups,
+not of entries.
 
-Per entry, m is the number of copies confirmed missing, and u the number on bookies whose index was not read.
-Metadata decides which entries are judged. In a closed ledger these are all striped entries. In other ledgers
-they are those before the last segment, except its final write quorum of entries, which a writer may still be
-sending.
+Of one entry, m copies are confirmed missing, and u copies are on bookies whose index was not read. Metadata
+decides which entries are judged. In a closed ledger these are all striped entries. In other ledgers they are
+those before the last segment, except the last write quorum of them, which a writer may still be sending.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -58,8 +58,8 @@ class BookieState:
 class Pair:
     """One bookie's unequal replica: the judged entries that it should hold, and the entries that it holds.
 
-    ``listed`` are entries that only the bookie itself listed: its index was read completely and lacks them.
-    ``gone`` are entries that its index locates in a missing entry log; they are not held.
+    ``listed`` are entries that the bookie listed and its index lacks, although the index was read completely.
+    ``gone`` are entries that the index locates in a missing entry log; they are not held.
     """
 
     bookie_id: str
@@ -89,7 +89,7 @@ class LedgerFacts:
 
     @property
     def ranges(self) -> list[tuple[int, int]]:
-        """Return the first and last entry of each segment; empty: last < first; open: last is 2^63 - 1."""
+        """Return first and last entry of each segment. Empty: last < first. Open end: last is 2^63 - 1."""
         end = self.last_entry_id if self.closed else _NO_END
         firsts = [first for first, _ in self.segments]
         return [
@@ -104,8 +104,8 @@ def judge(
 
     Args:
         ledger: Facts from the metadata.
-        pairs: Unequal replicas. An equal replica needs a pair only if the ledger is not closed, the bookie
-            was not read completely, and it answered about this ledger.
+        pairs: Unequal replicas. An equal replica needs a pair only if three facts hold: the ledger is not
+            closed, the bookie was not read completely, and the bookie answered about this ledger.
         bookies: States of all bookies that an ensemble names.
         grace_ms: Age below which an index may lack the ledger's last entries, ms.
 
@@ -140,7 +140,7 @@ def judge(
 def _of_this_cluster(
     pairs: Sequence[Pair], members: Collection[str], bookies: Mapping[str, BookieState]
 ) -> list[Pair]:
-    """Return the replicas without entries on another cluster's bookies: two clusters may share ledger ids."""
+    """Return the replicas, without entries on another cluster's bookies. Its ledger ids may be equal."""
     foreign = {name for name, state in bookies.items() if state.foreign}
     return [
         replace(pair, held=NOTHING, listed=NOTHING, gone=NOTHING, replies=None, answered=None)
@@ -154,7 +154,7 @@ def _of_this_cluster(
 def least_missing(ledger: LedgerFacts, m: int) -> int:
     """Return the least number of missing copies that puts an entry in the ledger's class.
 
-    ``m`` is the number of copies that the ledger's worst entry lacks; it decides the class.
+    The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
 
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
     >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
@@ -169,7 +169,7 @@ def least_missing(ledger: LedgerFacts, m: int) -> int:
 def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
     """Return the entries that give a judged ledger its class: no copy left, or below ack or write quorum.
 
-    Only missing copies count; unknown ones are assumed present. Returns None if the sets are too irregular.
+    Only missing copies count; unknown ones are assumed present. None if the sets are too irregular.
     """
     missing = [groups for _, groups in answer.missing]
     if len(missing) < 2:
@@ -181,9 +181,9 @@ def entries_of_class(ledger: LedgerFacts, answer: Judgement) -> Groups | None:
 
 
 def _as_served(pair: Pair) -> Pair:
-    """Return the replica as the bookie serves it: nothing if its index lacks the ledger or has it in limbo.
+    """Return the replica as the bookie serves it: without entries if the ledger is not indexed or in limbo.
 
-    A bookie refuses every entry of a ledger in limbo. Once it served an entry, the ledger is no longer in
+    A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
     limbo.
     """
     refuses = pair.index_state == IndexState.LIMBO and not (pair.replies and len(pair.replies.served))
@@ -221,7 +221,7 @@ def add_lacking(
 def _weigh_gone_entries(
     ledger: LedgerFacts, pair: Pair, lacking: Groups, state: BookieState, answer: Judgement
 ) -> tuple[Pair, Groups]:
-    """Classify entries in missing entry logs; return the pair and its lacking entries without them."""
+    """Classify entries in missing entry logs. Return pair and lacking entries without these entries."""
     gone_groups = coverage.intersection(lacking, pair.gone)
     gone_copies = weigh_gone(gone_groups, pair.gone_agreed or state.stopped, pair.replies or ReadReplies())
     answer.doubts |= standing_doubts(ledger, pair, state) if len(gone_copies.missing) else set()
@@ -249,7 +249,7 @@ def _weigh_replies(
     grace_ms: int,
     answer: Judgement,
 ) -> None:
-    """Classify the replica of a bookie that was asked for entries: cases of `auditor.tables.rejudgement`."""
+    """Classify the replica of a bookie that was asked for entries (`auditor.tables.rejudgement`)."""
     why = why_unknown(state, pair)
     listed = coverage.intersection(pair.expected, pair.listed)
     unindexed = coverage.intersection(coverage.union([lacking, listed]), replies.served)
@@ -291,8 +291,8 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
     unread: the bookie was not read completely. unreadable: its index of the ledger is damaged. limbo: the
     bookie itself does not know yet what it should have (data integrity check). not-indexed: it does not serve
-    the ledger. misplaced, wrong-directory: it does not look in that directory. A bookie that answered about
-    this ledger reported all of it, however much of its disks was read.
+    the ledger. misplaced, wrong-directory: it does not look in that directory. If a bookie answered about
+    this ledger, the answer is complete, even if not all its disks were read.
 
     >>> bookie, pair = BookieState(BookieRead.READ), Pair("bk1", NOTHING, NOTHING, IndexState.CUT)
     >>> str(why_unknown(bookie, pair)), why_unknown(bookie, replace(pair, index_state=IndexState.ABSENT))
@@ -304,7 +304,7 @@ def why_unknown(state: BookieState, pair: Pair) -> UnknownCopy | None:
 
 
 def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[Doubt]:
-    """Return the doubts that remain whatever the bookie answers."""
+    """Return the doubts that no answer of the bookie settles."""
     pair_doubts = set()
     if state.suspect:
         pair_doubts.add(doubts.misplaced(pair.bookie_id))
@@ -314,9 +314,9 @@ def standing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState) -> set[
 
 
 def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms: int) -> set[Doubt]:
-    """Return the doubts about entries that an index or a listing lacks; the bookie's answers settle them.
+    """Return the doubts about lacking entries that an answer of the bookie settles.
 
-    A listing proves what a bookie holds. It may leave out a page that is only in memory (4.17.2).
+    A listing proves the entries that it has, but may leave out a page that is only in memory (4.17.2).
     """
     if pair.answered is not None:
         return {doubts.only_listed(pair.bookie_id)}
@@ -348,7 +348,7 @@ def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
-    """Return as canonical groups every entry up to ``upto`` that all segments stripe to a bookie."""
+    """Return the entries up to ``upto`` that segments, or the last one only, stripe to a bookie."""
     rows = [
         (first, min(last, upto), ensemble.index(bookie_id))
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
@@ -368,7 +368,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
 def _lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
 ) -> None:
-    """Find open-end entries that an ack quorum of members holds and another member, which was read, lacks."""
+    """Find entries of the open end that an ack quorum of members holds and another read member lacks."""
     start, ensemble = ledger.segments[-1]
     held_groups = {member: pairs[member].held if member in pairs else NOTHING for member in ensemble}
     newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)

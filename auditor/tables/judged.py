@@ -1,12 +1,12 @@
 """judged: one row for every ledger with an unequal replica, with the judgement of its copies.
 
-`auditor.tables.judge_replicas` compares. This module carries the ledgers to it in Arrow batches, one row per
-ledger with its few unequal pairs. So nothing is exploded and nothing is collected.
+`auditor.tables.judge_replicas` judges each ledger. This module passes the ledgers to it in Arrow batches, one
+row per ledger with its few unequal pairs. So no rows are exploded or collected.
 
-Ledgers whose unequal replicas are absent as a whole are judged many at a time. A bookie that is down, unread
-or empty loses its replica of each of its ledgers, and these may be most ledgers of the cluster. No entries
-need to be compared then: all expected entries of the replica are missing. The seats in the ensembles alone
-give the worst entry.
+Closed ledgers are judged many at a time if each of their unequal replicas lacks all its entries. A bookie
+that is down, unread or empty lacks its replica of each of its ledgers, and these may be most ledgers of the
+cluster. For them, no entries need to be compared: all expected entries of the replica are missing. The
+positions of the bookies in the ensembles are enough to find the worst entry.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +48,10 @@ from auditor.tables.past_end import set_apart
 
 
 def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
-    """Return whether the ledger is closed and none of its unequal replicas holds any entry."""
+    """Return whether the ledger is closed and none of its unequal replicas holds any entry.
+
+    Each of these replicas should hold an entry.
+    """
     empty = all(len(pair.expected) and not len(pair.held) and not len(pair.gone) for pair in pairs)
     return ledger.closed and empty
 
@@ -56,7 +59,7 @@ def is_whole(ledger: LedgerFacts, pairs: Sequence[Pair]) -> bool:
 def judge_whole(
     ledgers: Sequence[tuple[LedgerFacts, Sequence[Pair]]], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> list[Judgement]:
-    """Judge ledgers for which `is_whole` holds, with the result of `auditor.tables.judge_replicas.judge`."""
+    """Judge ledgers for which `is_whole` is true, with the same result as `judge_replicas.judge`."""
     answers = []
     owner: list[int] = []
     seats: list[tuple[int, int, int, int]] = []
@@ -125,7 +128,7 @@ def counts(sets: Sequence[bytes]) -> list[int]:
 
 
 ANSWER_COLUMNS = ("bookie_id", "entry_id", "answer", "reason")
-"""Columns of the table witness that the table judged keeps."""
+"""Columns of the table ``witness`` that the table ``judged`` includes."""
 _ENTRIES = pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())]))
 JUDGED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
@@ -203,7 +206,7 @@ def judge_ledgers(
 ) -> DataFrame:
     """Judge every ledger that has an unequal pair and whose metadata can be judged.
 
-    Spark sends all of ``bookies`` to the tasks; its size is bounded by the number of bookies.
+    Spark sends all of ``bookies`` to the tasks. It has one element per bookie.
     """
     judgeable = ledgers.where("undecidable = false").select(*LEDGER_COLUMNS)
     # A plain dict, whatever mapping it was: it is pickled into every task.
@@ -247,7 +250,7 @@ def _judged_alone(
 
 
 def irregular_judgement(ledger: LedgerFacts, pairs: list[Pair], limit: CoverageLimitError) -> Judgement:
-    """Return the judgement of a ledger beyond the bound of a comparison: its replicas are unknown."""
+    """Return the judgement of a ledger whose sets are too irregular to compare: its replicas are unknown."""
     unknown: list[tuple[str, Groups, str]] = [
         (pair.bookie_id, pair.expected, UnknownCopy.UNREADABLE) for pair in pairs
     ]
@@ -312,7 +315,7 @@ def rows_of(
 
 
 def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
-    """Return each bookie's number of unknown entries, with the reason. No table has their groups."""
+    """Return the number of unknown entries of each bookie and the reason. Their groups are in no table."""
     entries = _entries([[(bookie, groups) for bookie, groups, _ in answer.unknown] for answer in answers])
     return [
         [
@@ -337,7 +340,7 @@ def _texts(doubts: Iterable[Doubt]) -> list[str]:
 
 
 def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]:
-    """Return each ledger's sets as rows, counted over the whole batch at once."""
+    """Return each ledger's sets as rows, with their numbers of entries."""
     values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
     counted = iter(zip(values, counts(values), strict=True))
@@ -352,9 +355,10 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
 
 
 def find_unindexed(judged: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Find entries that a bookie serves or lists and its index lacks, in ledgers that both scans show alike.
+    """Find entries that a bookie serves or lists and its index lacks.
 
-    Returns scope_id, ledger_id, bookie_id, groups, count, served.
+    Ledgers that the two scans show differently are left out. Returns scope_id, ledger_id, bookie_id, groups,
+    count, and whether they are served.
     """
 
     def explode_part(column: str, served: bool) -> DataFrame:

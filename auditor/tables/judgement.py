@@ -1,4 +1,4 @@
-"""The judgement of one ledger whose replicas are not all as they should be: the result of `judge`."""
+"""The judgement of one ledger with unequal replicas: the result of `auditor.tables.judge_replicas.judge`."""
 
 from dataclasses import dataclass, field
 
@@ -23,7 +23,10 @@ class ForeignCopy:
 
 @dataclass(slots=True)
 class Judgement:
-    """The judgement of one ledger. Group sets are canonical, and bookies are in ascending order."""
+    """The judgement of one ledger. Group sets are canonical, and bookies are in ascending order.
+
+    ``m`` is the number of copies that its worst entry lacks, and ``mu`` the number including unknown copies.
+    """
 
     m: int = 0
     mu: int = 0

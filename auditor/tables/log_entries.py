@@ -2,18 +2,18 @@
 
 A row is a ledger in an entry log. The bookie's index lacks entries of the ledger, or no index has some of
 them any more. One task reads each log once, headers only. A log that has none of these entries has no row:
-the index locates all entries that it needs elsewhere, and the bytes here are superseded.
+the index locates all needed entries in other logs, and the bytes in this log are superseded.
 
-The judgement of its ledger (judged) tells whether an entry is needed:
+The judgement of its ledger (table ``judged``) tells whether an entry is needed:
 
     missing, lagging     the segment that contains the entry names the bookie, and its index lacks the entry
-    gone (gone_entries)  the index has the entry in a log that is not there
-    no copy left         no index has the entry: any bookie's bytes count
-    any entry            the ledger is not closed, or its copies are unknown, its ensembles name the bookie,
-                         and the index has no location of it: every entry that the log has of it counts
+    gone (gone_entries)  the index locates the entry in a log that does not exist
+    no copy left         no index has the entry: bytes of the entry on any bookie count
+    any entry            an ensemble names the bookie, its index locates no entry of the ledger, and the
+                         ledger is not closed or its copies are unknown: every entry in the log counts
 
-A collection has no logs, and one task reads a bounded number of bytes. In both cases the entries are unknown,
-and the row says why.
+Two kinds of logs are not read: logs in collections, because these have only tables, and logs beyond the
+number of bytes that one task reads. Their entries are unknown, and the row gives the reason.
 """
 
 from collections.abc import Iterator
@@ -54,7 +54,10 @@ LOG_ENTRIES = schema_of(
 """The table ``log_entries``."""
 
 MAX_TASK_BYTES = 4 << 30
-"""Approximate limit of entry log bytes that one task reads. Without its index, all logs of a bookie count."""
+"""Approximate limit of entry log bytes that one task reads.
+
+It matters for a bookie without an index, because all its logs are then read.
+"""
 
 NOT_IN_COLLECTION = "its collection has no entry logs"
 OVER_LIMIT = f"one task reads {MAX_TASK_BYTES >> 30} GB of entry logs at most"
@@ -96,7 +99,7 @@ def log_entries(
 
 
 def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> DataFrame:
-    """Return the replicas whose index lacks entries. ``wanted`` are these; null with ``any_entry``."""
+    """Return the replicas whose index lacks entries: ``wanted``, or null with ``any_entry``."""
 
     def of_set(column: str) -> DataFrame:
         part = judged.select(*LEDGER, F.explode(column).alias("part"))
@@ -118,7 +121,7 @@ def _lacking(locations: DataFrame, ledgers: DataFrame, judged: DataFrame) -> Dat
 
 
 def _lost(judged: DataFrame) -> DataFrame:
-    """Return the ledgers with entries that no index has; the logs of any bookie may have their bytes."""
+    """Return the ledgers with entries that no index has. Any bookie's logs may have their bytes."""
     groups = F.col("class_entries.groups")
     return judged.where(class_of("m") == LedgerClass.ENTRY_LOST).select(
         *LEDGER,
@@ -182,7 +185,7 @@ def _unknown(part: dict[str, Any], reason: str) -> dict[str, Any]:
 
 
 def _row(part: dict[str, Any], entries: Longs, sizes: Longs, damage: str | None) -> dict[str, Any] | None:
-    """Return the row of one ledger; None if the log was read to its end and has no needed entry."""
+    """Return the row of one ledger. None if the log was read to its end and has no needed entry."""
     lost = np.zeros(len(entries), np.bool_)
     if part["no_copy"] is not None:
         lost = coverage.contains(_groups(part["no_copy"]), entries)

@@ -1,29 +1,31 @@
-"""log_foresight, deletion_candidates: the next collection or compaction of each entry log.
+"""log_foresight, deletion_candidates: the next garbage collection or compaction of each entry log.
 
 The server counts as needed all bytes in a log of ledgers that the bookie has, wherever their index entries
 point (GarbageCollectorThread). It deletes a log without needed bytes. It rewrites a log whose needed share is
 below a threshold, when the interval of that compaction is over. The needed bytes go into a new log, and the
 old log is deleted. Logs with bytes of an unknown owner are left out. So are logs with a wrong map or header,
-because the collector relies on these (`entry-log-header-wrong`).
+because the garbage collector relies on these (`entry-log-header-wrong`).
 
-``needed`` are bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`). The forecast of the server's
-action ignores them. Such a log frees nothing: nobody should have it collected or rewritten.
+The column ``needed`` has another meaning: bytes that may be the last copy of an entry (`NOT_RECLAIMABLE`).
+The forecast of the server's action ignores them. A log with such bytes frees nothing: nobody should have it
+deleted or rewritten.
 
-In a log with damaged records (``collector_scan`` of entry_logs) the collector counts the records that it
-sees, including ones that belong to no ledger. It keeps a log at which its scan fails, unless the log's map
-says that nothing is needed.
+In a log with damaged records (``collector_scan`` of entry_logs) the garbage collector counts the records that
+it sees, including ones that belong to no ledger. It keeps a log if its scan of the log fails, unless the
+log's map says that nothing is needed.
 
-The collector leaves the newest log of a directory alone while its bookie writes to it. A restarted bookie
-begins a new log, and the old one is then like any other (``after_restart``), although it has no map.
+The garbage collector leaves the newest log of a directory alone while its bookie writes to it. A restarted
+bookie begins a new log, and the old one then counts like any other log (``after_restart``), although it has
+no map.
 
-``minor_since`` and ``major_since`` tell how long a log has been waiting. Each run takes them over from the
-run before.
+``minor_since`` and ``major_since`` tell how long a log has been waiting for a compaction. Each run copies
+them from the run before.
 
-A deleted log does not come back, and the collector relies on ledgers maps. So for every log that the next
-pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
-Compaction reads the entries of the logs that it rewrites, whatever their maps say. These logs are read too,
-within a bound. Logs of collections cannot be read, and logs whose entries were already read are not read
-again.
+A deleted log does not come back, and the garbage collector relies on ledgers maps. So for every log that the
+next pass deletes, the map is compared with all entries of the log, not with a sample (deletion_candidates).
+Compaction reads the entries of the logs that it rewrites, whatever their maps say. Within a bound of bytes,
+the audit reads these logs too. It cannot read logs of directories from ``bkaudit collect``, and it reads no
+log twice.
 """
 
 from collections.abc import Iterator
@@ -118,11 +120,11 @@ def log_foresight(
     Args:
         space: The table of that name.
         entry_logs: The table of that name.
-        foresight: The table gc_foresight.
+        foresight: The table ``gc_foresight``.
         settings: Settings of the collectors.
         scan_time: Time of the scan, ms.
-        earlier: This table of an earlier run; None if there is none.
-        disks: The table of that name; None if its free bytes are not the bookies'.
+        earlier: The table ``log_foresight`` of an earlier run; None if there is none.
+        disks: The table of that name; None if its free bytes are not those of the bookies' disks.
         availability: The table of that name. Without it, logs with damaged records are left out.
         passed: Bookies whose collector is known to have run since the earlier run.
     """
@@ -190,7 +192,7 @@ def log_foresight(
 def _all_logs(
     space: DataFrame, foresight: DataFrame, entry_logs: DataFrame, availability: DataFrame | None
 ) -> DataFrame:
-    """Return the rows of `_logs`, with logs that have damaged records as their collector counts them."""
+    """Return the rows of `_logs`. Logs with damaged records have the numbers that their collector counts."""
     damaged = entry_logs.where(F.col("collector_scan").isNotNull())
     sound = _logs(space, foresight).join(
         damaged.where(F.col("ledger_id").isNull()).select("path"), "path", "left_anti"
@@ -204,7 +206,7 @@ def _all_logs(
 def _damaged_logs(
     space: DataFrame, foresight: DataFrame, damaged: DataFrame, availability: DataFrame
 ) -> DataFrame:
-    """Return such rows of logs with damaged records; ``needed`` are those the collector does not see."""
+    """Return rows like `_logs` for logs with damaged records. The collector misses ``needed`` bytes."""
     planned = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")
     )
@@ -245,8 +247,9 @@ def _damaged_logs(
 def _logs(space: DataFrame, foresight: DataFrame) -> DataFrame:
     """Return one row per log: its ``bytes``, and those of ``entries``, ``needed`` and ``remain``.
 
-    Logs with bytes of an ``unclear`` owner are left out. The exception is the newest log of a directory,
-    ``current``, whose end is always unclear.
+    ``remain`` are bytes of ledgers that the bookie still has after the next pass. Logs with bytes of an
+    ``unclear`` owner are left out. The exception is the newest log of a directory, ``current``, whose end is
+    always unclear.
     """
     plans = foresight.where(F.col("pass") == GcPass.LISTING).select(
         *REPLICA, (F.col("action") == GcAction.KEEP).alias("planned")

@@ -1,11 +1,12 @@
 """stale_marks, empty_directories: under-replication marks that both scans show and nobody needs.
 
-A mark tells a replication worker to look at a ledger, and names the bookies that were missing. Only a worker
-removes it. So the marks of ledgers that have all their copies stay behind when bookies come back.
+An under-replication mark tells a replication worker to look at a ledger, and names the bookies that were
+missing. Only a worker removes it. So when bookies come back and ledgers have all their copies again, the
+marks stay.
 
-A mark is in a directory of its own, below three directories that it shares with others. The worker that
-removes it also tries to remove these, and stops at the first that has other children. A worker that dies
-meanwhile, or two workers at the same time, leave directories without a mark.
+A mark is in a directory of its own, below three directories that it shares with other marks. The worker that
+removes a mark also tries to remove these directories, and stops at the first with other children. If the
+worker dies meanwhile, or two workers run at the same time, directories without a mark remain.
 """
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ STALE_MARKS = schema_of(
 )
 
 MARK_DEPTH = 4
-"""Directories between the root of the tree of marks and a mark."""
+"""Number of directories between the root of all marks and a mark."""
 
 
 def named_marks(marks: DataFrame) -> DataFrame:
@@ -72,12 +73,12 @@ def registered_ids(bookies: DataFrame) -> DataFrame:
 
 
 def stock(marks: DataFrame) -> DataFrame:
-    """Return marks and locks with their ``scope_id``: only ledgers of scope 0 can have one."""
+    """Return marks and locks with the column ``scope_id``. It is 0, because other scopes have none."""
     return marks.withColumn("scope_id", F.lit(0).cast("long"))
 
 
 def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return the marks without those of ledgers created after the first scan, which were not audited.
+    """Return the marks, without marks of ledgers created after the first scan, which were not audited.
 
     ``moved`` has the differences between two scans of a live store; None for a saved store.
     """
@@ -88,9 +89,9 @@ def of_first_scan(marks: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def empty_directories(marks: DataFrame) -> DataFrame:
-    """Return the directories in the table marks that are empty: path, ctime (creation time, ms).
+    """Return the empty directories of the table ``marks``: path, ctime (creation time, ms).
 
-    The table has a directory if no mark was read together with it. A directory is not empty if another read
+    The table has each directory in which a read found no mark. The directory is not empty if another read
     found something below it. It is not known to be empty if it could not be listed.
     """
     slashes = "length(path) - length(replace(path, '/', ''))"

@@ -1,7 +1,7 @@
 """offload_objects: copies of ledgers in an object store, by the topics' lists and by the bucket's inventory.
 
     UUID-ledger-ID          the data of ledger ID; UUID is the one in its offload context
-    UUID-ledger-ID-index    where its entries lie in that
+    UUID-ledger-ID-index    the positions of the ledger's entries in the data
 
 Names may begin with a path. Objects of streaming offloads (``UUID``, ``UUID-index``) name no ledger. They and
 all other objects in the bucket are left out. Source: DataBlockUtils of Pulsar's tiered storage.
@@ -44,10 +44,11 @@ def offload_objects(listing: DataFrame, owners: DataFrame, grace: int) -> DataFr
     """Return the rows of `OFFLOAD_OBJECTS`: every offload context with a UUID, and every listed copy.
 
     Args:
-        listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest context
-            whose objects it has.
+        listing: The bucket's inventory, columns name and bytes. It is at least as new as the newest offload
+            context whose objects it has.
         owners: The table of that name.
-        grace: Age in ms, before that newest context, above which a missing object counts as absent.
+        grace: Time in ms. An object that the inventory lacks counts as absent if its offload context is older
+            than the newest context by more than this time.
     """
     # Full: a copy without a context is a leak in the bucket, a context without a copy a loss.
     copies = _copies(listing).join(_contexts(owners), [*_COPY], "full_outer")
@@ -94,7 +95,7 @@ def _copies(listing: DataFrame) -> DataFrame:
 
 
 def _contexts(owners: DataFrame) -> DataFrame:
-    """Return one row for each context that names a copy; those of a shadow topic belong to its source."""
+    """Return one row for each context that names a copy. Contexts of a shadow topic belong to its source."""
     rows = owners.where("status = 'ok' and offload is not null and offload_uid is not null and not borrowed")
     rows = rows.withColumn("scope_id", F.lit(0).cast("bigint"))
     first_owner = F.min(

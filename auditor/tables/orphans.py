@@ -1,6 +1,8 @@
-"""Copies on bookies that the metadata does not ask for: orphans, and ledgers whose ensembles name others.
+"""orphans, over_replicated: copies on bookies that the metadata does not ask for.
 
-All queries start from the unequal pairs. So the cost follows the differences, not the size of the cluster.
+An orphan is a ledger on a bookie that the store does not list. An over-replicated copy is on a bookie that no
+ensemble of the ledger names. All queries start from the unequal pairs. So their time depends on the number of
+differences, not on the size of the cluster.
 """
 
 from collections.abc import Mapping
@@ -18,7 +20,10 @@ from auditor.tables.parts import filter_part
 from auditor.tables.scans import deleted_ids, new_ids, scan_ids, with_both_doubts
 
 COLLECTED_WITHIN_MS = 3_600_000
-"""Time within which a bookie's collector has run. It runs every 15 minutes, unless compaction delays it."""
+"""Time in which a bookie's collector surely runs, in ms.
+
+It runs every 15 minutes, unless compaction delays it.
+"""
 
 _PAIR = ("bookie_id", *LEDGER)
 
@@ -27,8 +32,8 @@ class Lately(NamedTuple):
     """Evidence that the metadata had a ledger within the collectors' last interval before the first scan.
 
     ``listed`` are the ids that an earlier run listed in that interval; None if there is no such run.
-    ``drawn`` is a range of ids, first inclusive and last exclusive, that the store's id generator has given
-    out since then; None if that is not known.
+    ``drawn`` are the ids that the store's id generator has given out since the begin of that interval: a
+    first and a last id, the last one exclusive; None if they are not known.
     """
 
     listed: DataFrame | None = None
@@ -101,19 +106,21 @@ def orphans(
     """Find ledgers on a bookie that the store does not list, one row per pair.
 
     A ledger that the first scan lists and the second does not was deleted in between. All its copies have
-    rows, healthy ones too. A ledger that only the second scan lists was created in between and is not an
-    orphan. ``doubt`` says why the store may have the ledger although no scan saw it; null if nothing says so.
+    rows, also healthy ones. A ledger that only the second scan lists was created in between and is not an
+    orphan. ``doubt`` says why the store may have the ledger although no scan saw it; null if there is no
+    reason.
 
     Args:
         unequal: The table of that name.
-        indexes: Rows of availability. If nothing moved, those of the unequal pairs are enough.
-        ledgers: The table of that name. Those of the unequal pairs are enough if ``all_ledgers`` is given.
+        indexes: Rows of ``availability``. If nothing moved, those of the unequal pairs are enough.
+        ledgers: The table of that name. Rows for the unequal pairs are enough if ``all_ledgers`` is given.
         again: The second scan of a live store; None for a saved one.
         moved: Differences between the two scans (`auditor.tables.scans`); None for a saved store.
         scan_time: Time of the first scan, ms.
-        index_times: Age of each bookie's index, ms; None if nothing tells it. Used for RocksDB indexes.
+        index_times: Upper bound of the time of each bookie's index, ms; None if it is unknown. Used for
+            RocksDB indexes.
         doubtful: Ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
-        all_ledgers: All rows of the table ledgers, if ``ledgers`` has only some.
+        all_ledgers: All rows of the table ``ledgers``, if ``ledgers`` has only some.
     """
     had = unequal.where(F.col("index_state").isin(*ON_DISK))
     scanned_ids = scan_ids(ledgers)
@@ -151,7 +158,7 @@ def orphans(
 
 
 def _is_had(empty: str = "length(groups) = 0") -> Column:
-    """Return whether a row of availability is of a ledger that the bookie has."""
+    """Return whether the bookie has the ledger of a row of ``availability``."""
     # A bookie that was asked for one ledger and has nothing of it does not have it.
     asked_in_vain = (F.col("storage") == "rpc") & F.expr(empty)
     return F.col("state").isin(*ON_DISK) & ~asked_in_vain
@@ -161,7 +168,7 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
     """Find pairs of a RocksDB index, which keeps no times, whose ledger may be younger than the scan.
 
     Ids grow. An id above the highest that the scan lists in its scope may have been created after the scan.
-    So may every id of a scope of which the scan lists none.
+    If the scan lists no id of a scope, every id of the scope may have been.
     """
     highest = listed.groupBy("scope_id").agg(F.max("ledger_id").alias("highest"))
     rows = indexes.where((F.col("storage") == "rocksdb") & F.col("bookie_id").isin(bookies)).select(*_PAIR)
@@ -170,7 +177,7 @@ def _above_all(indexes: DataFrame, listed: DataFrame, bookies: list[str]) -> Dat
 
 
 def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
-    """Return the orphans with ``recent``: they were in the metadata lately, and await their collector."""
+    """Add ``recent``: the orphan was in the metadata ``lately``, and awaits its garbage collection."""
     recent = F.lit(False)
     if lately.drawn is not None:
         first, following = lately.drawn
@@ -184,7 +191,7 @@ def _with_recent(orphans: DataFrame, lately: Lately) -> DataFrame:
 
 
 def _with_dropped(orphans: DataFrame, owned: DataFrame | None) -> DataFrame:
-    """Return the orphans with ``dropped``: owners were read, and none of them names the ledger."""
+    """Add ``dropped``: owners were read, and none of them names the ledger of the orphan."""
     if owned is None:
         return orphans.withColumn("dropped", F.lit(False))
     owned_ids = owned.select(*LEDGER).distinct().withColumn("named", F.lit(True))
@@ -199,15 +206,15 @@ def holdings(
     lately: Lately | None = None,
     owned: DataFrame | None = None,
 ) -> DataFrame:
-    """Count for each bookie the ledgers that it has an index of, the orphans among them, and those in doubt.
+    """Count by bookie the ledgers in its index, the orphans among them, and the orphans in doubt.
 
     Args:
         counts: Counts of all indexes (`auditor.tables.index_counts`).
         orphans: The table of that name.
         earlier: Orphans of a run that ended `COLLECTED_WITHIN_MS` or more before; None if there is none.
-            ``lasting`` counts those that are orphans in this run too, without a doubt.
-        lately: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans among these
-            that are not in doubt.
+            ``lasting`` counts orphans of both runs that are not in doubt.
+        lately: Evidence of ledgers that were in the metadata recently. ``recent`` counts orphans of such
+            ledgers that are not in doubt.
         owned: Ledgers that owners name. None if owners were not read: then no orphan counts as dropped.
     """
     ledgers = counts.where(_is_had("empty")).groupBy("bookie_id").agg(F.sum("number").alias("ledgers"))
@@ -229,11 +236,11 @@ def vanished_ranges(
     lately: Lately | None = None,
     settings: CheckSettings | None = None,
 ) -> DataFrame:
-    """Find blocks of ids in which a bookie holds ``vanished_ledgers`` or more ledgers, and only orphans.
+    """Find blocks of ids in which a bookie has only orphans, and at least ``vanished_ledgers`` of them.
 
-    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts those with an id in doubt. Orphans that were in the
-    metadata ``lately`` do not count towards the minimum. By default, a block is a leaf of the hierarchical
-    layouts: if an inner znode vanishes, a whole leaf vanishes with it.
+    Returns rows of `VANISHED_RANGES`; ``in_doubt`` counts orphans with an id in doubt. Orphans that were in
+    the metadata ``lately`` do not count towards the minimum. By default, a block is a leaf of the
+    hierarchical layouts, because a vanished inner znode takes whole leaves with it.
     """
     settings = settings or CheckSettings()
     block = settings.vanished_block_ids
@@ -261,7 +268,7 @@ def vanished_ranges(
 
 
 def _with_orphans(ledgers: DataFrame, orphans: DataFrame, keys: list[str], *counts: Column) -> DataFrame:
-    """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and further counts."""
+    """Return ``ledgers`` with the number of orphans by ``keys``, of those in doubt, and ``counts``."""
     doubted = F.count("doubt").alias("in_doubt")
     lost = orphans.groupBy(*keys).agg(F.count("*").alias("orphans"), doubted, *counts)
     numbers = [name for name in lost.columns if name not in keys]
@@ -273,9 +280,9 @@ def find_over_replicated(
 ) -> DataFrame:
     """Find ledgers on a bookie that none of their ensembles names, one row per pair.
 
-    Returns scope_id, ledger_id, bookie_id, count (entries held), behind_end (unexplained ones after the
-    ledger's end), state, marked, locked, exposed. ``exposed``: a member is unregistered or read-only, so that
-    an operator may be making this copy.
+    Returns scope_id, ledger_id, bookie_id, count, behind_end, state, marked, locked, exposed. ``count`` is
+    the number of held entries. ``behind_end`` counts unexplained ones after the ledger's end. ``exposed``: a
+    member is unregistered or read-only, so that an operator may be making this copy.
     """
     pairs = filter_part("over_replicated", judged).select(*LEDGER, "state", F.explode("foreign").alias("f"))
     pairs = pairs.select(*LEDGER, "state", "f.bookie_id", F.col("f.count").alias("count"), "f.behind_end")

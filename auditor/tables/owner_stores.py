@@ -1,4 +1,7 @@
-"""owner_stores: one row per store of owners, with the scope that it proves (`auditor.model.owner_scope`)."""
+"""owner_stores: one row per store of owners, with the scope that it proves (`auditor.model.owner_scope`).
+
+An owner is an object of an application, such as a topic of Pulsar, that names ledgers.
+"""
 
 from __future__ import annotations
 
@@ -42,12 +45,12 @@ OWNER_STORES = schema_of(
 
 
 def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: int) -> DataFrame:
-    """Count per store: claims, foreign_claims, unowned, listed_before and dropped ledgers.
+    """Count by store: claims, foreign_claims, unowned, listed_before and dropped ledgers.
 
     Args:
         ownership: The table of this run.
-        applications: Those whose owners were read.
-        scan_time: The scan time, ms.
+        applications: Applications whose owners were read.
+        scan_time: Time of the first scan, ms.
     """
     own = F.col("claim").isNotNull() & F.col("application").isin(*applications)
     claims = own & ~F.coalesce("borrowed", F.lit(False))
@@ -63,19 +66,19 @@ def list_counts(ownership: DataFrame, applications: Collection[str], scan_time: 
 
 
 def store_facts(owners: DataFrame) -> DataFrame:
-    """Count per store the places that could not be listed (gaps), and find its newest change, ms."""
+    """Count by store the places that could not be listed (gaps), and find the store's newest change, ms."""
     gaps = F.count_if(F.col("status") == "gap").alias("gaps")
     return owners.groupBy("store").agg(gaps, F.max("mtime").alias("newest"))
 
 
 @dataclass(frozen=True, slots=True)
 class StoreReferences:
-    """The ledger references that stores of owners share. Stores are named as ``--owners`` takes them.
+    """The ledger references that stores of owners have in common. Stores have their names in ``--owners``.
 
     Args:
-        first: The lowest id of a ledger that each store of this run names.
-        twins: Pairs of stores of this run that share a reference.
-        shared: How many references a store of this run shares with one of the earlier run.
+        first: The lowest ledger id that each store of this run names.
+        twins: Pairs of stores of this run that have a reference in common.
+        shared: Number of common references, by store of this run and store of the earlier run.
     """
 
     first: Mapping[str, int]
@@ -85,12 +88,12 @@ class StoreReferences:
 
 @dataclass(frozen=True, slots=True)
 class StoreMatches:
-    """The matches between stores of owners that are the same store.
+    """The names in this run and in the earlier run that stand for the same store of owners.
 
     Args:
-        same: Stores that are another store of this run under a second name, and that other one.
-        current: Stores of the earlier run, and which store of this run each is.
-        identities: The name of each store of this run that is valid in every run; without those in ``same``.
+        same: Second names of a store in this run, each with the first name.
+        current: Names of the earlier run, each with the name of the same store in this run.
+        identities: Names that are valid in every run, by name in this run. Second names are left out.
     """
 
     same: Mapping[str, str]
@@ -104,8 +107,8 @@ def match_stores(
     """Match a run's stores of owners with each other, and with those of the earlier run.
 
     Args:
-        stores: The stores that were read, as ``--owners`` takes them.
-        references: The references that they share.
+        stores: The names in ``--owners`` of the stores that were read.
+        references: The references that the stores have in common.
         earlier: The stores of the earlier run, each with its identity; None if that run kept no identity.
     """
     same: dict[str, str] = {}
@@ -134,17 +137,21 @@ def _connected(store: str, pairs: Sequence[tuple[str, str]]) -> set[str]:
 
 
 def _new_identity(store: str, first: int | None) -> str:
-    """Return the identity of a store that no earlier run read; a saved one includes a ledger it names."""
+    """Return the identity of a store that no earlier run read.
+
+    That of a saved store includes ``first``, the lowest ledger id that it names.
+    """
     identity = store_identity(store)
     return f"{identity} of ledger {first}" if identity != store and first is not None else identity
 
 
 def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[str, str]) -> str:
-    """Return which of ``stores`` an earlier run's store is; a name of its own if it is none of them.
+    """Return the name in ``stores`` of the store that an earlier run named ``earlier``.
 
-    A saved store is in another file every night. So the ledgers that it names identify it (``matched``). The
-    chroot identifies only a store that shares nothing with any earlier one. Runs of earlier releases had one
-    store and name none.
+    If no store matches, the result is a name that is not in ``stores``. A saved store is in another file
+    every night. So the ledgers that it names identify it (``matched``). Only if a store has no ledger in
+    common with an earlier one, its chroot identifies it. Runs of earlier releases had one store without a
+    name.
 
     >>> current_store("pulsar:dump:///mon.jsonl?root=/east", ["pulsar:dump:///tue.jsonl?root=/east"], {})
     'pulsar:dump:///tue.jsonl?root=/east'
@@ -163,7 +170,7 @@ def current_store(earlier: str | None, stores: Sequence[str], matched: Mapping[s
 
 
 def store_identity(store: str) -> str:
-    """Return a store's name in runs of earlier versions; a saved one by application and chroot.
+    """Return the identity of a store in runs of earlier versions: a saved one has application and chroot.
 
     >>> store_identity("pulsar:dump:///mon.jsonl?root=/east"), store_identity("pulsar:zk://h1:2181/east")
     ('pulsar saved /east', 'pulsar:zk://h1:2181/east')

@@ -1,17 +1,17 @@
 """ownership: every owner's reference together with the ledger it names, and every ledger that no owner names.
 
 Owners and ledgers are joined once, by ledger id. The result has one row per reference, and one per ledger
-without a reference. The application's ledgers are in scope 0, like all stock ledgers. Both sides together
-give the standing of a row:
+without a reference. The application's ledgers are in scope 0, like all ledgers of an unmodified BookKeeper.
+Both sides together give the standing of a row:
 
-    owned       the ledger is there and an owner names it
-    offloaded   it is gone and its owner gave it up for a copy in an object store: right
-    dangling    an owner names it and no scan of the ledgers has it
-    unowned     its custom metadata says whose it was, that owner was read, and names it no more
+    owned       the ledger exists and an owner names it
+    offloaded   the ledger is gone, and its owner replaced it by a copy in an object store: right
+    dangling    an owner names the ledger, and no scan of the ledgers has it
+    unowned     its custom metadata names an owner; that owner was read, and names the ledger no more
     young       no owner names it, and it is younger than the grace: its owner may be about to
-    unknown     no owner names it, or it may be listed unseen, and ``why`` says what was not read
+    unknown     no owner names it, or it may exist unseen, and ``why`` says what was not read
     foreign     no owner names it, and it claims another application, or a namespace that no store has
-    unnamed     no owner names it, and it does not say whose it is
+    unnamed     no owner names it, and its custom metadata names no owner
 
 Absence needs an order of reads. The audit reads ledgers, then owners, then ledgers again; a saved store is
 read once. A ledger that only the second scan lists was created meanwhile. A ledger that only the first scan
@@ -85,13 +85,13 @@ OWNERSHIP = schema_of(
 )
 
 GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
-"""Largest numbers of unlisted and of unread places in owners' trees. Above them, no ledger is unowned."""
+"""Largest numbers of unlisted and of unread places in owners' trees. Above one, no ledger is unowned."""
 
 AGELESS = "its creation time is not known"
-"""Reason for which a ledger without an owner is unknown if the store keeps no times (etcd)."""
+"""Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
 SHORT_GRACE = "--owner-grace is below a rollover of 4 hours: a broker may be about to name it"
-"""Reason for which a ledger without an owner is not confirmed as unowned if the grace is short."""
+"""Reason why a ledger without an owner is not confirmed as unowned if the grace is short."""
 
 DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
 LENGTH, MISATTRIBUTED, UNREADABLE = "owner-length-mismatch", "ledger-misattributed", "owner-unreadable"
@@ -106,12 +106,12 @@ _REFERENCE = (
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """The times of the reads, in ms: ages count from ``scan_time``, and below ``grace`` nothing is unowned.
+    """The times of the reads, in ms. Ages count from ``scan_time``. Below ``grace`` no ledger is unowned.
 
     ``chroots`` are the paths above the owners' trees, by store. ``first_zxid`` is the zxid at the first scan
-    if one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the begin of that scan,
-    ms, if two running stores have them, else None. ``mismatch_reason`` says why owners and ledgers may not
-    belong together; None if they do.
+    if one running ZooKeeper has both ledgers and owners, else None. ``first_time`` is the begin of the first
+    scan, ms, if only clocks order the reads of ledgers and owners, else None. ``mismatch_reason`` says why
+    owners and ledgers may not belong together; None if they do.
     """
 
     scan_time: int
@@ -139,8 +139,8 @@ def ownership(
         owners: The table of that name.
         moved: Differences between two scans of a live store (`auditor.tables.scans`); None for one scan.
         doubtful: Ids that a scan may have missed.
-        earlier: The table ownership of a run that is older by the grace or more; None if there is none.
-        lists: The table ownership of the newest earlier run; None if there is none.
+        earlier: The table ``ownership`` of a run that is older by the grace or more; None if there is none.
+        lists: The table ``ownership`` of the newest earlier run; None if there is none.
         applications: Applications whose owners were read.
         moments: Times of the reads.
     """
@@ -175,7 +175,7 @@ def ownership(
 
 
 def _chroot(chroots: Mapping[str, str]) -> Column:
-    """Return the chroot to put before a claim: that of the row's store, the one of all stores, or none."""
+    """Return the chroot for a claim: that of the row's store, or else the common chroot of all stores."""
     common = {*chroots.values()}
     chroot = F.lit(next(iter(common)) if len(common) == 1 else "")
     if len(common) > 1:
@@ -185,7 +185,7 @@ def _chroot(chroots: Mapping[str, str]) -> Column:
 
 
 def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Return every ledger of scope 0 that a scan lists, with few columns; ``settled``: both scans list it."""
+    """Return the ledgers of scope 0 that a scan lists, with few columns. ``settled``: both scans list it."""
     rows = ledgers.where("scope_id = 0 and status in ('ok', 'broken', 'unreadable')").select(
         "ledger_id",
         "state",
@@ -248,9 +248,10 @@ def _with_namespaces(rows: DataFrame, owners: DataFrame) -> DataFrame:
 
 
 def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> DataFrame:
-    """Add ``listed_before`` and ``dropped_since``; without an owner, ``store`` is the last one that named it.
+    """Add ``listed_before`` and ``dropped_since``. Without an owner, ``store`` is the last that named it.
 
-    A ledger stays dropped in later runs, so that a store that lost its lists is not trusted one run later.
+    A dropped ledger stays dropped in later runs. Otherwise a store that lost its lists would be trusted again
+    one run later.
     """
     if lists is None:
         return rows.withColumns({"listed_before": F.lit(False), "dropped_since": F.lit(None).cast("bigint")})
@@ -276,7 +277,7 @@ def _with_lists(rows: DataFrame, lists: DataFrame | None, scan_time: int) -> Dat
 
 
 def _seen_before(rows: DataFrame, earlier: DataFrame | None) -> DataFrame:
-    """Add ``seen_before``: an earlier run found the ledger unowned too, or nothing but its age unknown.
+    """Add ``seen_before``: an earlier run found the ledger unowned, or unknown only for lack of its age.
 
     A ledger in a run that is older by the grace is itself older than the grace.
     """
@@ -315,7 +316,7 @@ def _standing(applications: tuple[str, ...], moments: Moments) -> Column:
 
 
 def _is_foreign() -> Column:
-    """Return whether a ledger claims a namespace that no store has, with every place for it read."""
+    """Return whether a ledger claims a namespace that no store has, although every place for it was read."""
     return ~F.coalesce("namespace_read", F.lit(True)) & F.col("blocked").isNull() & F.col("settled")
 
 
@@ -351,7 +352,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
 
 
 def _fault(moments: Moments) -> Column:
-    """Return the fault of an owned ledger, or that of a dangling or unowned one."""
+    """Return the fault of a row, whether its ledger is owned, dangling or unowned."""
     own = F.col("standing") == "owned"
     data = own & (F.col("kind") == "data") & ~F.col("borrowed")
     entries, size = F.col("entries"), F.col("size")

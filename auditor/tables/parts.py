@@ -1,7 +1,7 @@
-"""Parts: the rows of large tables that checks need. One query looks for all of them.
+"""Parts: the rows of large tables that checks need. One query finds out which parts have rows.
 
-A healthy cluster has no rows of most parts. One query of a few columns finds that out for all parts. Without
-it, each check that finds nothing would be a scan of its own.
+In a healthy cluster most parts have no rows. One query of a few columns finds that out for all parts. Without
+it, each check that finds nothing would scan its table.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,11 +41,11 @@ PARTS: Mapping[str, tuple[tuple[str, str], ...]] = {
     "id_generators_behind": (("id_generators", "listed > 0 or held > 0"),),
     "orphans_or_foreign": (("orphans", "true"), ("bookies", "foreign_instance")),
 }
-"""Tables and row conditions of each part. A part is empty if none of its tables has such a row."""
+"""Tables and row conditions of each part. A part is empty if no row of its tables meets the condition."""
 
 
 def filter_part(part: str, table: DataFrame) -> DataFrame:
-    """Return the rows of ``table`` that make up a part of that one table."""
+    """Return the rows of ``table`` that make up a part. Only for parts of one table."""
     [(_, condition)] = PARTS[part]
     return table.where(condition)
 

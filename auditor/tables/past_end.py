@@ -4,16 +4,17 @@ The metadata says where a ledger ends. Most entries after the end are left-overs
 because too few bookies had them. But an entry that an ack quorum of its bookies holds may have been
 acknowledged. Recovery would have found and kept it, if it had asked these bookies (bookkeeper #4812, #2908).
 
-Only the run of entries directly after the end counts. A writer gets acknowledgements in order: if one entry
-is on fewer bookies than the ack quorum, no later entry was acknowledged. A writer that closed the ledger
-itself knew its end. Entries on their way then were reported as failed.
+Only consecutive entries from the end on count. A writer gets acknowledgements in order: if one entry is on
+fewer bookies than the ack quorum, no later entry was acknowledged. A writer that closed the ledger itself
+knew its end. It reported entries on their way at that time as failed.
 
-A writer also closes a ledger that is taken from it. Its next add is refused, and it closes the ledger at the
-last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Recovery meanwhile reads the
-entries on their way, and writes them to all bookies that should have them. If the writer's close comes first,
-recovery keeps it (`ReadOnlyLedgerHandle.closeRecovered`). These entries are then after the end on every
-bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last acknowledged entry, and 55 of these
-left entries after the end on an ack quorum. Recovery closed 11 further on, and none left any.
+A writer also closes a ledger that somebody else recovers. Its next add is refused, and it closes the ledger
+at the last acknowledged entry (`LedgerHandle.handleUnrecoverableErrorDuringAdd`). Meanwhile, recovery reads
+the entries on their way, and writes them to all bookies that should have them. If the writer's close comes
+first, recovery keeps that end (`ReadOnlyLedgerHandle.closeRecovered`). The entries that recovery wrote are
+then after the end on every bookie. Of 108 such takeovers on bookies of 4.17, 97 ended at the last
+acknowledged entry, and 55 of these left entries after the end on an ack quorum. Recovery closed the other 11
+at a later entry, and none left any.
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ from auditor.tables.judgement import Judgement
 
 
 def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: Judgement) -> None:
-    """Move such entries of a judged ledger from ``surplus`` to ``past_end``.
+    """Move entries after the end that may have been acknowledged from ``surplus`` to ``past_end``.
 
     On bookies that no ensemble names, entries after the end are counted if no takeover explains them. After
     re-replication such a bookie may have the only copies of acknowledged entries, and its collector deletes
@@ -69,9 +70,9 @@ def set_apart(ledger: LedgerFacts, bookies: Mapping[str, BookieState], answer: J
 
 
 def closed_by_its_writer(ledger: LedgerFacts) -> bool:
-    """Return whether only new segments and one close changed the metadata: nobody recovered the ledger.
+    """Return whether the writer closed the ledger: only new segments and one close changed the metadata.
 
-    There is one change for each further segment, and one for the close. Recovery takes two changes, and
+    There is one change for each further segment, and one for the close. A recovery makes two changes, and
     re-replication more.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=1)
@@ -84,7 +85,7 @@ def closed_by_its_writer(ledger: LedgerFacts) -> bool:
 def changed_by_takeover(ledger: LedgerFacts) -> bool:
     """Return whether only new segments, one start of a recovery and one close changed the metadata.
 
-    The metadata does not tell whether the writer or the recovery closed it. Re-replication makes more
+    The metadata does not tell whether the writer or the recovery closed the ledger. Re-replication makes more
     changes.
 
     >>> ledger = LedgerFacts(7, True, 3, 3, 2, 14, 1_000, [(0, ["a", "b", "c"])], changes=2)
@@ -100,7 +101,7 @@ def _count_from(groups: Groups, first: int) -> int:
 
 
 def _end_of_run(groups: Groups, first: int) -> int:
-    """Return the last entry of the run that begins with ``first``; ``first - 1`` if that entry is absent."""
+    """Return the last of the consecutive entries from ``first`` on; ``first - 1`` if that is absent."""
     if not len(groups) or int(groups["first_start"][0]) != first:
         return first - 1
     return first + int(groups["size"][0]) - 1

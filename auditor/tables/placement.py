@@ -1,9 +1,9 @@
 """placement, bookie_locations: segments that break the placement policy, or have all copies in one domain.
 
 Every segment of every ledger is judged, also empty segments and those of ledgers that are not closed. The
-input is the files of the table ``ledgers``, many ensembles at once. Healthy segments have no row. Nor have
-segments that the policy refuses by ensemble size and write quorum alone, because the table ``ledgers`` has
-both. The table bookie_locations has the location of each bookie and its source.
+input is the files of the table ``ledgers``, many ensembles at once. Healthy segments have no row. Segments
+that the policy refuses by ensemble size and write quorum alone have no row either, because the table
+``ledgers`` has both. The table bookie_locations has the location of each bookie and its source.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ PLACEMENT = schema_of(
 class PlacementJudge:
     """The rules and locations to judge segments by, sent to Spark tasks. Bookies are indexes in ``names``.
 
-    ``views`` are possible states of a server's knowledge. There is one view, except for a rack policy with
-    locations of mixed depths. Then there is one for each depth that may have joined first, and a segment is
-    broken only if it breaks the rule in all views. ``whole`` is the view of a server if every bookie with a
-    location were writable. ``paths`` and ``domains`` come from the mapping alone.
+    ``views`` are possible states of a server's knowledge of racks. There is one view, except for a rack
+    policy with locations of mixed depths. Then there is one view for each depth that may have been registered
+    first, and a segment is broken only if it breaks the rule in all views. ``whole`` is the view of a server
+    for which every bookie with a location is writable. ``paths`` and ``domains`` come from the mapping alone.
     """
 
     settings: PlacementSettings
@@ -91,7 +91,7 @@ class PlacementJudge:
         writable: Collection[str],
         registered: Collection[str],
     ) -> PlacementJudge:
-        """Return the judge of a cluster; ``names`` are all bookies that ensembles may name."""
+        """Return the judge of a cluster. ``names`` are all bookies that ensembles may name."""
         level = POLICY_LEVEL[settings.policy]
         view = ServerView.of(locations, settings.policy, names, writable, registered)
         depths = sorted({depth_of(view.paths[name]) for name in view.known})
@@ -115,7 +115,7 @@ class PlacementJudge:
 
 
 def placement(spark: SparkSession, ledgers: TableFiles, judge: PlacementJudge) -> PartTable:
-    """Return the table placement, from the files of the table ledgers."""
+    """Return the table ``placement``, from the files of the table ``ledgers``."""
     return from_files(spark, PLACEMENT, ledgers, partial(judge_files, judge=judge))
 
 
@@ -148,9 +148,9 @@ def judge_placement(rows: pa.Table, judge: PlacementJudge) -> pa.Table:
 class _Segments:
     """Every segment of some ledgers, in order, as columns.
 
-    ``row`` is the row of its ledger. ``begin`` is the place in ``members``, which has bookies as numbers, at
-    which the segment's bookies begin, and ``size`` is their number. ``holds``: it has entries or is the open
-    end.
+    ``row`` is the row number of the segment's ledger. ``members`` has the bookies of all segments, as
+    numbers. Those of a segment start at the index ``begin``, and ``size`` is their number. ``holds`` is
+    whether the segment has entries or is the open end.
     """
 
     row: NDArray[np.int64]
@@ -181,7 +181,12 @@ class _Segments:
 
 @dataclass(frozen=True)
 class _Verdicts:
-    """The verdict on a segment: broken and excused, or at risk; its first such window and their number."""
+    """The verdicts on segments, as arrays with one element per segment.
+
+    A segment is ``broken`` (``excused`` if it would not be with all bookies writable) or ``at_risk``. A
+    window is the bookies of one write set. ``start`` is the first window concerned, and ``windows`` counts
+    them.
+    """
 
     broken: Flags
     excused: Flags
@@ -197,7 +202,7 @@ class _Verdicts:
         return cls(broken, excused, at_risk, start, windows, in_one_domain)
 
     def judge(self, segments: _Segments, rows: NDArray[np.int64], judge: PlacementJudge) -> None:
-        """Judge segments of one ensemble size and one pair of quorums, each ensemble once."""
+        """Judge segments of one ensemble size and one pair of quorums, each different ensemble once."""
         size, quorum, acks = (
             int(column[rows[0]]) for column in (segments.size, segments.write_quorum, segments.ack_quorum)
         )
@@ -273,7 +278,7 @@ BOOKIE_LOCATIONS = schema_of(
 
 
 def locations_of(rows: Iterable[Mapping[str, Any]], origin: str | None) -> Locations:
-    """Return the mapping from rows of the table; ``origin`` is the common source of all of it."""
+    """Return the mapping from rows of ``bookie_locations``. ``origin`` is the source of the whole mapping."""
     bookie_locations = {
         row["bookie_id"]: Location(row["location"], tuple(row["groups"]), row["origin"], row["given"])
         for row in rows

@@ -1,4 +1,4 @@
-"""Bookies' replies to plain reads of one ledger's entries, and the effect on entries in missing logs."""
+"""Bookies' replies to single reads of a ledger's entries, and their effect on entries in missing logs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ READ_ERROR = status_text(Status.EIO)
 class ReadReplies:
     """The replies of one bookie.
 
-    ``denied`` are entries that it does not have; with ``no_ledger`` it has none of the ledger. ``failed`` are
-    entries that it could not read from its disk, and ``failure`` is that error. ``silent`` says why some
-    questions have no other reply; None if all have one. ``refused``: the only such reason is that the bookie
-    accepts no reads from this client.
+    ``served`` are entries that it returned. ``denied`` are entries that it does not have; with ``no_ledger``
+    it has none of the ledger. ``failed`` are entries that it could not read from its disk, and ``failure`` is
+    the error. ``silent`` is why some reads have no reply at all; None if all have one. ``refused`` is whether
+    the only reason for ``silent`` is that the bookie accepts no reads from this client.
     """
 
     served: Groups = field(default_factory=lambda: NOTHING)
@@ -39,18 +39,18 @@ class ReadReplies:
 
     @property
     def unheard(self) -> str | None:
-        """Return why some question has no reply, or only a disk error; None if all have a reply."""
+        """Return why some read has no reply, or only a disk error; None if there is no such read."""
         return self.silent or (self.failure if len(self.failed) else None)
 
     def without(self, entries: Groups) -> ReadReplies:
-        """Return the replies about all other entries."""
+        """Return the replies, without replies about ``entries``."""
         parts = (self.served, self.denied, self.failed)
         served, denied, failed = (coverage.difference(part, entries) for part in parts)
         return replace(self, served=served, denied=denied, failed=failed)
 
 
 def replies_by_bookie(answers: Iterable[Mapping[str, Any]]) -> dict[str, ReadReplies]:
-    """Return the replies of each bookie, from rows of the table witness of one ledger."""
+    """Return the replies of each bookie, from rows of the table ``witness`` for one ledger."""
     by_bookie: dict[str, list[Mapping[str, Any]]] = {}
     for row in answers:
         by_bookie.setdefault(row["bookie_id"], []).append(row)
@@ -77,30 +77,30 @@ def _replies_of(rows: Sequence[Mapping[str, Any]]) -> ReadReplies:
 
 
 def entries_of(rows: Iterable[Mapping[str, Any]]) -> Groups:
-    """Return the entries of rows of the table witness, as groups."""
+    """Return the entries in rows of the table ``witness``, as groups."""
     ids = np.array(sorted({row["entry_id"] for row in rows}), np.int64)
     return np.frombuffer(fold_entries(ids, np.array([0, len(ids)], np.int64)).tobytes(), GROUP)
 
 
 class GoneCopies(NamedTuple):
-    """Entries in missing entry logs: ``missing`` ones and ``unknown`` ones, as disjoint groups."""
+    """Entries in missing entry logs: disjoint groups of ``missing`` and of ``unknown`` entries."""
 
     missing: Groups
     unknown: Groups
 
 
 def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> GoneCopies:
-    """Decide whether entries in missing entry logs are missing.
+    """Decide whether entries that an index locates in missing entry logs are missing copies.
 
     Args:
-        gone_groups: The entries, none of which is known to be elsewhere.
+        gone_groups: The entries. No other log is known to have them.
         certain: Whether index and list of logs agree in two readings, or the bookie was stopped.
         replies: The bookie's replies to reads.
 
     Returns:
-        Entries that the bookie served are neither missing nor unknown. If it served one entry, the list of
-        its logs was incomplete, so that the rest is unknown. Else one entry that it denied, or could not
-        read, decides that all are missing.
+        Entries that the bookie served are neither missing nor unknown. If it served any, the list of its logs
+        was incomplete, and of the other entries only denied and unreadable ones are missing. If it served
+        none, all are missing if ``certain``, or if it denied or could not read one.
     """
     unserved_groups = coverage.difference(gone_groups, replies.served)
     denied = gone_groups if replies.no_ledger else coverage.union([replies.denied, replies.failed])
@@ -116,7 +116,7 @@ def weigh_gone(gone_groups: Groups, certain: bool, replies: ReadReplies) -> Gone
 
 
 def unite_by_bookie(sets: Sequence[tuple[str, Groups]]) -> list[tuple[str, Groups]]:
-    """Return the entries of each bookie in one set, in the order in which bookies first appear."""
+    """Return the entries of each bookie in one set. Bookies keep the order of their first entries."""
     groups_by_bookie: dict[str, Groups] = {}
     for bookie_id, groups in sets:
         groups_by_bookie[bookie_id] = (

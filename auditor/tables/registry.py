@@ -1,6 +1,6 @@
 """The bookies of a cluster: cookies, registrations and directories joined, one row per bookie.
 
-The number of bookies bounds all of this. So the driver builds it and then makes it a table.
+The number of bookies bounds all these rows. So the driver builds them, and then makes tables of them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -57,9 +57,9 @@ REGISTRATIONS = schema_of(
 
 @dataclass(frozen=True, slots=True)
 class StoreCookie:
-    """A cookie in the metadata store; ``cookie`` is None if it could not be read.
+    """A cookie in the metadata store. ``cookie`` is None if it could not be read.
 
-    ``version`` is the version of its znode, or the revision of its etcd key; None for a cookie on disk.
+    ``version`` is the version of its znode, or the revision of its etcd key. It is None for a cookie on disk.
     """
 
     bookie_id: str
@@ -68,7 +68,7 @@ class StoreCookie:
     version: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return its row in the table ``cookies``."""
+        """Return the row of this cookie in the table ``cookies``."""
         cookie = self.cookie
         return {
             "bookie_id": self.bookie_id,
@@ -84,7 +84,7 @@ class StoreCookie:
 
 
 def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
-    """Return every cookie of the store, in order of bookies; an unreadable one says why."""
+    """Return every cookie of the store, in order of bookies. An unreadable cookie has the reason."""
     return [
         StoreCookie(name, *cookie_codec.read(znode.data), znode.version)
         for name, znode in _children(cluster, "cookies/")
@@ -92,9 +92,9 @@ def store_cookies(cluster: ClusterNodes) -> list[StoreCookie]:
 
 
 def registrations(cluster: ClusterNodes, *, reads_registrations: bool = True) -> list[dict[str, Any]]:
-    """Return the rows of the table ``registrations``: connected bookies and their addresses.
+    """Return the rows of the table ``registrations``: registered bookies and their addresses.
 
-    ``reads_registrations``: clients of this store read registrations (`auditor.model.bookie_id`).
+    ``reads_registrations`` is whether clients of this store read registrations (`auditor.model.bookie_id`).
     """
     writable = [
         (name, "writable", znode) for name, znode in _children(cluster, "available/") if name != "readonly"
@@ -153,12 +153,15 @@ def instance_id(cluster: ClusterNodes) -> str | None:
 
 
 def instance_id_missing(cluster: ClusterNodes) -> bool:
-    """Return whether the cluster certainly has no INSTANCEID; unread znodes leave that open."""
+    """Return whether the cluster certainly has no INSTANCEID. False if znodes could not be read."""
     return instance_id(cluster) is None and not cluster.gaps
 
 
 def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the mode of registered bookies: writable, readonly or both. Only ephemeral ones count."""
+    """Return the mode of registered bookies: writable, readonly or both.
+
+    Registrations that are not ephemeral are left out.
+    """
     modes: dict[str, str] = {}
     for row in rows:
         if row["ephemeral"] is False:

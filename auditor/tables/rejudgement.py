@@ -1,50 +1,54 @@
 """The witness: the entries that bookies are asked for, and the judgement of ledgers with their answers.
 
-Ledgers come in Arrow batches. Only the number of missing entries makes the input grow, and that is bounded
-before it is exploded.
+Ledgers come in Arrow batches. The number of requests depends only on the number of missing entries, and is
+bounded before rows of requests are made.
 
 A ledger that lacks copies by the indexes is checked again with the bookies themselves. The entry that gives
 the ledger its class is requested from every bookie that should have it. A sample of the entries that a bookie
-lacks is requested from that bookie, so that small ledgers are decided completely. Then the ledger is judged
-again:
+lacks is requested from that bookie. Of a small ledger, the sample has all entries. Then the ledger is judged
+again. Each row of this table is about one ledger on one bookie:
 
-    the index        the bookie says       then, of this ledger on this bookie
+    the index        the bookie says       result
     ---------------  --------------------  -----------------------------------------------------------------
-    lacks the entry  served                it is held. The index has lost its authority here: what it lacks
-                                           and was not asked for is unknown (index-incomplete). If no clock
-                                           explains it, that is a finding on the bookie as well.
-    lacks the entry  no such entry         it is missing, as of now: no doubt in the index's age is left. If
-                                           there was one, what was not asked for is unknown (not-asked), else
-                                           it is missing by the index.
-    lacks the entry  no such ledger        all that the index lacks is missing, as of now
-    lacks the entry  nothing (silent,      the index decides, and a doubt says that the bookie
-                     bound)                did not respond: no more than suspect
-    lacks the entry  refused: it takes no  the same, without the doubt if its journal was read completely: a
-                     reads from us         bookie that cannot be asked is judged as without a witness
-    was not read     served                it is held; the rest stays unknown
-    was not read     no such entry/ledger  it is missing; the rest stays unknown
-    lacks what a     served                it is held; a finding on the bookie if no clock explains it
-    listing has      no such entry/ledger  unknown (denied): one of the two is wrong
-                     nothing               it is held: a listing proves that. The finding is a suspect.
-    is damaged       served                it is held; the rest stays unknown
-                     no such entry/ledger  unknown still: a damaged index answers from the damage
-    has it in limbo  served                it is in limbo no more: held, as is what the index shows; the rest
-                                           stays unknown
-                     anything else         unknown, whatever the index shows
-    lies where the   served                it is held; the rest stays unknown
-    bookie does not  no such entry/ledger  it is missing: the bookie does not look there
-    look
-    has it in a log  served                it is held; others in such logs are unknown (entry-log-gone)
-    that is not      no such entry/ledger, it is missing, and so are all others in such logs
-    there            an error of its disk
-                     nothing               missing if two readings agree, or the bookie is down; else unknown
-    shows the entry  served, or nothing    it is held
-    shows the entry  no such entry/ledger  unknown (denied): one of the two is wrong
+    lacks the entry  served                The entry is held. The index is no longer trusted here: other
+                                           entries that it lacks are unknown unless they were asked for
+                                           (index-incomplete). If clocks do not explain it, the bookie gets
+                                           a finding.
+    lacks the entry  no such entry         The entry is missing now, whatever the age of the index. If that
+                                           age was in doubt, other lacking entries are unknown (not-asked),
+                                           otherwise they are missing by the index.
+    lacks the entry  no such ledger        All entries that the index lacks are missing now.
+    lacks the entry  nothing (silent, or   The index decides. A doubt says that the bookie did not respond,
+                     the bound on reads)   so that a finding is at most suspect.
+    lacks the entry  refused: it takes no  The index decides, with the same doubt. There is no doubt if the
+                     reads from us         journal was read completely.
+    was not read     served                The entry is held. Other entries stay unknown.
+    was not read     no such entry/ledger  The entry is missing. Other entries stay unknown.
+    lacks an entry   served                The entry is held. If clocks do not explain it, the bookie gets a
+    of a listing                           finding.
+                     no such entry/ledger  The entry is unknown (denied): listing or answer is wrong.
+                     nothing               The entry is held, as the listing proves. The finding is suspect.
+    is damaged       served                The entry is held. Other entries stay unknown.
+                     no such entry/ledger  The entry stays unknown: the bookie reads its damaged index.
+    has the ledger   served                The ledger is not in limbo: this entry and those in the index are
+    in limbo                               held. Other entries stay unknown.
+                     anything else         All entries are unknown, also those in the index.
+    is where the     served                The entry is held. Other entries stay unknown.
+    bookie does not  no such entry/ledger  The entry is missing: the bookie does not look at that index.
+    look for it
+    has the entry    served                The entry is held. Other entries in missing logs are unknown
+    in a missing                           (entry-log-gone).
+    log              no such entry/ledger, The entry and all others in missing logs are missing.
+                     an error of its disk
+                     nothing               The entry is missing if two readings agree, or the bookie is
+                                           down. Otherwise it is unknown.
+    shows the entry  served, or nothing    The entry is held.
+    shows the entry  no such entry/ledger  The entry is unknown (denied): index or answer is wrong.
 
 A listing (``rpc:``) counts as an index whose age is always in doubt. A bookie that is not registered cannot
-be asked: clocks and index decide as without a witness. A bookie whose directories are all another cluster's
-is not asked, because its ledgers are not this cluster's. Two doubts remain whatever a bookie says: the ledger
-is not closed, or a directory is in another bookie's place.
+be asked, and is judged by clocks and index alone. A bookie whose directories are all another cluster's is not
+asked, because its ledgers are not this cluster's. Two doubts remain whatever a bookie answers: the ledger is
+not closed, or a directory is in another bookie's place.
 """
 
 from collections import Counter
@@ -87,7 +91,7 @@ from auditor.tables.read_replies import ReadReplies, entries_of, replies_by_book
 from auditor.tables.verdicts import class_of
 
 SAMPLE = 64
-"""Largest number of entries of one ledger that a bookie is asked for, of those that it lacks."""
+"""Largest number of entries that a bookie is asked for, of those that it lacks of one ledger."""
 BOUND = "the bound on reads was reached (--witness-reads)"
 
 
@@ -98,17 +102,17 @@ def questions(
     listed: Sequence[tuple[str, Groups]] = (),
     undecided: Collection[str] = (),
 ) -> list[tuple[int, str, int]]:
-    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most telling first.
+    """Choose the entries to ask for in one ledger: (turn, bookie, entry), the most useful first.
 
-    Turn 0 is the entry with the most copies missing, on its whole write set. Later turns are entries that a
-    bookie lacks, or only lists.
+    Turn 0 is the entry with the most missing copies, from its whole write set. Later turns are entries that a
+    bookie lacks, or that only its listing has.
 
     Args:
         ledger: Facts of the ledger.
         missing: Missing entries by bookie.
         askable: Bookies that can be asked.
         listed: Entries by bookie that only its listing has.
-        undecided: Bookies of which one entry decides the whole replica.
+        undecided: Bookies whose reply about one entry decides the whole replica.
 
     Raises:
         CoverageLimitError: The sets are too irregular.
@@ -164,10 +168,10 @@ def judge_again(
     bookies: Mapping[str, BookieState],
     grace_ms: int,
 ) -> Judgement:
-    """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table witness).
+    """Judge a ledger from its unequal replicas and the bookies' answers (rows of the table ``witness``).
 
-    ``askable`` are the bookies that could be asked. Other bookies without an answer are judged as `judge`
-    does. Raises `CoverageLimitError` as `judge` does.
+    ``askable`` are the bookies that could be asked. A bookie that could not be asked is judged as by `judge`.
+    Raises `CoverageLimitError` as `judge` does.
     """
     bookie_replies = replies_by_bookie(answers)
     answered_pairs = [
@@ -186,7 +190,7 @@ def judge_again(
 
 
 ANSWERS_KEPT = 12
-"""Largest number of answers that a row of judged keeps. The table witness has all."""
+"""Largest number of answers in a row of ``judged``. The table ``witness`` has all answers."""
 
 _UNDECIDED = (UnknownCopy.LIMBO, UnknownCopy.MISPLACED, UnknownCopy.ENTRY_LOG)
 """Reasons of unknown replicas for which the bookie's own answer tells more than its index."""
@@ -205,7 +209,7 @@ _QUESTIONS = pa.schema(
 
 
 def candidates(judged: DataFrame, askable: Sequence[str]) -> DataFrame:
-    """Return the rows of ``judged`` that a witness may change: a bookie whose answer matters can be asked."""
+    """Return the rows of ``judged`` that answers may change, because a bookie concerned can be asked."""
     listed = F.exists("listed", lambda part: part["bookie_id"].isin(list(askable)))
     return judged.where(_reachable(askable) | listed | (F.size(_undecided(askable)) > 0))
 
@@ -214,7 +218,7 @@ def requests(ledgers: DataFrame, judged: DataFrame, askable: Sequence[str], read
     """Return at most ``reads`` reads to request: scope_id, ledger_id, entry_id, bookie_id, place.
 
     The worst entry of each ledger comes before all samples, and the worst ledgers come first. No bookie gets
-    more than half of all reads, or one.
+    more than half of all reads, except that it may get one.
     """
     names = frozenset(askable)
     worst = candidates(judged, askable).withColumn("rank", _rank())
@@ -247,10 +251,10 @@ def rejudge(
     askable: Sequence[str],
     grace_ms: int,
 ) -> DataFrame:
-    """Return the table judged with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
+    """Return the table ``judged`` with the answers of the bookies: rows of `auditor.tables.judged.JUDGED`.
 
-    Ledgers that lack copies and were not asked about keep their row. If a bookie that lacks something could
-    have been asked, the row gets a doubt.
+    Ledgers without an answer keep their row. If a bookie that lacks an entry could have been asked, the row
+    gets a doubt.
     """
     answers = witness.groupBy(*LEDGER).agg(F.collect_list(F.struct(*ANSWER_COLUMNS)).alias("said"))
     pairs = unequal.join(F.broadcast(answers.select(*LEDGER)), [*LEDGER], "left_semi")
@@ -296,7 +300,10 @@ def _again(
 
 
 def _first_answers(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the first answers, grouped by entry, the worst entry first: most bookies were asked for it."""
+    """Return the first `ANSWERS_KEPT` answers, grouped by entry.
+
+    The worst entry is first: most bookies were asked for it, so it has the most answers.
+    """
     question_counts = Counter(answer["entry_id"] for answer in answers)
     order = sorted(
         answers,
@@ -310,7 +317,7 @@ def _reachable(askable: Sequence[str]) -> Column:
 
 
 def _undecided(askable: Sequence[str]) -> Column:
-    """Return the bookies of which one answer decides a replica."""
+    """Return the askable bookies whose reply about one entry decides a replica."""
     undecided_copies = F.filter(
         "unknown", lambda part: part["bookie_id"].isin(list(askable)) & part["why"].isin(*_UNDECIDED)
     )

@@ -1,12 +1,14 @@
-"""Replicas packed in blocks: Spark carries the many replicas of a block from task to task as one row.
+"""Replicas packed in blocks: Spark moves the many replicas of a block between tasks as one row.
 
-The join of expected and held replicas looks at every replica of a cluster. Rows would take most of its time:
-to create, sort and compare them. So a row here is a block of replicas, all of one bucket of ledgers:
+The join of expected and held replicas reads every replica of a cluster. With a row per replica, creating,
+sorting and comparing rows would take most of its time. So a row here is a block of replicas of one bucket of
+ledgers, with these columns:
 
-    bucket, account (the report's source), ledgers and, where there are any, scopes and times of answers: 8
-    bytes each
-    bookies, groups and states: a code of 1, 2 or 4 bytes each, -1 for null; of the values behind them their
-    ends, and all their bytes one after the other
+    bucket, account      one number each; the account is the source of the report
+    ledgers              8 bytes for each replica
+    scopes, answered     8 bytes for each replica, or nothing if no replica has one
+    bookies, groups,     a code of 1, 2 or 4 bytes for each replica, -1 for null; then the end of each
+    states               value that a code stands for, and the bytes of all these values
 
 Each block has codes of its own; `unpack` gives equal values equal codes.
 """
@@ -27,7 +29,7 @@ Codes = NDArray[np.int32]
 
 
 class Account(IntEnum):
-    """The report that a block's replicas come from, in the sort order of the reports of one pair."""
+    """The source of a block's replicas, in the order in which reports of one pair are sorted."""
 
     EXPECTED = 0  # the metadata's: what should be held
     INDEX = 1
@@ -37,7 +39,7 @@ class Account(IntEnum):
 
 
 NO_ANSWER = np.iinfo(np.int64).min
-"""Time of answer of a replica about which no bookie was asked."""
+"""Time of the answer for a replica about which no bookie was asked."""
 
 _NUMBERS = ("ledgers", "scopes", "answered")
 _CODED = ("bookies", "groups", "states")
@@ -52,7 +54,7 @@ BLOCKS = pa.schema(
 
 
 class Coded(NamedTuple):
-    """A dictionary-encoded column of bytes: a code for each row, -1 for null, and the values of the codes."""
+    """A dictionary-encoded column of bytes: a code for each row, -1 for null, and the value of each code."""
 
     codes: Codes
     values: pa.Array
@@ -74,11 +76,11 @@ class Coded(NamedTuple):
         return cls(np.concatenate(codes).astype(np.int32), chunks[0].dictionary.cast(pa.binary()))
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> Coded:
-        """Return some of the rows."""
+        """Return the given rows of the column."""
         return Coded(self.codes[rows], self.values)
 
     def column(self, rows: Longs, kind: pa.DataType) -> pa.Array:
-        """Return the values of some rows; row -1 gives null."""
+        """Return the values of the given rows. The row number -1 gives null."""
         codes = np.where(rows < 0, -1, np.append(self.codes, -1)[rows])
         return self.values.take(pa.array(codes, mask=codes < 0)).cast(kind)
 
@@ -86,7 +88,7 @@ class Coded(NamedTuple):
 class ReplicaBatch(NamedTuple):
     """Replicas of one account, as columns: groups, time of the answer, and state.
 
-    For expected replicas, ``states`` are those of the ledgers.
+    For expected replicas, ``states`` are the states of their ledgers.
     """
 
     ledgers: Longs
@@ -97,13 +99,13 @@ class ReplicaBatch(NamedTuple):
     states: Coded
 
     def taken(self, rows: Longs | NDArray[np.bool_]) -> ReplicaBatch:
-        """Return some of the rows."""
+        """Return the given rows of the batch."""
         coded = (column.taken(rows) for column in (self.bookies, self.groups, self.states))
         return ReplicaBatch(self.ledgers[rows], self.scopes[rows], self.answered[rows], *coded)
 
 
 def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBatch:
-    """Pack replicas into blocks, one for each bucket that has any ledger."""
+    """Pack replicas into blocks, one for each bucket with ledgers."""
     bucket = ledger_buckets(replicas.ledgers, buckets)
     order = np.argsort(bucket, kind="stable")
     counts = np.bincount(bucket, minlength=buckets)
@@ -123,7 +125,7 @@ def pack(replicas: ReplicaBatch, account: Account, buckets: int) -> pa.RecordBat
 
 
 def ledger_buckets(ledgers: Longs, buckets: int) -> NDArray[np.uint16]:
-    """Return the bucket of each ledger. The hash spreads regular ids over all buckets.
+    """Return the bucket of each ledger. A hash spreads regular ids over all buckets.
 
     >>> np.bincount(ledger_buckets(np.arange(0, 8000, 8), 4)).min() > 200
     np.True_
@@ -162,7 +164,7 @@ def _block(replicas: ReplicaBatch, rows: slice) -> list[bytes]:
 
 
 def _coded(codes: Codes, values: pa.Array) -> tuple[bytes, bytes, bytes]:
-    """Return codes for the values that these rows have, with these values' end offsets and bytes."""
+    """Return codes of the values that occur, and the end offsets and bytes of these values."""
     is_used = np.zeros(len(values) + 1, bool)
     is_used[codes] = True  # null is the last
     own = np.cumsum(is_used, dtype=np.int32) - 1

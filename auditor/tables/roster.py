@@ -1,7 +1,7 @@
 """Facts about the cluster and its bookies that the driver holds: all that does not grow with ledgers.
 
 A cluster has tens of bookies, thousands at most. For 100,000 bookies these rows take up to 1 GB. Code that
-reads them needs no Spark query; preparing such queries took most of the time of a small audit.
+reads them needs no Spark query. Preparing Spark queries for them took most of the time of a small audit.
 """
 
 from __future__ import annotations
@@ -20,28 +20,34 @@ from auditor.model.states import BookieRead
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The audited cluster, and the clock that ages are counted from.
+    """The audited cluster, and the time from which ages are counted.
 
-    ``scan_time`` is milliseconds since 1970: the server's clock for a live store, and the largest ctime or
-    mtime in a saved one, so that the same input gives the same findings. ``has_marks`` is false if the store
-    keeps no under-replication marks (``keeps_marks``), or not all of them could be listed; their absence
-    proves nothing then. ``instance_id_missing``: the cluster certainly has no instance id; false if it could
-    not be read. ``bare``: the store certainly has neither a LAYOUT nor an id generator, like an unused store.
-    ``lists_no_ledger``: the store was listed without a gap, has no ledger, and is not a new cluster.
-    ``unproved_bookies`` are bookies whose data is of another time or cluster than the metadata, with the
-    reason; no finding that rests on it is confirmed. ``has_sources``: the audit could look for bookies'
-    indexes; false for an audit of metadata alone. ``bookies_listed``: cookies and registrations were listed
-    completely; if not, a bookie without one is unknown, not a ghost. ``orphans_known``: end of the earlier
-    run by which ``holdings`` counts lasting orphans, ms; None if there is none. ``unclear_bookies`` are
-    bookies whose own cookie or registration could not be read. ``tree_elsewhere``: a sentence if the ledgers
-    are not where the store's LAYOUT says, else None. ``layout_known``: the store says its layout, or can have
-    only one; else it is assumed. ``placement`` is the policy to judge by; None if no mapping of bookies to
-    locations is known and no policy was chosen. ``placement_differences`` are sentences about settings of
-    AutoRecovery that differ from the brokers'. ``copies_complete``: the metadata was read without a gap,
-    every judged entry has all its copies, and no bookie holds a ledger without metadata. ``repair`` tells who
-    repairs ledgers, and how many wait. ``settings`` are the constants of the checks. ``resolves_ids``:
-    clients find bookies at the addresses that these registered. False if ``--bookie-conf`` switches that off
-    (BP-41); then an id is the address itself.
+    Attributes:
+        scan_time: Milliseconds since 1970: the server's clock for a live store, and the largest ctime or
+            mtime in a saved one, so that the same input gives the same findings.
+        has_marks: False if the store keeps no under-replication marks (``keeps_marks``), or not all of them
+            could be listed. A missing mark proves nothing then.
+        instance_id_missing: The cluster certainly has no instance id. False if it could not be read.
+        bare: The store certainly has neither a LAYOUT nor an id generator, like an unused store.
+        lists_no_ledger: The store was listed without a gap, has no ledger, and is not a new cluster.
+        unproved_bookies: Bookies whose data is of another time or cluster than the metadata, with the reason.
+            No finding that depends on such data is confirmed.
+        has_sources: The audit could look for bookies' indexes. False for an audit of metadata alone.
+        bookies_listed: Cookies and registrations were listed completely. If not, a bookie without a cookie or
+            registration is unknown, not a ghost.
+        orphans_known: End of the earlier run by which ``holdings`` counts lasting orphans, ms, or None.
+        unclear_bookies: Bookies whose own cookie or registration could not be read.
+        tree_elsewhere: A sentence if the ledgers are not where the store's LAYOUT says, else None.
+        layout_known: The store says its layout, or can have only one. If False, the layout is assumed.
+        placement: The policy to judge by. None if no mapping of bookies to locations is known and no policy
+            was chosen.
+        placement_differences: Sentences about settings in which AutoRecovery and brokers differ.
+        copies_complete: The metadata was read without a gap, every judged entry has all its copies, and no
+            bookie holds a ledger without metadata.
+        repair: The state of AutoRecovery, with the number of waiting ledgers.
+        settings: The constants of the checks.
+        resolves_ids: Clients find bookies at their registered addresses. False if ``--bookie-conf`` switches
+            that off (BP-41). An id is the address itself then.
 
     >>> facts = ClusterFacts("a77a8e0d", 90_000_000, live=False, layout="flat", two_scans=False)
     >>> facts.scan_time - facts.settings.stuck_ms
@@ -78,7 +84,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Roster:
-    """The bookies and stores of owners of one cluster: rows of tables in `auditor.tables.run_tables`."""
+    """The rows in the driver about one cluster: its bookies and stores of owners.
+
+    Each field but ``cluster`` has the rows of the table of its name in `auditor.tables.run_tables`.
+    """
 
     cookies: Sequence[Row]
     registrations: Sequence[Row]
@@ -94,7 +103,7 @@ class Roster:
 
     @classmethod
     def read(cls, rows: Callable[[str], Sequence[Row]], cluster: ClusterFacts) -> Roster:
-        """Read the roster of a cluster; ``rows`` gives the rows of each of `ROSTER_TABLES` by its name."""
+        """Read the roster of a cluster. ``rows`` returns the rows of a table of `ROSTER_TABLES`."""
         return cls(**{name: rows(name) for name in ROSTER_TABLES}, cluster=cluster)
 
     @cached_property
@@ -105,7 +114,7 @@ class Roster:
         return locations_of(self.bookie_locations, None)
 
     def sought_address(self, registration: Row) -> tuple[str, int] | None:
-        """Return host and port at which clients look for a registered bookie; None if they look nowhere."""
+        """Return host and port at which clients look for a registered bookie; None without an address."""
         if not self.cluster.resolves_ids:
             return legacy_address(registration["bookie_id"])
         host = registration["host"]
@@ -113,7 +122,7 @@ class Roster:
 
     @cached_property
     def clear_bookies(self) -> list[Row]:
-        """Return the rows of ``bookies`` whose cookie and registration are known to be present or absent."""
+        """Return the rows of ``bookies`` whose cookie and registration were read, or are certainly absent."""
         # A listing that failed shows no bookie, and proves the absence of none.
         if not self.cluster.bookies_listed:
             return []
@@ -138,10 +147,10 @@ class Roster:
 
     @cached_property
     def every_cookie(self) -> list[Row]:
-        """Return the cookies of the store and of the disks, damaged ones too; ``place`` tells where each is.
+        """Return all cookies, in the store and on disks, also damaged ones. ``place`` tells where each is.
 
-        On disk, ``bookie_id`` is the bookie in whose place the directory is. An absent VERSION is not a
-        cookie.
+        For a cookie on disk, ``bookie_id`` is the bookie in whose place the directory is. An absent VERSION
+        file is not a cookie.
         """
         # One shape for both, so that a check asks one question of every cookie.
         stored = [{**row, "place": "metadata store"} for row in self.cookies]
@@ -155,10 +164,10 @@ class Roster:
 
     @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:
-        """Return every two ids, in both orders, that the check bookie-alias reports as one bookie.
+        """Return pairs of ids, in both orders, that the check bookie-alias reports as one bookie.
 
-        Only identities that strand a ledger count. If all ids are registered, they have one address, and the
-        check endpoint-duplicate reports that.
+        An identity counts only if ensembles name one of its ids that is not registered. If all ids are
+        registered, they have one address, and the check endpoint-duplicate reports that.
         """
         return frozenset(
             (row["bookie_id"], alias)
@@ -169,4 +178,4 @@ class Roster:
 
 
 ROSTER_TABLES = tuple(roster_field.name for roster_field in fields(Roster) if roster_field.name != "cluster")
-"""The tables of a run that a `Roster` is made of."""
+"""Names of the tables of a run that make a `Roster`."""

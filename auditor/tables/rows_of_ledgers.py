@@ -1,8 +1,8 @@
-"""The rows of a large table for the ledgers of a small one: unequal pairs, or marks.
+"""The rows of a large table for the ledgers of a small one: unequal pairs, or under-replication marks.
 
-A question about an unequal pair concerns its ledger and the other copies of it. These are few rows. Separate
-queries would search all rows for them each time. So tasks search the tables' files once, and make Spark rows
-only of the matches.
+A query about an unequal pair concerns its ledger and the other copies of the ledger. These are few rows.
+Separate queries would search all rows for them each time. So tasks search the tables' files once, and make
+Spark rows only of the matches.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from auditor.spark.types import SparkSession, StructType
 from auditor.tables.judged import LEDGER_COLUMNS
 
 OF_LEDGERS = (*LEDGER_COLUMNS, "status", "undecidable", "replicas")
-"""The columns of ``ledgers`` that are kept for these ledgers."""
+"""Columns of ``ledgers`` that are kept for the ledgers of a small table."""
 
 _ID = LEDGER[-1]
 
@@ -33,7 +33,7 @@ def rows_of_ledgers(
 ) -> PartTable:
     """Return all rows of ``table`` with a ledger id of ``few``, in any scope and on any bookie.
 
-    ``schema`` has the columns of ``table``; ``columns`` are those to keep, None for all.
+    ``schema`` has the columns of ``table``. ``columns`` are the columns to keep, or None for all.
     """
     from pyspark.sql.types import StructType
 

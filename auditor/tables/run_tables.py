@@ -1,8 +1,8 @@
 """The list of all tables of a run: row, columns, and input. All code that knows tables reads this list.
 
-    python -m auditor.tables.run_tables > schemas/tables.json
+This command publishes their columns:
 
-publishes their columns.
+    python -m auditor.tables.run_tables > schemas/tables.json
 """
 
 import json
@@ -56,10 +56,11 @@ class Table:
     """One table of a run.
 
     ``row`` says what a row is. ``columns`` (`auditor.model.columns.schema_of`) describes each column.
-    ``only`` says which runs have the table; None if every audit does.
+    ``only`` says which runs have the table; None if every audit has it.
 
-    If a table has ``make``, the audit writes it without further code, if it has all tables in ``of``.
-    ``make`` gets these tables, in this order. For other tables, the stage that reads them writes them.
+    ``make`` makes the table from the tables named in ``of``, in this order. If an audit has all of these, it
+    writes the table without further code. If ``make`` is None, the stage that reads the table's source writes
+    it.
     """
 
     name: str
@@ -149,7 +150,9 @@ _ALL = (
         PLACED,
     ),
     Table("holdings", "a bookie: its number of ledgers", HOLDINGS),
-    Table("vanished_ranges", "ten thousand ids of which a bookie has orphans only", VANISHED_RANGES),
+    Table(
+        "vanished_ranges", "a range of ten thousand ids in which a bookie has only orphans", VANISHED_RANGES
+    ),
     Table("id_generators", "an id generator of the store: its next id, and ids in use beyond", ID_GENERATORS),
     Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),
     Table(
@@ -202,14 +205,14 @@ _ALL = (
     Table("holds", "actions that are forbidden on an object, the reason, and the lifting condition", HOLDS),
 )
 TABLES = {table.name: table for table in _ALL}
-"""All tables by name."""
+"""All tables of a run, by name."""
 
 OPTIONAL = frozenset(table.name for table in _ALL if table.only is not None)
 """Names of the tables that not every audit has."""
 
 
 def to_json() -> str:
-    """Return the published form, with types as Arrow names them.
+    """Return the columns of all tables as JSON, with the types that Arrow names.
 
     >>> json.loads(to_json())["holdings"]["orphans"]["type"]
     'int64'

@@ -1,14 +1,15 @@
-"""moved, doubtful_ids: differences between two scans of the ledger tree, and ids that neither scan proves.
+"""moved, doubtful_ids: differences between two scans of the ledger tree, and ids that a scan may have missed.
 
 Both scans of a live store list every ledger, and they agree on nearly all. This module finds their
-differences once. Every question about ledgers that were deleted, created or changed in between uses these few
+differences once. Every query about ledgers that were deleted, created or changed in between uses these few
 rows.
 
-A listing that failed, and a record in the wrong place, leave ids open. The number of damaged znodes bounds
-these rows, however many ids they stand for. An orphan with such an id is only suspected, never skipped.
+An id is open if a ledger with it may exist although no scan saw the ledger. That is so if a listing failed,
+or a record is in the wrong place. The number of damaged znodes bounds the rows for open ids, however many ids
+they stand for. An orphan with an open id is only suspected, never skipped.
 
-Records at the places of another layout may be as many as the cluster has ledgers. A record whose ledger is
-also in its own place leaves nothing open. A whole tree of other records leaves every id open.
+Records at paths of another layout may be as many as the cluster has ledgers. Such a record leaves no id open
+if its ledger is also at its own path. If there is a whole tree of such records, every id is open.
 """
 
 from collections.abc import Sequence
@@ -35,19 +36,19 @@ DOUBTFUL_IDS = schema_of(
 )
 
 LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
-"""Statuses of scanned rows that may leave ids open."""
+"""Statuses of scanned rows for which it may be open whether ledgers exist."""
 
 WIDE = "decimal(38,0)"
-"""A type that holds the distance of any two ids."""
+"""SQL type that can hold the difference of any two ids."""
 
 IN_ANOTHER_LAYOUT = "status = 'misplaced' and damage is not null"
-"""Condition for records at a path that another layout has for a ledger."""
+"""SQL condition for records at a path that another layout has for a ledger."""
 
 
 def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str | None = None) -> DataFrame:
     """Return the rows of `DOUBTFUL_IDS` from one scan of the ledgers or from two.
 
-    ``any_id_reason`` says why any id may be missing; None if that is not so.
+    ``any_id_reason`` says why the scan may have missed any id; None if there is no such reason.
     """
     rows = _ranges(ledgers, any_id_reason).withColumn("scan", F.lit(1))
     if any_id_reason is not None:
@@ -66,14 +67,14 @@ def doubtful_ids(ledgers: DataFrame, again: DataFrame | None, any_id_reason: str
 
 
 def unseen_ranges(doubtful: DataFrame) -> DataFrame:
-    """Return the id ranges in which an unseen ledger may be. Those of one scope do not overlap."""
+    """Return the id ranges in which an unseen ledger may be. Ranges of one scope do not overlap."""
     return _apart(doubtful.where("unseen").drop("scan"), ["scope_id"])
 
 
 def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
-    """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null if nothing says so.
+    """Add ``doubt`` to rows about ledgers: why a scan may have missed their id; null without a reason.
 
-    No row is duplicated: ranges of one scope do not overlap, and any scope has at most one.
+    No row is duplicated: ranges of one scope do not overlap, and at most one range is for any scope.
     """
     ranges = doubtful.where(F.col("scan") == scan).select(F.col("scope_id").alias("of"), "low", "high", "why")
     within = F.col("ledger_id").between(F.col("low"), F.col("high"))
@@ -90,14 +91,17 @@ def with_doubts(rows: DataFrame, doubtful: DataFrame, scan: int) -> DataFrame:
 
 
 def with_both_doubts(rows: DataFrame, doubtful: DataFrame) -> DataFrame:
-    """Add ``first`` and ``second`` to rows about ledgers: the doubts of either scan (`with_doubts`)."""
+    """Add ``first`` and ``second`` to rows about ledgers: the doubt of each scan (`with_doubts`)."""
     for scan, name in ((1, "first"), (2, "second")):
         rows = with_doubts(rows, doubtful, scan).withColumnRenamed("doubt", name)
     return rows
 
 
 def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
-    """Return the ids that each damaged znode leaves open; not other layouts' places if ``any_id_reason``."""
+    """Return the ids that are open because of damaged znodes, as ranges.
+
+    If ``any_id_reason`` is given, records at paths of other layouts are left out.
+    """
     rows = scan.where(F.col("status").isin(*LEAVE_IDS_OPEN)).where(f"not ({IN_ANOTHER_LAYOUT})")
     if any_id_reason is None:
         rows = rows.unionByName(lost_elsewhere(scan))
@@ -112,7 +116,7 @@ def _ranges(scan: DataFrame, any_id_reason: str | None) -> DataFrame:
 
 
 def lost_elsewhere(scan: DataFrame) -> DataFrame:
-    """Return records at other layouts' places whose ledgers are not listed at their own."""
+    """Return records at paths of other layouts whose ledgers are not listed at their own paths."""
     rows = scan.where(IN_ANOTHER_LAYOUT)
     ids = F.broadcast(rows.select("scope_id", F.col("low").alias("ledger_id")))
     listed = scan.where(F.col("status").isin(*LISTED)).join(ids, [*LEDGER], "left_semi")
@@ -127,7 +131,7 @@ def _why() -> Column:
 
 
 def _apart(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
-    """Cut the ranges so that those with the same ``partition_columns`` do not overlap.
+    """Cut the ranges so that ranges with the same ``partition_columns`` do not overlap.
 
     Parts that an earlier range covers are dropped.
     """
@@ -156,7 +160,7 @@ MOVED = schema_of(
 
 
 def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None = None) -> DataFrame:
-    """Find ledgers in only one of two scans, or in both with different versions: rows of `MOVED`.
+    """Find ledgers that only one of two scans has, or both with different versions: rows of `MOVED`.
 
     ``doubtful`` are the ids that a scan may have missed (`auditor.tables.scans`); None if there are none.
     """
@@ -175,14 +179,14 @@ def find_moves(ledgers: DataFrame, again: DataFrame, doubtful: DataFrame | None 
 
 
 LEAF_IDS = 10_000
-"""Number of ids in one leaf of the hierarchical layouts. A lost inner znode loses whole leaves."""
+"""Number of ids in one leaf of the hierarchical layouts. If an inner znode is lost, whole leaves are lost."""
 
 
 def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, least: int) -> DataFrame:
-    """Return the leaves of which a scan lists fewer ledgers than an earlier one: scope_id, leaf, lost.
+    """Return the leaves (`LEAF_IDS`) of which a scan lists fewer ledgers than an earlier scan.
 
-    Counts are enough. The generator gives out the ids of a leaf once, in order, so that a leaf only loses
-    ledgers.
+    The columns are scope_id, leaf and lost. Counts are enough to find them: the generator gives out the ids
+    of a leaf once, in order, so that a leaf can only lose ledgers.
 
     Args:
         earlier: The ledgers of the earlier scan.
@@ -201,7 +205,7 @@ def shrunken_leaves(earlier: DataFrame, current_ledgers: DataFrame, share: int, 
 
 
 def scan_ids(ledgers: DataFrame) -> DataFrame:
-    """Return the ids that a scan lists as ledgers, whatever their metadata says."""
+    """Return the ids that a scan lists as ledgers, even if their metadata is broken."""
     return ledgers.where(F.col("status").isin(*LISTED)).select(*LEDGER)
 
 
@@ -218,7 +222,7 @@ def new_ids(moved: DataFrame) -> DataFrame:
 def unsettled_ledgers(moved: DataFrame) -> DataFrame:
     """Return the ledgers of the first scan that the second shows differently or not at all, one row each.
 
-    Columns: scope_id, ledger_id, deleted (the second scan does not list it and cannot have missed it).
+    Columns: scope_id, ledger_id, and deleted: the second scan does not list it and cannot have missed it.
     """
     first_scan_rows = moved.where("version is not null")
     return first_scan_rows.groupBy(*LEDGER).agg(
@@ -227,9 +231,9 @@ def unsettled_ledgers(moved: DataFrame) -> DataFrame:
 
 
 def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
-    """Drop rows about ledgers that were deleted between the scans; mark those that changed in ``moved``.
+    """Drop rows about ledgers that were deleted between the scans. ``moved`` becomes true for changed ones.
 
-    ``moved`` None means that one scan was made; then nothing changed.
+    The argument ``moved`` has the differences of the scans. None means that there was one scan.
     """
     if moved is None:
         return rows.withColumn("moved", F.lit(False))
@@ -239,9 +243,10 @@ def doubtful(rows: DataFrame, moved: DataFrame | None) -> DataFrame:
 
 
 def with_since(rows: DataFrame, same: list[str], scan_time: int, earlier: DataFrame | None) -> DataFrame:
-    """Add ``since``: scan time, ms, of the first in a row of runs with equal columns ``same``.
+    """Add ``since``: the scan time, ms, of the first of consecutive runs with an equal row.
 
-    ``earlier`` is this table of the run before; an older version of it may lack the column.
+    Rows are equal if their columns ``same`` are. ``earlier`` is the same table of the run before, or None. An
+    older version of it may lack the column ``since``.
     """
     this_time = F.lit(scan_time).cast("long")
     if earlier is None or "since" not in earlier.columns:

@@ -1,7 +1,7 @@
 """sources: the inputs of an audit, the scope that each claims to cover, and the part that is proved.
 
-Absence counts only within the proved scope. An object that a source lacks may exist outside of it. There is
-one row per metadata store, listing of bookies, bookie, and owner store.
+Only within the proved scope does an object count as absent if the source lacks it. There is one row per
+metadata store, listing of bookies, bookie, and owner store.
 """
 
 from collections.abc import Iterable

@@ -1,12 +1,12 @@
 """space, misplaced: the ledger of each byte of an entry log, and index entries that point to wrong places.
 
-A row of space is a log, ledger and class. A ledger's bytes in a log have one of the classes below, or two if
-a part of its entries is surplus. Bytes of no ledger belong to the file. The rows of a file add up to its
-length; `auditor.audit.space_scan` checks that. The cost follows ledgers per log, never entries. The bytes
-come from ledgers maps. The locations in the index tell whether a log is still needed for a ledger
-(`auditor.sources.bookies.entry_logs.locations`).
+A row of space is a log, a ledger and a class of bytes. A ledger's bytes in a log have one class, or two if a
+part of its entries is surplus. Bytes of no ledger belong to the file. The rows of a file add up to its
+length; `auditor.audit.space_scan` checks that. The time depends on the number of ledgers per log, not of
+entries. The bytes come from ledgers maps. The locations in the index tell whether a log is still needed for a
+ledger (`auditor.sources.bookies.entry_logs.locations`).
 
-A row of misplaced is a log and ledger. Ledgers that are gone from index or metadata have no row: their
+A row of misplaced is a log and a ledger. Ledgers that are gone from index or metadata have no row: their
 locations remain until RocksDB has dropped them, while their log may be deleted already.
 """
 
@@ -71,10 +71,13 @@ SPACE = schema_of(
 """The table ``space``."""
 
 UNFLUSHED = 3
-"""Number of newest logs of a directory whose entries the index may lack; a flush spans no more logs."""
+"""Number of newest logs of a directory whose entries the index may lack. One flush spans no more logs."""
 
 MAX_SHARED_OPEN_LOGS = 2
-"""Logs without a map that a bookie has open at a time: its own, and one that compaction writes."""
+"""Largest number of logs without a map that a bookie has open at once if ledgers share its logs.
+
+They are the log that it writes, and one that compaction writes.
+"""
 
 _FILE = ("bookie_id", "directory", "path", "log_id", "kind", "current", "unflushed")
 _HAD = [state.value for state in ON_DISK]
@@ -99,7 +102,7 @@ def space(
 
     Of ``directories``, ``path`` and ``index_time`` are used. With ``log_per_ledger``
     (entryLogPerLedgerEnabled) the bookie may write to every log without a map, and every log may be
-    unflushed. None: it is not known whether that setting is on.
+    unflushed. None means that the setting is unknown.
     """
     files = _files(entry_logs, directories, locations, log_per_ledger)
     rows = (
@@ -159,7 +162,7 @@ def space(
 
 
 def each_file_once(entry_logs: DataFrame) -> DataFrame:
-    """Return the rows of files, without second names of an existing log."""
+    """Return one row per file. A second name of an existing log is left out."""
     files = entry_logs.where(F.col("ledger_id").isNull() & F.col("bytes").isNotNull())
     logs = files.where(F.col("kind") == LogFileKind.LOG).select("directory", "log_id").distinct()
     second = files.where(F.col("kind") == LogFileKind.COMPACTED).join(
@@ -176,14 +179,14 @@ def _files(
     A file with no more than a header was created in advance (entryLogFilePreAllocationEnabled). The bookie
     writes to the log before it.
 
-    ``young``: the index may not have its entries yet, or the bookie still writes to it.
+    ``young``: the index may lack entries of the log, or the bookie still writes to it.
 
-    ``unflushed``: nothing shows that a flush came after its last write. A log gets its map when it is full,
-    or when its ledger is idle. The collector leaves it alone until the next flush has closed it
+    ``unflushed``: nothing shows that a flush came after the last write to the log. A log gets its map when it
+    is full, or when its ledger is idle. The collector leaves it alone until the next flush has closed it
     (DefaultEntryLogger.getFlushedLogIds).
 
-    ``broken``: a damaged record hides later ones. The log was read up to there, and the index has entries
-    after it.
+    ``broken``: a damaged record hides later ones. The log was read up to that record, and the index has
+    entries after it.
     """
     marked = directories.select(F.col("path").alias("directory"), "index_time")
     in_advance = F.col("bytes") <= HEADER_BYTES
@@ -224,7 +227,7 @@ def _surplus(judged: DataFrame) -> DataFrame:
 
 
 def _class() -> Column:
-    """Return the class of a ledger's bytes in a log, first match; `_split` separates the parts."""
+    """Return the class of a ledger's bytes in a log, by the first rule that fits (see also `_split`)."""
     readable = F.coalesce("read", F.lit(False)) & F.col("index_unread").isNull() & F.col("logger").isNotNull()
     clear = F.coalesce(~F.col("state").isin(_UNCLEAR), F.lit(True))
     listed = F.col("members").isNotNull()
@@ -253,9 +256,9 @@ _MAY_LACK = (SpaceClass.LIVE, SpaceClass.OVER_REPLICATED, SpaceClass.SUPERSEDED)
 def _split(rows: DataFrame) -> DataFrame:
     """Return one row per class that a ledger's bytes in a log have.
 
-    If the log was read for them, the bytes of entries that the index lacks are known exactly. Else they are
-    all bytes of a ledger of which the index has nothing in this log. The remaining bytes are divided between
-    live and surplus in proportion to the entries.
+    If the log was read for them, the bytes of entries that the index lacks are known exactly. Otherwise all
+    bytes of a ledger count as such if the index locates none of its entries in this log. The remaining bytes
+    are divided between live and surplus in proportion to the entries.
     """
     unread = F.when(F.col("located").isNull(), F.col("bytes")).otherwise(0)
     lacking = F.when(
@@ -349,7 +352,7 @@ def misplaced_locations(
 ) -> DataFrame:
     """Return the rows of `MISPLACED`. The arguments are the tables of these names.
 
-    ``earlier`` is this table of an earlier run; None if there is none.
+    ``earlier`` is the table ``misplaced`` of an earlier run; None if there is none.
     """
     wrong = locations.where(F.col("probe") != Probe.OK).select(*_LOCATED, F.lit(False).alias("deep"))
     if digests is not None:
@@ -370,7 +373,7 @@ def misplaced_locations(
 
 
 def _other_entries(digests: DataFrame) -> DataFrame:
-    """Return entries that were read whole and are not the ones that the index says."""
+    """Return places at which a full read found another entry than the index says."""
     other_entries = digests.where(F.col("reason") == NotChecked.OTHER).withColumns(
         {
             "probe": F.lit(Probe.OTHER),

@@ -1,8 +1,8 @@
 """starts: the result of the cookie check at each bookie's next start, one row per bookie with a known place.
 
-The number of bookies bounds all of this. So the driver builds it and then makes it a table. The configuration
-is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it is inferred
-(`auditor.model.cookie`). The decision follows the server's (`auditor.model.start_refusal`).
+The number of bookies bounds these rows. So the driver builds them and then makes a table of them. The
+configuration is the file of ``--bookie-conf`` if it is this bookie's (`auditor.model.bookie_conf`), else it
+is inferred (`auditor.model.cookie`). The rules are the server's (`auditor.model.start_refusal`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,9 +76,9 @@ def starts(
     Args:
         owned_directories: All directories, each with the place in which it is.
         cookies: All cookies of the store.
-        instance_id: The cluster's; None if it has none.
-        replays: The bookies that could not replay their journals, if their cookies let them start.
-        conf: The settings in the file of ``--bookie-conf``.
+        instance_id: The cluster's instance id; None if it has none.
+        replays: The bookies that cannot replay their journals, which stops a start if the cookies do not.
+        conf: The settings in the file of ``--bookie-conf``; None without a file.
     """
     stored = {cookie.bookie_id: cookie for cookie in cookies}
     places: dict[str, list[OwnedDirectory]] = {}
@@ -109,7 +109,7 @@ def _inferred(
 
 @dataclass(frozen=True, slots=True)
 class _Bookie:
-    """A bookie in its place, with its configuration by cookies, and by its own file if that was given."""
+    """A bookie in its place, with the configuration inferred from cookies and that of its file."""
 
     name: str
     directories: Sequence[OwnedDirectory]
@@ -119,22 +119,22 @@ class _Bookie:
 
     @property
     def versions(self) -> list[Cookie]:
-        """Return the cookies in its directories, whatever id they carry."""
+        """Return the cookies in the bookie's directories, whatever id they contain."""
         return [directory.cookie for directory in self.directories if directory.cookie is not None]
 
     @property
     def in_rocksdb(self) -> bool:
-        """Return whether its storage is DbLedgerStorage."""
+        """Return whether the bookie's storage is DbLedgerStorage."""
         return any(directory.found.has_rocksdb for directory in self.directories)
 
     @property
     def starts_as(self) -> str:
-        """Return the id under which it would start."""
+        """Return the id under which the bookie would start."""
         return (self.conf and self.conf.bookie_id) or self.name
 
     @property
     def configuration(self) -> BookieConfiguration | None:
-        """Return its lists of directories, from its file if that was given."""
+        """Return the bookie's lists of directories, from its own file if that was given."""
         if self.conf is None:
             return self.inferred
         agreed = False
@@ -182,9 +182,9 @@ def _refusals(
     matched: Mapping[str, OwnedDirectory],
     later: Refusal | None,
 ) -> tuple[Refusal | None, Refusal | None]:
-    """Return the refusal of the start as configured, and the one with allowStorageExpansion; None: it starts.
+    """Return two refusals of a start: as configured, and with allowStorageExpansion. None if it starts.
 
-    ``later`` is a refusal that comes after the check of the cookies.
+    ``later`` is a refusal by a step after the check of the cookies, or None.
     """
     present_directories = _configured_directories(expected, matched)
     # A stored cookie that cannot be read stops a start too; one that is not there is another matter.
@@ -199,7 +199,10 @@ def _refusals(
 def _store_differences(
     bookie: _Bookie, expected: Cookie, store: Cookie | None
 ) -> tuple[tuple[str, ...], bool | None]:
-    """Return the fields in which the store's cookie differs from every VERSION; whether one extends it."""
+    """Return the fields in which the store's cookie differs from every VERSION.
+
+    The second result is whether one of the two cookies extends the other, or None if none differs.
+    """
     by_disks = bookie.inferred is not None and bookie.inferred.source is Source.VERSIONS
     if not by_disks or store is None or store.bookie_id != bookie.name:
         return (), None
@@ -215,7 +218,7 @@ def _store_differences(
 
 
 def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
-    """Return the row of a bookie with data and no cookie, neither in its directories nor in the store."""
+    """Return the row of a bookie that has data, but no cookie on disk or in the store; else None."""
     directories = [directory.found for directory in bookie.directories]
     filled = [
         directory.path for directory in directories if directory.version_absent and directory.empty is False
@@ -237,7 +240,7 @@ def _without_cookies(bookie: _Bookie) -> dict[str, Any] | None:
 
 
 def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirectory]) -> list[BookieDirectory]:
-    """Return the configured directories as they are in the bookie's place; None if it was not found."""
+    """Return the configured directories with their VERSION in the bookie's place; None if not found."""
     return [
         BookieDirectory(path, role, _version(matched[path]) if path in matched else None)
         for role, path in configured_paths(expected)
@@ -247,7 +250,7 @@ def _configured_directories(expected: Cookie, matched: Mapping[str, OwnedDirecto
 def _unnamed_index(
     bookie: _Bookie, stored: StoreCookie | None, matched: Mapping[str, OwnedDirectory]
 ) -> Refusal | None:
-    """Return the refusal of index directories that no cookie of the bookie names; None if it has none."""
+    """Return the refusal of index directories that no cookie of the bookie names; None if there are none."""
     matched_paths = {directory.found.path for directory in matched.values()}
     paths = {
         directory.found.path

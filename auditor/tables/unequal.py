@@ -1,14 +1,15 @@
 """unequal: the pairs (ledger, bookie) whose expected and held entries differ.
 
-Both sides are canonical BP-34 groups. So a healthy replica is one equality of bytes and has no row. All later
-questions use the remaining rows.
+The entries of both sides are canonical BP-34 groups. So a healthy replica takes one comparison of bytes and
+has no row. All later queries use the remaining rows.
 
     readers give the accounts of replicas in the run's tables: ledgers, availability, answers, journals
-    each is packed in blocks, one for each bucket of ledgers; Spark brings those of a bucket together
+    each account is packed in blocks, one for each bucket of ledgers; Spark brings the blocks of a bucket
+        together
     a bucket is sorted by ledger and bookie, accounts of one pair are put together, and differences stay
 
-Spark tasks do this for large tables. For small ones the driver does it, all in one bucket. A replica becomes
-a row only once it is known to differ. Only pairs with two accounts of held entries are examined one by one
+Spark tasks do this for large tables. For small tables the driver does it, in one bucket. A replica becomes a
+row only once it is known to differ. Only pairs with two accounts of held entries are examined one by one
 (`auditor.tables.accounts`).
 """
 
@@ -55,17 +56,19 @@ UNEQUAL = schema_of(
     ("gone", pa.binary(), "entries that its index shows in an entry log which is not there; not in held"),
     ("gone_state", pa.string(), "how sure that is: agreed or once (gone_entries); null: none is gone"),
 )
-"""The table ``unequal``. A pair without ``expected`` groups is of a ledger that is gone, that cannot be
-judged, or that has no entries on that bookie. ``index_state`` is absent without an index. ``answered`` is
-the time at which the bookie itself listed what it holds, if that counts. ``listed`` are entries that it
-listed beyond an index that was read completely.
+"""The table ``unequal``.
+
+``expected`` is null if the ledger is gone, cannot be judged, or has no entries on that bookie.
+``index_state`` is absent if there is no index. ``answered`` is the time at which the bookie listed its
+entries, or null if an index decides. ``listed`` are listed entries that an index lacks, although the index
+was read completely.
 """
 
 _ROWS = 1 << 16
 
 
 class AccountFiles(NamedTuple):
-    """The files of a table with accounts of replicas, their `Account`, and their reader."""
+    """The files of a table with accounts of replicas, their `Account`, and the function that reads them."""
 
     account: Account
     files: TableFiles
@@ -76,8 +79,9 @@ class BookieWords(NamedTuple):
     """The bookies whose reports are corrected before the comparison.
 
     Entries on ``foreign`` bookies are another cluster's, and equal nothing. The disks of ``whole`` bookies
-    were read completely, so that their listing does not prove absence. ``partly`` read bookies have unknown
-    entries even without a pair. So an answer of theirs about a ledger that is not closed makes a pair.
+    were read completely, so that their indexes prove absence and their listings do not. ``partly`` read
+    bookies have unknown entries even without a pair. So if such a bookie answered about a ledger that is not
+    closed, the answer makes a pair.
     """
 
     foreign: frozenset[str] = frozenset()
@@ -91,7 +95,7 @@ def find_unequal(
     """Find the pairs that differ: rows of `UNEQUAL`.
 
     Tasks of ``spark`` compare them, in ``buckets`` buckets of ledgers. If ``spark`` is None, this process
-    does.
+    compares them.
     """
     readers = [
         (partial(_blocks, account.account, account.read, buckets), account.files) for account in accounts
@@ -120,9 +124,9 @@ def _compare(blocks: Iterable[pa.RecordBatch], words: BookieWords) -> Iterator[p
 def unequal_rows(
     replicas: ReplicaBatch, accounts: NDArray[np.int8], words: BookieWords
 ) -> Iterator[pa.RecordBatch]:
-    """Return the pairs that differ, as rows of `UNEQUAL`; ``accounts`` has each replica's `Account`.
+    """Return the pairs that differ, as rows of `UNEQUAL`. ``accounts`` has each replica's `Account`.
 
-    A replica that the metadata or an index has twice makes two pairs, as in any join.
+    If the metadata or an index has a replica twice, the replica makes two pairs, as in any join.
     """
     pairs = _pairs(replicas, accounts)
     filled = np.append(pc.binary_length(replicas.groups.values).to_numpy(zero_copy_only=False) > 0, False)
@@ -141,7 +145,7 @@ def unequal_rows(
 
 
 class _Pairs(NamedTuple):
-    """The row numbers of each pair's accounts among replicas; -1 if a pair lacks an account."""
+    """The row numbers of each pair's accounts among the replicas. -1 if a pair lacks an account."""
 
     expected: Longs
     indexed: Longs
@@ -173,7 +177,7 @@ def _pairs(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> _Pairs:
 
 
 def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes: Longs) -> _Pairs:
-    """Combine every account of a pair with every other one (cross product); a single account stays alone."""
+    """Combine all accounts of a ledger and bookie into pairs, as a cross product of the kinds of account."""
     rows = np.repeat(heads - np.append(0, np.cumsum(sizes)[:-1]), sizes) + np.arange(sizes.sum())
     group = np.repeat(np.arange(len(heads)), sizes)
     numbers = np.array(
@@ -195,7 +199,7 @@ def _across(order: Longs, sorted_accounts: NDArray[np.int8], heads: Longs, sizes
 
 
 def _by_pair(replicas: ReplicaBatch, accounts: NDArray[np.int8]) -> tuple[Longs, Longs]:
-    """Return the replicas' order by ledger, bookie and account, and where each pair begins."""
+    """Return the order of replicas by ledger, bookie and account, and the positions where pairs begin."""
     least, bookies = int(replicas.ledgers.min()), max(1, len(replicas.bookies.values))
     span = int(replicas.ledgers.max()) - least + 1
     if span * bookies * len(Account) < 1 << 63 and not replicas.scopes.any():
@@ -229,7 +233,10 @@ class _Comparison:
         )
 
     def have_several_accounts(self, pairs: _Pairs) -> NDArray[np.bool_]:
-        """Return which pairs have more than one account of held entries, or one and no index."""
+        """Return which pairs have accounts of held entries that must be united.
+
+        These are more than one account, or one account without an index.
+        """
         whole = self._whole[self._replicas.bookies.codes[pairs.answer]]
         answered: NDArray[np.bool_] = (pairs.answer >= 0) & (whole | (pairs.indexed >= 0))
         return answered | (pairs.tail >= 0) | (pairs.missing_logs >= 0)
@@ -251,7 +258,7 @@ class _Comparison:
             yield self._rows(expected[batch_rows], held_places[batch_rows])
 
     def of_several(self, pairs: _Pairs) -> Iterator[pa.RecordBatch]:
-        """Return the rows of pairs whose accounts of held entries are united, one by one."""
+        """Return the rows of pairs with several accounts of held entries. These are united one by one."""
         replicas = self._replicas
         for part in byte_slices(self._sizes(*pairs), _ROWS):
             batch_pairs = pairs.taken(part)
@@ -278,7 +285,7 @@ class _Comparison:
             yield batch.filter(pa.array([held_account is not None for held_account in held_accounts]))
 
     def _sizes(self, *places: Longs) -> Longs:
-        """Return the total bytes of the groups of each pair, over some accounts; -1 means no account."""
+        """Return the total bytes of each pair's groups in the given accounts. -1 stands for no account."""
         codes = self._replicas.groups.codes
         sizes: Longs = np.sum(
             [self._lengths[codes[account_places]] * (account_places >= 0) for account_places in places],
@@ -297,7 +304,7 @@ class _Comparison:
         gone_groups: bytes | None,
         gone_state: str | None,
     ) -> HeldAccount | None:
-        """Return the held entries of a pair; None if they equal the expected ones, so that it has no row."""
+        """Return the held entries of a pair. None if they equal the expected entries: the pair has no row."""
         if index is not None and gone_groups is not None and gone_state is not None:
             index = subtract_gone(index, gone_groups, gone_state)
         held_account = index

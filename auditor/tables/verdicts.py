@@ -1,4 +1,7 @@
-"""verdicts: the class of every ledger, its potential class, and the bookies whose answer is missing."""
+"""verdicts: the class of every ledger, its potential class, and the bookies whose copies are unknown.
+
+The class counts missing copies only. The potential class also counts unknown copies as missing.
+"""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -44,9 +47,9 @@ NOTHING_JUDGED = (
     "state != 'CLOSED' and undecidable = false"
     " and try_element_at(segments.first_entry_id, -1) - write_quorum <= get(segments.first_entry_id, 0)"
 )
-"""SQL condition for rows of the table ledgers of which a writer may still be sending every entry.
+"""SQL condition for ledgers of which a writer may still be sending every entry.
 
-`auditor.sources.metadata.ledger_replicas` leaves out these entries: it gives such a ledger no group at all.
+No entry of such a ledger is judged: `auditor.sources.metadata.ledger_replicas` gives it no group at all.
 """
 
 
@@ -66,7 +69,10 @@ def verdicts_of_judged(judged: DataFrame) -> DataFrame:
 
 
 def class_of(copies: str) -> Column:
-    """Return a ledger's class by the copies that its worst entry lacks; only closed ones lost entries."""
+    """Return a ledger's class by the number of copies that its worst entry lacks, the column ``copies``.
+
+    Only closed ledgers can have the class of lost entries.
+    """
     # Each entry has as many copies as the write quorum, in any ensemble.
     copy_count = F.col("write_quorum") - F.col(copies)
     closed = F.col("state") == LedgerState.CLOSED
@@ -90,7 +96,7 @@ def _confidence() -> Column:
 def verdicts(
     spark: SparkSession, ledgers: TableFiles, judged: TableFiles, of_judged: TableFiles
 ) -> PartTable:
-    """Return the table verdicts, from the files of other tables of the run.
+    """Return the table ``verdicts``, from the files of other tables of the run.
 
     ``of_judged`` are the rows of the ledgers that ``judged`` has. The other ledgers, nearly all, need no
     computation: none of their replicas differs.
@@ -114,7 +120,7 @@ def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.Recor
 
 
 class _Ledgers:
-    """Ledgers of a table by id and scope, 8 bytes each, to look others up among them."""
+    """The ids and scopes of a table's ledgers, 8 bytes each, for looking up other ledgers."""
 
     def __init__(self, rows: pa.Table) -> None:
         self._of_scope = {}
@@ -123,7 +129,7 @@ class _Ledgers:
             self._of_scope[scope] = np.unique(ids[scopes == scope])
 
     def have(self, rows: pa.Table) -> NDArray[np.bool_]:
-        """Return which rows are of one of these ledgers."""
+        """Return which rows have one of these ledgers."""
         scopes, ids = (rows[name].fill_null(0).to_numpy() for name in LEDGER)
         is_member = np.zeros(rows.num_rows, bool)
         for scope, scope_ids in self._of_scope.items():

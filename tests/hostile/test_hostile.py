@@ -21,7 +21,7 @@ from tests.hostile.faults import FAILURES, Fault
 from tests.hostile.ground import Ground, Source
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 20
+ROUNDS = 12
 WHOLE = Outcome(0, "ledgers 4\n", "bkaudit: the run is in runs/1\n", 1.0)
 FAULT = Fault("run cut", "runs/1/report.json cut", ("runs/1",), None, True, nullcontext)
 

@@ -2,18 +2,18 @@
 
 Sets go in and come out as canonical groups (`auditor.codecs.availability.fold`), sorted and disjoint. Every
 result is exact. The cost follows groups, never entries: a trillion striped entries take no longer than ten. A
-comparison beyond the bound of `MOST_RUNS` raises `CoverageLimitError`. That happens for sets of different
-periods whose common pattern, or whose result, has millions of runs that no group can express.
+comparison beyond the bound of `MOST_RUNS` raises `CoverageLimitError`. This happens for sets of different
+periods, if their common pattern or the result has millions of runs that no group can express.
 
 `sweep` counts how many of several sets hold each entry, without visiting entries. The edges of all groups cut
-the ids into intervals. Within one interval every set is empty, full or periodic. So their weighted sum
-repeats with the least common multiple of the periods, and one window of that length describes it. If the
-common period is longer than the interval, the whole interval is the window. So the cost follows the groups
-and the runs of one window; both are bounded.
+the ids into intervals. Within one interval every set is empty, full or periodic. So the weighted sum of the
+sets repeats with the least common multiple of their periods, and one window of that length describes it. If
+the common period is longer than the interval, the whole interval is the window. So the cost follows the
+groups and the runs of one window; both are bounded.
 
     ids       low                                high
               |--- window ---|                     |       one interval
-    steps     |--|---|-|-----|                             constant value in each
+    steps     |--|---|-|-----|                             constant value in each step
 
 Most results repeat one run of the window and stay one group, however long the interval. If no single group
 can repeat the runs (every third entry together with every fifth, say), the runs are written out, within a
@@ -35,7 +35,7 @@ from auditor.codecs.availability.maximal import LONGEST
 from auditor.errors import CoverageLimitError
 
 MOST_RUNS = 2**21
-"""Largest number of runs in one comparison, besides two for each group edge: 200 MB, a second."""
+"""Largest number of runs in one comparison, without the two runs per group edge: 200 MB, one second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def _common(window: Longs, period: Longs, span: Longs) -> Longs:
 
 
 def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int) -> tuple[Longs, Longs, int]:
-    """Return the runs of a set inside each window, and their number beyond two per interval."""
+    """Return the runs of a set inside each window, and the number of runs beyond two per interval."""
     interval_rows = np.flatnonzero(rows >= 0)
     rows, low, high = rows[interval_rows], low[interval_rows], (low + window)[interval_rows]
     first, size, period = batch.first[rows], batch.size[rows], np.maximum(batch.period[rows], 1)
@@ -132,7 +132,7 @@ def _runs(batch: GroupBatch, rows: Longs, low: Longs, window: Longs, bound: int)
 
 
 def runs_of_steps(steps: Steps, keep: NDArray[np.bool_]) -> tuple[Longs, Longs, Longs]:
-    """Return start, end and interval of the maximal runs of the steps to keep; no run crosses an interval.
+    """Return start, end and interval of the maximal runs of the ``keep`` steps; no run crosses an interval.
 
     >>> steps = sweep([GroupBatch.of([[(0, 9, 1, 3)]])], [1])
     >>> [part.tolist() for part in runs_of_steps(steps, steps.value == 0)]
@@ -151,7 +151,7 @@ _Parts = tuple[Longs, Longs, Longs, Longs]
 
 
 def unroll(steps: Steps, keep: NDArray[np.bool_]) -> GroupBatch:
-    """Return the entries of the steps to keep, in every repetition of their windows, as one folded set.
+    """Return the entries of the ``keep`` steps, in every repetition of their windows, as one folded set.
 
     Raises `CoverageLimitError` if more than `MOST_RUNS` runs would have to be written out.
 
@@ -210,7 +210,7 @@ def _singles(start: Longs, end: Longs) -> _Parts:
 
 
 def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts:
-    """Repeat one run per interval up to the interval's end: full runs, and a partial last one."""
+    """Repeat one run per interval up to the interval's end: full runs, and the part of a run that fits."""
     size = end - start
     full = np.maximum((high - size - start) // period + 1, 0)
     last = start + (full - 1) * period
@@ -224,7 +224,7 @@ def _repeat_runs(start: Longs, end: Longs, period: Longs, high: Longs) -> _Parts
 
 
 def _repetitions(start: Longs, end: Longs, window: Longs, high: Longs) -> _Parts:
-    """Return every repetition of every run, up to the interval's end."""
+    """Return every repetition of every run within its interval, which ends at ``high``."""
     times = (high - 1 - start) // window + 1
     if float(times.sum(dtype=np.float64)) > MOST_RUNS:
         raise CoverageLimitError(f"a result of more than {MOST_RUNS} runs that fold into no fewer groups")
@@ -287,10 +287,10 @@ def clip(groups: Groups, first: int, last: int) -> Groups:
 
 
 def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, int]:
-    """Return the largest number of copies that one entry is missing, and of missing or unknown ones.
+    """Return the largest number of missing copies of one entry, and of missing or unknown copies.
 
-    There is one set per replica: ``missing`` for entries that a read bookie lacks, ``unknown`` for entries
-    that another may lack. The two maxima need not be of the same entry.
+    Each set in ``missing`` has the entries that one bookie lacks. Each set in ``unknown`` has the entries
+    that one unread bookie may lack. The two maxima need not be of the same entry.
 
     >>> a, b, c = (np.array([(first, first + 9, 1, 3)], GROUP) for first in (0, 3, 1))
     >>> worst([a, b], [c])
@@ -315,7 +315,7 @@ def count(groups: Groups) -> int:
 
 
 def count_between(groups: Groups, edges: Sequence[int]) -> list[int]:
-    """Count the entries from each edge to before the next; the result has one number less than ``edges``.
+    """Count the entries between consecutive edges, from each edge (inclusive) to the next (exclusive).
 
     >>> count_between(np.array([(0, 9, 2, 3)], GROUP), [0, 4, 10, 2**62])
     [3, 4, 1]
@@ -343,7 +343,7 @@ def last_entry(groups: Groups) -> int:
 
 
 def most_shared_entry(sets: Sequence[Groups]) -> int | None:
-    """Return the first of the entries that are in the most sets; None if all sets are empty.
+    """Return the entry that is in the most sets, or the first such entry. None if all sets are empty.
 
     Raises `CoverageLimitError` as `auditor.codecs.availability.coverage.sweep` does.
 

@@ -1,12 +1,13 @@
 """The canonical form of a set of entries: the greedy fold of BP-34, for many sets at once.
 
-A set is first split into its maximal runs of consecutive entries. A run joins the group before it in two
-cases, both if it has that group's size. The group has one run so far (their distance becomes the period), or
-the distance from the last run is the period. Otherwise the run opens a new group. So the proposal's examples
-come out as one group and as four, and equal sets have equal bytes, however they were built.
+A set is first split into its maximal runs of consecutive entries. A run joins the group before it if it has
+the size of the group's runs, in two cases. If the group has one run so far, the distance of the two runs
+becomes the period. If the group has several, the run's distance from the last of them must be the period.
+Otherwise the run opens a new group. So the proposal's examples come out as one group and as four, and equal
+sets have equal bytes, however they were built.
 
-A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest (the only
-groups that touch). A distance that is larger, or not above the size, never joins.
+A group's numbers are int32. A run longer than 2^31 - 1 is cut into pieces of that size and a rest. Only these
+pieces become groups that touch. Runs never join at a distance above 2^31 - 1, or not above their size.
 
 The server's own class (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) is meant to do the same and never
 does: it writes one group per run.
@@ -38,8 +39,8 @@ from auditor.errors import CoverageLimitError
 def fold(batch: GroupBatch) -> GroupBatch:
     """Fold sets of groups into the canonical form.
 
-    The groups of a set are sorted, and each ends before the next begins; they may touch, and sizes may exceed
-    int32. There is one set per ledger and bookie, however many segments it has. Raises `CoverageLimitError`
+    The groups of a set are sorted, and each ends before the next begins. They may touch, and their sizes may
+    exceed int32. A ledger has one set per bookie, however many segments it has. Raises `CoverageLimitError`
     for runs so long that their pieces would fill the memory.
 
     >>> fold(GroupBatch.of([[(0, 0, 1, 0), (2, 2, 1, 0), (4, 4, 1, 0)]])).last.tolist()
@@ -121,7 +122,8 @@ def fold_entries(entries: NDArray[np.int64], offsets: NDArray[np.int64]) -> Grou
 def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatch:
     """Fold the slots of ledger index files: slot e of a ledger is not 0 if the bookie holds entry e.
 
-    Ledger i owns ``slots[bounds[i]:bounds[i + 1]]``. Byte order does not matter, only zero or not.
+    Ledger i owns ``slots[bounds[i]:bounds[i + 1]]``. Byte order does not matter, because a slot only counts
+    as zero or not.
 
     >>> fold_slots(np.array([0, 1028, 1061, 0, 1094, 1123]), np.array([0, 6])).last.tolist()
     [4]
@@ -144,7 +146,7 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
 
 
 def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
-    """Fold sets whose runs do not touch, each its own group: the same rules with fewer passes."""
+    """Fold sets of runs that do not touch: the rules of `fold_runs`, with fewer passes."""
     if not len(start) or int(size.max()) > LONGEST:
         return fold_runs(start, size, offsets)
     positions = opening_runs(start, size, set_heads(offsets))
@@ -154,9 +156,10 @@ def _fold_maximal_runs(start: Longs, size: Longs, offsets: Longs) -> GroupBatch:
 def _groups(
     positions: Longs, size: Longs, first: Longs, starts: Longs, offsets: Longs, by_run: bool
 ) -> GroupBatch:
-    """Return the groups that open at ``positions`` of ``starts``, which are runs if ``by_run``, else ids.
+    """Return the groups that open at ``positions`` of ``starts``.
 
-    The next run is one place further ``by_run``, else as many places as the run has ids.
+    ``starts`` has one item per run if ``by_run``, else one per entry id. ``size`` and ``first`` describe the
+    first run of each group.
     """
     step = np.ones_like(size) if by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
@@ -172,7 +175,7 @@ def _groups(
 
 
 def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
-    """Return every pair once, ordered by ledger and then entry.
+    """Return every (ledger, entry) pair once, ordered by ledger, then by entry.
 
     >>> distinct(np.array([7, 5, 7]), np.array([2, 9, 2]))[0].tolist()
     [5, 7]
@@ -197,11 +200,11 @@ def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]
 
 
 MAX_GROUPS = 8 << 20
-"""Largest number of groups of one set, 192 MiB. A more irregular index is not kept."""
+"""Largest number of groups of one set: 192 MiB. `IncrementalFold` fails for a more irregular set."""
 
 
 class IncrementalFold:
-    """The groups of one set so far; a run that continues from piece to piece is joined.
+    """A fold of one set that arrives in pieces. A run that continues in the next piece becomes one run.
 
     >>> gathered = IncrementalFold()
     >>> for piece in ([(0, 0, 2, 0)], [(2, 2, 3, 0)]):

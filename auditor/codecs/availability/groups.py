@@ -6,7 +6,7 @@
 
 A group is a run of ``size`` consecutive entries, repeated every ``period`` entries from ``first_start`` to
 ``last_start``; ``period`` is 0 for a single run. The layout is that of the server's
-``AvailabilityOfEntriesOfLedger`` without its 64-byte header, which is in `auditor.codecs.availability.wire`.
+``AvailabilityOfEntriesOfLedger`` without its 64-byte header (see `auditor.codecs.availability.wire`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Groups = NDArray[np.void]
 class GroupBatch:
     """The groups of many sets of entries, one set after another.
 
-    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes here may exceed int32
-    (a closed form can be one very long run). `auditor.codecs.availability.fold.fold` cuts them before they
-    are written.
+    Five native int64 arrays; set ``i`` owns groups ``offsets[i]:offsets[i + 1]``. Sizes may exceed int32
+    here: a set in closed form can be one very long run. `auditor.codecs.availability.fold.fold` cuts such
+    runs before they are written.
 
     >>> batch = GroupBatch.of([[(1, 10, 2, 3)], []])
     >>> [len(value) for value in batch.values()]
@@ -90,7 +90,7 @@ class GroupBatch:
 
     @classmethod
     def one(cls, groups: Groups) -> GroupBatch:
-        """Return a batch of the one set ``groups``.
+        """Return a batch that has only the set ``groups``.
 
         >>> GroupBatch.one(np.array([(1, 10, 2, 3)], GROUP)).period.tolist()
         [3]
@@ -127,7 +127,7 @@ class GroupBatch:
         return ((self.last - self.first) // np.maximum(self.period, 1) + 1) * self.size
 
     def values(self) -> list[bytes]:
-        """Return one bytes value per set. Use `tobytes` and the offsets for large batches.
+        """Return a bytes value for each set. Use `tobytes` and the offsets for large batches.
 
         >>> GroupBatch.of([[], [(4, 4, 1, 0)]]).values()[0]
         b''
@@ -137,10 +137,10 @@ class GroupBatch:
         return [data[start:end] for start, end in pairwise(ends)]
 
     def merge(self, set_of: NDArray[np.int64], n_sets: int) -> GroupBatch:
-        """Merge sets: input set i becomes part of output set ``set_of[i]``, sorted by entry.
+        """Merge sets: input set i becomes part of output set ``set_of[i]``, whose groups are sorted by entry.
 
-        So the segments that name one bookie become one set, which `auditor.codecs.availability.fold.fold`
-        joins.
+        This makes one set of all segments of a ledger that name one bookie.
+        `auditor.codecs.availability.fold.fold` then joins the groups of the set.
 
         >>> GroupBatch.of([[(5, 5, 2, 0)], [(0, 0, 3, 0)]]).merge(np.array([1, 1]), 2).first.tolist()
         [0, 5]

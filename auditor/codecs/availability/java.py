@@ -1,11 +1,11 @@
 """The server's own reading of a BP-34 value (``AvailabilityOfEntriesOfLedger``, 4.17.2 and 4.18.0).
 
-No verdict rests on it. It shows what BookKeeper's own tools would answer, including oddities:
+No verdict of an audit uses it. It shows what BookKeeper's own tools would answer, including oddities:
 
-    accepted    a negative version, a negative count, bytes after the last group, groups out of order (they
-                are sorted), of equal start (the last one stays), of no or negative size, that end before
-                they start
-    refused     fewer than 64 bytes, a version above 0, fewer groups than promised, a group that would divide
+    accepted    a negative version, a negative count, bytes after the last group; groups that are out of order
+                (they are sorted), groups of equal start (the last one stays), groups of size 0 or below,
+                groups that end before they start
+    refused     fewer than 64 bytes, a version above 0, fewer groups than the count, a group that would divide
                 by a period of 0
 
 Membership uses the group with the greatest start at or before the entry, and no other group. ``unavailable``
@@ -102,7 +102,7 @@ class JavaAvailability:
     def entries(self, limit: int) -> list[int]:
         """Return every entry for which ``isEntryAvailable`` is true, ascending.
 
-        Raises `CoverageLimitError` for more than ``limit`` entries, or runs that contain them.
+        Raises `CoverageLimitError` for more than ``limit`` entries, or more than ``limit`` runs in one group.
 
         >>> JavaAvailability(((0, 10, 4, 5), (7, 7, 2, 0))).entries(100)
         [0, 1, 2, 3, 5, 6, 7, 8]
@@ -181,7 +181,7 @@ def _holds(group: Group, entry: int) -> bool:
 
 
 def _reach(group: Group) -> int:
-    """Return one past the last run's last entry: the end of a group in the class's view."""
+    """Return the end of a group as the server's class sees it: one past the last entry of its last run."""
     return _long(group[1] + group[2])
 
 

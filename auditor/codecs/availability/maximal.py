@@ -1,19 +1,20 @@
-"""Maximal runs, none of which touches another, and the runs that open groups among them.
+"""Maximal runs, none of which touches another, and which of them open a group in the canonical form.
 
 The striping of segments, or a server's unfolded groups, may be cut anywhere. Before sets are folded, runs
 that touch become one run. Runs longer than 2^31 - 1 are cut into pieces of that size and a rest. The cost
-follows groups, not runs: only the first and last run of a group can touch another.
+follows groups, not runs: only the first and last run of a group can touch another group.
 
-`opening_runs` finds the runs that open a group in a long row of entry ids. That is all that folding needs. A
-run of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
-before. Such a run never opens a group. Consider the other runs, from one that opens a group. The next of them
-opens one too, unless it follows directly and joins as second run. Then the one after it opens a group. So in
-a chain of direct followers the openers alternate.
+`opening_runs` finds the runs that open a group in a long row of entry ids. Folding needs nothing else. A run
+of consecutive ids *continues* if its size, and its distance from the run before, equal those of the run
+before. A run that continues never opens a group. Every other run opens a group, with one exception: a run
+directly after one that opens a group may join this group as second run. The next run that does not continue
+then opens a group again. So in a chain of runs that could each join the run directly before, every second run
+opens a group.
 
 The search goes block by block. So the data stays in the processor's cache, and memory follows the groups, not
 the ids. A block that continues the block before it is skipped. If the block is only the middle of a run, its
-two ends show that, because ids ascend and are unique. If it repeats a run, a comparison of every id with the
-one a run earlier shows that.
+two ends show that, because ids ascend and are unique. If the block repeats a run, a comparison of every id
+with the id one run earlier shows that.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def maximal(batch: GroupBatch) -> GroupBatch:
 
 
 def set_heads(offsets: Longs) -> Longs:
-    """Return the first group of each set that has one.
+    """Return the number of the first group of each set that has a group.
 
     >>> set_heads(np.array([0, 2, 2, 3])).tolist()
     [0, 2]
@@ -72,7 +73,7 @@ def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
 
 
 def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
-    """Return whether each group begins where the one before it, of the same set, ends."""
+    """Return whether each group begins where the previous group of the same set ends."""
     touch = np.zeros(len(batch.first), np.bool_)
     touch[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
     # What lies before the first group of a set is another set's.
@@ -81,7 +82,7 @@ def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
 
 
 def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
-    """Split touching runs off each group of several: at most head, body and tail."""
+    """Split a touching first or last run off each group of several runs: at most head, body and tail."""
     several = batch.last > batch.first
     head = several & touch
     tail = several & np.append(touch[1:], False)
@@ -121,7 +122,7 @@ def _join_chains(batch: GroupBatch) -> GroupBatch:
 
 
 def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
-    """Cut runs that are longer than an int32 into pieces of the longest size and a rest."""
+    """Cut each run that is longer than `LONGEST` into pieces of this size and a rest."""
     parts = (batch.size - 1) // LONGEST + 1
     long = parts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
@@ -141,7 +142,7 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
 
 
 def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
-    """Make ``parts[i]`` rows of row i; return the source row and part number of each, and the new offsets."""
+    """Repeat row i ``parts[i]`` times. Return the source row and part number of each, and the new offsets."""
     ends = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(parts, out=ends[1:])
     row = np.repeat(np.arange(len(parts)), parts)
@@ -149,11 +150,11 @@ def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
 
 
 BLOCK = 1 << 17
-"""Ids that are processed together, 1 MiB."""
+"""Number of ids that are processed together: 1 MiB."""
 
 
 class Openers(NamedTuple):
-    """The first run of each group: position of its first id in the row, number of ids, and that first id."""
+    """The first run of each group: the position of its first id in the row, its length, its first id."""
 
     positions: Longs
     size: Longs
@@ -161,7 +162,9 @@ class Openers(NamedTuple):
 
 
 def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
-    """Find where groups open in at least one ascending id; sets begin at positions ``heads``, one at 0.
+    """Find where groups open in a row of ascending ids, which has at least one id.
+
+    Sets begin at the positions ``heads``, the first of them at 0.
 
     >>> [found.positions.tolist() for found in openers(np.array([1, 2, 4, 5, 7, 8, 10]), np.array([0]))]
     [[0], [6]]
@@ -193,8 +196,8 @@ def opening_runs(
 ) -> Longs:
     """Return which runs, given by first ids and sizes, open a group; ``heads`` are the first runs of sets.
 
-    The first ``settled_runs`` runs, none or more, are decided already: the last of them opened a group if
-    ``may_join``.
+    The first ``settled_runs`` runs are decided already. ``may_join`` says whether the last of these opened a
+    group, which the next run may join.
 
     >>> opening_runs(np.array([0, 3, 6, 10]), np.array([2, 2, 2, 2]), np.array([0])).tolist()
     [0, 3]
@@ -222,7 +225,7 @@ def opening_runs(
 
 
 def every_other(numbers: Longs) -> Longs:
-    """Return the first, third, and so on of each unbroken chain of ascending numbers.
+    """Return the first, third, fifth, ... number of each unbroken chain of ascending numbers.
 
     >>> every_other(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
@@ -235,9 +238,10 @@ def every_other(numbers: Longs) -> Longs:
 
 
 def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest: int) -> Openers:
-    """Return the openers among the runs that begin at ``starts``.
+    """Return the openers among the runs that begin at ``starts``. The last item only ends the run before it.
 
-    The last run is open, and the first ``settled_runs`` are decided already.
+    The first ``settled_runs`` runs are decided already. ``newest`` is where the last known group opens, or
+    -1.
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
@@ -249,7 +253,7 @@ def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: in
 
 
 def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Longs | None:
-    """Return ``run_starts`` at ``high``; None if a run changes before it, or a set begins."""
+    """Return ``run_starts`` moved on to ``high``. None if runs change before ``high``, or a set begins."""
     starts, last = run_starts.tolist(), high - 1
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.

@@ -1,6 +1,6 @@
 """The entries of a segment that each member of its ensemble should hold, in closed form.
 
-    entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1
+    entry e lies on ensemble indexes (e + w) mod E for w = 0 .. Qw - 1     E ensemble size, Qw write quorum
 
 so index b holds e when (e - o) mod E < Qw, with o = (b - Qw + 1) mod E. The modulus is of the absolute entry
 id, in every segment (``RoundRobinDistributionSchedule.getEntriesStripedToTheBookie``). The entries of one
@@ -8,8 +8,8 @@ segment give at most three groups: the rest of a run at its start, full runs, an
 
 A seat is a bookie's place in the ensemble of one segment. The seats of one bookie in one ledger are folded
 into one value, so that a bookie in several segments is still compared with one equality. If members have lost
-all of a segment, the lost copies of entry e depend on e mod E only. So the worst entry is found among the
-residues that the segment's entries have.
+all of a segment, the number of lost copies of entry e depends only on e mod E. So the worst entry is found
+among the residues that the segment's entries have.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def stripe(
 ) -> GroupBatch:
     """Return the entries of many (segment, ensemble index) pairs, one set per pair, not yet folded.
 
-    The arguments are arrays that broadcast against each other. Both entries are inclusive and below 2^63 - 1.
+    The arguments are arrays that broadcast against each other. Both ends are inclusive and below 2^63 - 1.
     A segment with ``last_entry < first_entry`` is empty. The caller ensures 1 <= write quorum <= ensemble
     size and 0 <= index < ensemble size.
 
@@ -83,7 +83,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Places in ensembles. All arrays have one element per seat, ledgers ascending, segments in order."""
+    """Places of bookies in ensembles. Arrays have one item per seat, sorted by ledger, then by segment."""
 
     ledger: Ints  # row of the ledger in its batch
     member: Ints  # number that stands for the bookie
@@ -104,7 +104,7 @@ class ExpectedReplicas:
 
 
 def fold_seats(seats: Seats) -> ExpectedReplicas:
-    """Fold the seats of each (ledger, bookie) into one canonical set.
+    """Fold the seats of each (ledger, bookie) pair into one canonical set of entries.
 
     >>> def column(*values): return np.array(values, np.int64)
     >>> one = Seats(column(0, 0, 0), column(7, 8, 9), column(0, 0, 0), column(9, 9, 9), column(0, 1, 2),
@@ -130,8 +130,9 @@ def worst_of_whole(
     is_missing: NDArray[np.bool_],
     doubtful: NDArray[np.bool_],
 ) -> tuple[Longs, Longs]:
-    """Return for each segment the most copies of one entry that are missing, and missing or in doubt.
+    """Return for each segment the most missing copies of one entry, and the most missing or doubtful copies.
 
+    Here a member of the ensemble lacks all of a segment (``is_missing``), or may lack it (``doubtful``).
     There is one row per segment with entries ``first`` to ``last``, inclusive; an empty segment gives 0.
     ``is_missing`` and ``doubtful`` have the shape (n, widest ensemble), by ensemble index. Columns beyond a
     row's ensemble are unused.
@@ -163,8 +164,8 @@ def short_of_whole(
     """Return the entries of each segment of which ``least`` or more copies are missing, not yet folded.
 
     There is one set per row. Arguments are as in `worst_of_whole`; ``least`` is 1 or more. The second result
-    is False if a segment's entries have several runs within one round of the ensemble, which its set does not
-    hold.
+    says for each row whether the set is valid. A set is not valid if the entries have several runs within one
+    round of the ensemble.
 
     >>> one, gone = np.array([1]), np.array([[True, True, False]])
     >>> sets, exact = short_of_whole(0 * one, 9 * one, 3 * one, 2 * one, gone, 2 * one)
@@ -191,7 +192,7 @@ def _worst(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs, present: NDA
 def _copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
     """Count the lost copies in the write set of each residue, with the columns of `worst_of_whole`.
 
-    The sum over each write set is a difference of running sums along the ensemble, written out twice.
+    Each count is the difference of two running sums along two copies of the ensemble.
     """
     rows, width = lost.shape
     around = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)

@@ -4,12 +4,13 @@
           version  groups  zeros ...    group 0      group 1 ...
           int32    int32                24 bytes     24 bytes
 
-All numbers are big-endian; `auditor.codecs.availability.groups` draws a group. The proposal's text calls the
-second number the number of entries; the server writes and reads the number of groups.
+All numbers are big-endian; `auditor.codecs.availability.groups` shows the layout of a group. The proposal's
+text calls the second number the number of entries; the server writes and reads the number of groups.
 
 The proposal folds equal runs into one group, and so does `encode`. The server's own writer
 (``AvailabilityOfEntriesOfLedger``, seen in 4.17.2) never does: it writes one group per run, like
-`encode_unfolded`. `decode` reads both. `auditor.codecs.availability.java` answers as the server's class.
+`encode_unfolded`. `decode` reads both forms. `auditor.codecs.availability.java` answers as the server's class
+does.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MAX_LONG = 2**63 - 1
 
 VERSION = 0
 MOST_EXPANDED = 2**24
-"""Largest number of runs or entries that are written out one by one."""
+"""Largest number of runs or entries that `expand` and `encode_unfolded` write out one by one."""
 
 
 @overload
@@ -102,7 +103,7 @@ def groups_of_entries(entries: ArrayLike) -> Groups:
 
 
 def encode(groups: Groups) -> bytes:
-    """Write these entries as the proposal does: folded, after a 64-byte header.
+    """Encode entries as the proposal does: folded, after a 64-byte header.
 
     Equal sets of entries give equal bytes, whatever their groups were. A run longer than 2^31 - 1 is cut into
     pieces of that size and a rest; no other groups of the value touch.
@@ -121,7 +122,7 @@ def encode(groups: Groups) -> bytes:
 
 
 def encode_unfolded(groups: Groups) -> bytes:
-    """Write these entries byte for byte as the server does: one group per run, each with a period of 0.
+    """Encode entries byte for byte as the server does: one group per run, each with a period of 0.
 
     Args:
         groups: Ascending groups that do not overlap, of dtype `GROUP`; they need not be folded.
@@ -168,7 +169,7 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
 def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
     """Return the entries of ``expected_groups`` that ``held_groups`` lacks, as folded groups.
 
-    The result is exact, unlike that of the server's ``getUnavailableEntries``
+    The result is exact, unlike the result of the server's ``getUnavailableEntries``
     (`JavaAvailability.unavailable`). The cost follows groups, never entries.
 
     >>> missing_entries(np.array([(0, 6, 2, 3)], GROUP), np.array([(0, 0, 9, 0)], GROUP)).tolist()
@@ -178,7 +179,7 @@ def missing_entries(held_groups: Groups, expected_groups: Groups) -> Groups:
 
 
 def expand(groups: Groups) -> NDArray[np.int64]:
-    """List every entry of the groups, group after group; for small sets.
+    """Return every entry of the groups, group after group. Use it for small sets only.
 
     Raises `CoverageLimitError` for more than `MOST_EXPANDED` entries.
 

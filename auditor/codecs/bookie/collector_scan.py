@@ -1,19 +1,20 @@
-"""The records that a garbage collector finds in a log when it reads the log's entries, even if damaged.
+"""The records that a garbage collector finds when it scans an entry log that may be damaged.
 
 A collector reads the entries of a log that has no ledgers map. Compaction reads the entries of every log that
 it rewrites. The rules are those of ``DefaultEntryLogger.scanEntryLog`` and, for logs of the direct logger, of
-``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size hides all later
-records. The log is deleted once nothing before the wrong size is needed (bookkeeper #2264, #2373):
+``LogReaderScan.scan``. Neither checks whether a record is plausible. So one wrong size can hide later
+records. The log is deleted once no ledger that the scan finds needs it (bookkeeper #2264, #2373):
 
-    size                default logger                       direct logger
-    ------------------  -----------------------------------  -----------------------------------------------
-    negative            the next byte is looked at           goes on at the next block of 4096 bytes;
-                                                             at the start of one it never ends
-    0                   the next byte is looked at           the log ends there
-    beyond the file     the log ends there                   fails, unless the buffer that is read reaches as
-                                                             far: then the record counts, whole
-    too large for Java  fails (`MAY_FAIL_BYTES`)             fails likewise
-    ledger id below 0   the record is passed over            the record is passed over
+    value read             default logger                     direct logger
+    ---------------------  ---------------------------------  ----------------------------------------------
+    negative size          tries the next byte                goes on at the next block of 4096 bytes;
+                                                              loops for ever at the start of a block
+    size 0                 tries the next byte                the log ends there
+    size beyond the file   the log ends there                 fails; but if the read buffer extends to the
+                                                              end of the record, the record counts in full
+    size too large         fails for lack of Java memory      fails likewise
+                           (`MAY_FAIL_BYTES`)
+    ledger id below 0      skips the record                   skips the record
 
 If a scan fails, collector and compaction leave the log alone.
 """
@@ -31,20 +32,19 @@ from auditor.codecs.bookie.entry_log_records import EntryLogRecords
 from auditor.codecs.bookie.length_prefixed import BLOCK, LENGTH, Longs, ReadAt
 
 DIRECT_BUFFER_BYTES = 8 << 20
-"""Bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
+"""Number of bytes that the direct logger reads at once (dbStorage_directIOEntryLoggerReadBufferSizeMB)."""
 
 MAY_FAIL_BYTES = 64 << 20
-"""Record size above which a scan may fail: if it exceeds Java's free direct memory."""
+"""Record size, in bytes, above which a scan may fail because Java lacks free direct memory."""
 
 _LEDGER_BYTES = 8
 
 
 class ScannedLog(NamedTuple):
-    """The records that a collector's scan of a log counts, in its order: arrays of one length.
+    """The records that a collector's scan counts, in the order of the log: arrays of one length.
 
-    ``offsets`` are the starts of records. ``sizes`` are whole records including the four bytes of their own
-    size. ``may_fail``: the scan met a record of more than `MAY_FAIL_BYTES`, so that it may have failed
-    instead.
+    ``offsets`` are the starts of records. ``sizes`` are whole records, with the four bytes of the size
+    itself. ``may_fail`` says whether a record has more than `MAY_FAIL_BYTES`. Then the scan may fail instead.
     """
 
     offsets: Longs
@@ -60,7 +60,7 @@ class ScannedLog(NamedTuple):
         return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
-        """Return which records, given by their starts, the scan counts."""
+        """Return for each of some records, given by their starts, whether the scan counts it."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
         place = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
@@ -71,13 +71,13 @@ class ScannedLog(NamedTuple):
 def scan_log(
     read_at: ReadAt, size: int, direct: bool, buffer_bytes: int = DIRECT_BUFFER_BYTES
 ) -> ScannedLog | None:
-    """Scan a log of ``size`` bytes as the server does; None if the server's scan fails.
+    """Scan a log of ``size`` bytes as the server does. None if the server's scan fails.
 
     Args:
         read_at: Returns bytes of the file.
         size: Length of the file in bytes.
         direct: Whether the direct logger reads it.
-        buffer_bytes: Bytes that the direct logger reads at once.
+        buffer_bytes: Number of bytes that the direct logger reads at once.
 
     >>> data = bytes(1024) + bytes.fromhex("00000008 0000000000000007 80000008 0000000000000009")
     >>> scan_log(lambda at, length: data[at : at + length], len(data), direct=False).sums()

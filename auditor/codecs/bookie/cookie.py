@@ -3,13 +3,13 @@ r"""A bookie's cookie: in the metadata store, and as ``current/VERSION`` in each
     5                                   layout, in decimal; 5 since 4.16, 4 since 4.2
     bookieHost: "bk1:3181"              protobuf text from here on
     journalDir: "/j1,/j2"
-    ledgerDirs: "2\t/l1\t/l2"           how many, then each after a tab
+    ledgerDirs: "2\t/l1\t/l2"           number of directories, then each after a tab
     instanceId: "0926c64b-..."          may be absent
-    indexDirs: "1\t/i1"                 may be absent, and is before layout 5
+    indexDirs: "1\t/i1"                 may be absent; always absent before layout 5
 
 Layout 3 (4.1) has the first three values as plain lines. Layouts 1 and 2 have nothing after the number. The
-server refuses to start on them, and they count as damage here. A server can also write the number 5 above the
-lines of layout 3. Neither the server nor this module can read such a cookie.
+server refuses to start on these two, and they count as damage here. A server can also write the number 5
+above the lines of layout 3. Neither the server nor this module can read such a cookie.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TRIMMED = bytes(range(0x21))
 def decode(data: bytes) -> Cookie:
     r"""Read a cookie. Raises `DecodeError` if it breaks its format, or is too old to have content.
 
-    The count before the directories is not checked, as in the server.
+    Like the server, this does not check the number before the directories.
 
     >>> decode(b'4\nbookieHost: "a" journalDir: "/j" ledgerDirs: "1\\t/l"').ledger_dirs
     ('/l',)
@@ -63,7 +63,7 @@ def decode(data: bytes) -> Cookie:
 
 
 def read(data: bytes) -> tuple[Cookie | None, str | None]:
-    """Read a cookie; return it, or else why it cannot be read.
+    """Read a cookie. Return it and None, or None and the reason why it cannot be read.
 
     >>> read(b"?")
     (None, 'cookie: no layout number (at byte 0)')
@@ -75,7 +75,7 @@ def read(data: bytes) -> tuple[Cookie | None, str | None]:
 
 
 def directories(counted: str) -> tuple[str, ...]:
-    r"""Return the paths in a counted list, in configured order.
+    r"""Return the paths in a list of directories, in configured order. Drop the number before them.
 
     >>> directories("2\t/l1\t/l2")
     ('/l1', '/l2')

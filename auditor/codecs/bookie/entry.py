@@ -1,4 +1,4 @@
-"""An entry: its header, with its ids and the writer's progress, and its digest.
+"""An entry: its header (ids and the writer's progress) and its digest.
 
     version 1 (DigestManager; every server)          version 2 (BP-35; no server yet)
     byte  0  ledger id            int64              byte  0  flags             uint8
@@ -11,15 +11,16 @@
 
 All numbers are big-endian. Ids of version 1 are never negative, so a first byte from 0x80 on means version 2.
 Bit 7 is set, bits 4 to 6 are the version (2; 0 is accepted as well), bits 0 to 3 the digest type. BP-35
-contradicts itself: it says that these flags are one byte and that they fill eight, and lets the digest begin
-at byte 37, which fits neither. Its "9 bytes more" and its picture say one byte, and this module follows them.
+contradicts itself: it says that these flags are one byte and that they fill eight. It also lets the digest
+begin at byte 37, which fits neither size. Its "9 bytes more" and its picture say one byte, and this module
+follows them.
 
 The digest type of version 1 is in the ledger's metadata only. Other records of an entry log have the ledger
 id -1 and are not entries. The caller must leave them out.
 
-The digest covers header and payload together and is between the two, big-endian:
+The digest lies between header and payload, and covers both. It is big-endian:
 
-    CRC32    8 bytes    CRC-32 as zlib has it, in front of it four zeros
+    CRC32    8 bytes    four zero bytes, then CRC-32 as zlib has it
     MAC     20          HMAC-SHA1 under SHA1("mac" + the ledger's password)
     CRC32C   4          CRC-32C (Castagnoli)
     DUMMY    0
@@ -109,7 +110,9 @@ def mac_key(password: bytes) -> bytes:
 
 
 def master_key(password: bytes) -> bytes:
-    """Return the key that bookies keep of a password; clients that add entries or fence must send it.
+    """Return the key that clients derive from a ledger's password, and bookies store.
+
+    Clients that add entries or fence the ledger must send this key.
 
     >>> master_key(b"").hex()[:8]
     '850bf107'
@@ -120,7 +123,7 @@ def master_key(password: bytes) -> bytes:
 def digest_matches(
     entry: bytes, header_bytes: int, digest_type: str, key: bytes | None = None
 ) -> bool | None:
-    """Return whether an entry matches its digest; None if it cannot be checked: DUMMY, or MAC without a key.
+    """Return whether an entry matches its digest. None if it cannot be checked: DUMMY, or MAC without a key.
 
     An entry too short for its digest does not match.
 

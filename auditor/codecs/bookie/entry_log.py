@@ -15,24 +15,24 @@ size, 3068, and a ledger id of -1.
 
 All numbers are big-endian. An offset of 0 means that there is no map: the bookie still writes to the log, or
 went down before it closed the log. Version 0 has no map at all. A size of 0 or below ends the map (the
-padding of a file to its block is negative). A ledger's bytes count 4 more for each entry, the entry's own
-size.
+padding of a file to its block is negative). The bytes of a ledger in the map include 4 bytes for the size of
+each entry.
 
 The rules are those of the server (``DefaultEntryLogger.extractEntryLogMetadataFromIndex``). If the map
-contradicts the header, the server reads the whole log instead. Nothing here reads an entry.
+contradicts the header, the server reads the whole log instead. Nothing in this module reads an entry.
 
-A bookie caches its view of an entry log in DbLedgerStorage's RocksDB ``metadata-cache``:
+A bookie caches the metadata of an entry log in DbLedgerStorage's RocksDB ``metadata-cache``:
 
     key     log id: i64                                value     byte 0    version, int16: 0
                                                                  2    log id, int64
-                                                                10    bytes of its entries, int64
-                                                                18    of these, of ledgers that remain, int64
+                                                                10    bytes of all entries, int64
+                                                                18    bytes of the ledgers that remain, int64
                                                                 26    number of ledgers k, int64
                                                                 34    k times: ledger, bytes: int64, int64
 
 All numbers are big-endian (``EntryLogMetadata.EntryLogMetadataRecyclable``). The cache exists only if
-``gcEntryLogMetadataCacheEnabled`` is set. Ledgers that the collector has dropped are no longer in it. So
-``total`` minus the ledgers' bytes counts bytes that collection has dropped and the log still holds.
+``gcEntryLogMetadataCacheEnabled`` is set. The value no longer has ledgers that the garbage collector dropped.
+So ``total`` minus the ledgers' bytes counts bytes that the collector dropped and the log still holds.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from auditor.errors import DecodeError
 
 HEADER_BYTES = 1024
 NUMBERS_BYTES = 20
-"""Length of the header's own values. The rest of it is zeros, or leftover server memory (#4607)."""
+"""Length of the numbers in the header, in bytes. The rest is zeros, or leftover server memory (#4607)."""
 DIRECT_HEADER_BYTES = 4096
-"""Bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
+"""Number of bytes before the first entry of a log of the direct logger (dbStorage_directIOEntryLogger)."""
 MAGIC = b"BKLO"
 NEWEST_VERSION = 1
 MOST_MAP_BYTES = 256 << 20
-"""Largest ledgers map that is read, in bytes. A log has two gigabytes at most, and no entry is as short."""
+"""Largest ledgers map that is read, in bytes. No entry is so short that a log of 2 GB needs more."""
 LEDGER = np.dtype([("ledger_id", ">i8"), ("bytes", ">i8")])
-"""One ledger of a map."""
+"""A ledger in a ledgers map, and its number of bytes."""
 
 _WHAT = "entry log"
 _HEADER = struct.Struct(">4siqi")
@@ -80,12 +80,12 @@ class EntryLogHeader:
 
     @property
     def longest_map(self) -> int:
-        """Return the largest size in bytes of a map of these ledgers, with each in a record of its own."""
+        """Return the largest possible size of the map, in bytes: that of a map with one ledger per record."""
         return (_RECORD.size + LEDGER.itemsize) * self.map_ledgers
 
 
 def as_it_stands(data: bytes) -> EntryLogHeader:
-    """Read the header without a check of its numbers. Raises `DecodeError` if this is not an entry log."""
+    """Read the header without a check of its numbers. Raises `DecodeError` if ``data`` is no entry log."""
     if len(data) < HEADER_BYTES:
         raise DecodeError(_WHAT, len(data), f"{len(data)} of {HEADER_BYTES} header bytes")
     magic, *numbers = _HEADER.unpack_from(data)
@@ -95,7 +95,7 @@ def as_it_stands(data: bytes) -> EntryLogHeader:
 
 
 def check_header(header: EntryLogHeader) -> None:
-    """Raise `DecodeError` if no server can have written these numbers."""
+    """Raise `DecodeError` if no server can have written the numbers in the header."""
     version, offset, ledgers = header.version, header.map_offset, header.map_ledgers
     if not 0 <= version <= NEWEST_VERSION:
         raise DecodeError(_WHAT, 4, f"version {version} is not one of 0 to {NEWEST_VERSION}")
@@ -118,7 +118,8 @@ def is_direct(data: bytes) -> bool:
 def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
     """Read the ledgers map as an array of `LEDGER`; ``data`` is the file from ``header.map_offset`` on.
 
-    The order is the server's, that of a hash table. Raises `DecodeError` with offsets from the file's start.
+    The ledgers keep the server's order, which is that of a hash table. Raises `DecodeError` with offsets from
+    the file's start.
 
     >>> header = EntryLogHeader(1, 1090, 1)
     >>> record = "00000024 ffffffffffffffff fffffffffffffffe 00000001 0000000000000009 0000000000000016"
@@ -146,7 +147,7 @@ def decode_map(data: bytes, header: EntryLogHeader) -> NDArray[np.void]:
 
 
 def _record(data: bytes, offset: int, start: int) -> NDArray[np.void]:
-    """Return the ledgers of the record at ``offset``; error offsets count from ``start``."""
+    """Return the ledgers of the map's record at ``offset``. Offsets in errors count from ``start``."""
     if len(data) - offset < _RECORD.size:
         raise DecodeError(_WHAT, start + len(data), "the file ends inside a record of the ledgers map")
     size, ledger, entry, count = _RECORD.unpack_from(data, offset)
@@ -176,7 +177,7 @@ _METADATA_HEAD = struct.Struct(">hqqqq")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLogMetadata:
-    """One log as its collector caches it; ``ledgers`` is an array of `LEDGER`, in no order."""
+    """The metadata of one log in the garbage collector's cache; ``ledgers`` is an unsorted `LEDGER` array."""
 
     log_id: int
     total: int
@@ -185,7 +186,7 @@ class EntryLogMetadata:
 
 
 def decode_metadata(data: bytes) -> EntryLogMetadata:
-    """Read a value. Raises `DecodeError`.
+    """Read a value of the metadata cache. Raises `DecodeError`.
 
     >>> value = decode_metadata(struct.pack(">hqqqqqq", 0, 31, 66, 22, 1, 9, 22))
     >>> value.log_id, value.total, value.remaining, value.ledgers.tolist()

@@ -4,18 +4,18 @@
     record    0         4          12        20
               size      ledger id  entry id  rest of the entry      size counts from byte 4
               int32     int64      int64
-    padding   a size of 0 or below: the next byte is looked at, one by one
+    padding   a size of 0 or below: the scan tries the next byte, one after another
 
 An entry of BP-35 (format v2) has flags, from 0x80 on, in the first byte after its size; scope, ledger and
-entry follow as int64 (`auditor.codecs.bookie.entry`). A ledger id of -1 is not an entry: it is the ledgers
-map, or the record that the direct logger writes after its header to fill its first block. The direct logger
-(DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0. A log that is
-still written to may end in zeros, or inside a record.
+entry follow as int64 (`auditor.codecs.bookie.entry`). A record with ledger id -1 is not an entry: it is the
+ledgers map, or the record that the direct logger writes after its header to fill its first block. The direct
+logger (DirectEntryLogger, blocks of 4096 bytes) fills a block that it must flush with bytes 0xf0. A log that
+a bookie still writes to may end in zeros, or inside a record.
 
 The rules are those of the server's scan (``DefaultEntryLogger.scanEntryLog``). Where that scan would go wrong
 silently, as after a size that no entry can have, this module raises.
 
-If a log's header or ledgers map is damaged, a collector finds in it the ledgers that `extract_ledgers`
+If a log's header or ledgers map is damaged, a garbage collector finds the ledgers that `extract_ledgers`
 returns. The server reads the map that the header names. If it finds the map wrong, it reads the entries
 (``DefaultEntryLogger.getEntryLogMetadata``). It does not compare the map with the entries, and it is not as
 strict as `auditor.codecs.bookie.entry_log`. Three cases mislead it:
@@ -26,9 +26,10 @@ strict as `auditor.codecs.bookie.entry_log`. Three cases mislead it:
   has the start of the file, for earlier bytes. It begins inside a record and makes up ledgers. A log
   whose ledgers all do not exist is deleted. With any other wrong offset, the server refuses the map and reads
   the entries.
-- A readable map that belongs to another log: the server does not even check its place.
-- In the direct logger (``LogMetadata.read``), a map of which nothing can be read, because its offset is at or
-  after the end of the file or at a number of 0 or below. That log has no ledgers, and is deleted.
+- A readable map that belongs to another log: the server does not even check where the map lies.
+- For the direct logger (``LogMetadata.read``), a map without any readable record: its offset is at or after
+  the end of the file, or points to a size of 0 or below. The server finds no ledgers in the log, and deletes
+  it.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ _SIZE_AHEAD = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 
 
 class LogEntries(NamedTuple):
-    """Some entries of a log, in its order: int64 arrays of one length.
+    """Some entries of a log, in the log's order: int64 arrays of one length.
 
-    ``offsets`` are the starts of their records; an index points 4 bytes further. ``sizes`` are whole records
-    including their own four bytes of size, as a ledgers map counts them.
+    ``offsets`` are the starts of the entries' records; an index points 4 bytes further. ``sizes`` are whole
+    records with the four bytes of the size itself, as a ledgers map counts them.
     """
 
     offsets: Longs
@@ -87,9 +88,9 @@ class EntryLogRecords(LengthPrefixed):
     """The records of an entry log up to byte ``size``; `entries` reads them once from the front.
 
     After that, ``end`` is the byte after the last whole record. ``cut`` says whether a later record, which
-    starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` are the bytes of records that are not
-    entries, ``padding_bytes`` those between records. So header, entries, these two, and the bytes after
-    ``end`` are all bytes of the file.
+    starts at byte ``cut_at``, goes beyond ``size``. ``other_bytes`` counts the bytes of records that are not
+    entries, ``padding_bytes`` the bytes between records. With the header, the entries, and the bytes after
+    ``end``, these are all bytes of the file.
 
     >>> data = bytes(1024) + bytes.fromhex("00000010 0000000000000007 0000000000000002 f0f0f0f0")
     >>> log = EntryLogRecords(lambda offset, length: data[offset : offset + length], len(data))
@@ -104,9 +105,10 @@ class EntryLogRecords(LengthPrefixed):
     padding_bytes: int = 0
 
     def entries(self, start: int = HEADER_BYTES) -> Iterator[LogEntries]:
-        """Yield all entries from byte ``start`` on, one block's at a time.
+        """Yield all entries from byte ``start`` on, block by block.
 
-        Raises `DecodeError` at a record that no server can have written, after it has yielded all before it.
+        Raises `DecodeError` at a record that no server can have written, after it has yielded all earlier
+        entries.
         """
         self.end = start
         for block, base, starts in self._records(start):
@@ -115,7 +117,7 @@ class EntryLogRecords(LengthPrefixed):
     def as_collected(self, start: int) -> Iterator[tuple[Longs, Longs, Longs]]:
         """Yield starts, ledgers and sizes of all whole records from byte ``start`` on.
 
-        Records that no server can have written are included: a collector's scan does not check that.
+        Include records that no server can have written, because a collector's scan does not recognise them.
         """
         for block, base, starts in self._records(start):
             heads = heads_at(block, starts, HEAD)
@@ -125,7 +127,7 @@ class EntryLogRecords(LengthPrefixed):
             yield base + starts[is_readable], ledgers[is_readable], sizes[is_readable] + LENGTH.size
 
     def _records(self, start: int) -> Iterator[tuple[bytes, int, Longs]]:
-        """Yield blocks, with the file offset of each, and the starts of whole records in it."""
+        """Yield blocks of the file, each with its offset and the starts of the whole records in it."""
         offset, block_size = start, next_block(0)
         while offset < self.size and not self.cut:
             block = self._block(offset, block_size)
@@ -136,7 +138,7 @@ class EntryLogRecords(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[Longs, int]:
-        """Return the starts of whole records in a block, and where to go on."""
+        """Return the starts of whole records in a block, and the place in the block where the next begins."""
         pieces: list[Longs] = []
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
@@ -170,7 +172,7 @@ class EntryLogRecords(LengthPrefixed):
         return record_starts, place
 
     def _entries_of(self, block: bytes, base: int, starts: Longs) -> Iterator[LogEntries]:
-        """Yield the entries that start in a block; count other records."""
+        """Yield the entries that start in a block. Count the bytes of records that are not entries."""
         heads = heads_at(block, starts, HEAD)
         sizes, ledgers, entries = (
             heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
@@ -192,7 +194,7 @@ class EntryLogRecords(LengthPrefixed):
             raise DecodeError(_WHAT, base + int(starts[sound]), fault[1])
 
     def _count(self, records: LogEntries) -> None:
-        """Count the bytes between records, and make sizes those of whole records."""
+        """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
         records.sizes[:] += LENGTH.size
         first, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
         between = end - first - int(records.sizes.sum())
@@ -204,7 +206,7 @@ _Fault = tuple[int, str]
 
 
 def _others(records: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
-    """Return which records are not entries, and the first impossible record; correct the ids of BP-35."""
+    """Return which records are not entries, and the first impossible record. Set the ids of BP-35 entries."""
     _, sizes, scopes, ledgers, entries = records
     is_other = ledgers == NO_ENTRY
     second = ledgers < NO_ENTRY
@@ -231,7 +233,7 @@ def _whole(block: bytes, start: int) -> int:
 
 
 LARGER_BUFFER = 4096
-"""Read buffer of entry logs in bytes as Pulsar sets it (readBufferSizeBytes); the default is 512."""
+"""Size of the read buffer of entry logs in Pulsar, in bytes (readBufferSizeBytes). The default is 512."""
 
 _IDS = 20  # of a map's record: ledger, entry, number of ledgers
 _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
@@ -245,7 +247,7 @@ Sums = dict[int, int]
 def extract_ledgers(
     read_at: ReadAt, size: int, header: EntryLogHeader, direct: bool, buffer_bytes: int = LARGER_BUFFER
 ) -> Sums | None:
-    """Return the bytes by ledger that a collector finds in a log with this ``header``, sensible or not.
+    """Return the bytes by ledger that a collector finds in a log with this ``header``, damaged or not.
 
     Returns None if the collector reads all entries, or leaves the log alone after an error.
     """
@@ -261,7 +263,7 @@ def extract_ledgers(
 
 
 def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
-    """Return the sums of a map's records; None if one of them is refused."""
+    """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
     sums: Sums = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
     beyond = size + _LARGEST_OF_DIRECT if direct else size
@@ -291,7 +293,10 @@ def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
 
 
 def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
-    """Return what a scan finds that mistakes the start of the file for the ``shift`` bytes before it."""
+    """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
+
+    The buffer has the start of the file. The scan takes it for bytes from ``-shift`` on.
+    """
     buffer = read_at(0, buffer_bytes)
     edge = len(buffer) - shift  # where it reads on, from where it is
     if edge <= HEADER_BYTES:
@@ -311,7 +316,10 @@ def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums |
 
 
 def _shifted(read_at: ReadAt, buffer: bytes, edge: int) -> Iterator[tuple[int, int]]:
-    """Yield ledgers and lengths of the records that begin in the buffer; one byte if no length is above 0."""
+    """Yield the ledger and length of each record that begins in the buffer.
+
+    A length of 0 or below stands for one byte that the scan skips.
+    """
     offset, shift = HEADER_BYTES, len(buffer) - edge
     while offset < edge:
         head = buffer[offset + shift : offset + shift + 12]

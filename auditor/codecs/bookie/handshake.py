@@ -2,16 +2,12 @@
 
     START_TLS  protocol 3 only, in clear
       request   {header 1, startTLSRequest 106: {}}
-      answer    {header 1, status 2}             then the client's TLS handshake; frames inside are the same
+      answer    {header 1, status 2}             then the client's TLS handshake; frames inside TLS look alike
 
 If the TLS handshake alone does not satisfy a bookie (a login is due, or the role in the certificate is not
 authorised), it answers the same START_TLS a second time. That answer is inside TLS and has EIO (`AuthHandler`
-and `BookieRequestProcessor.onStartTLSComplete` of the server). So an answer is matched by operation and
-number.
-
-A bookie that is not satisfied with the TLS handshake alone (a login is due, or the role in the certificate is
-not authorised) answers the same START_TLS a second time, inside TLS, with EIO (`AuthHandler` and
-`BookieRequestProcessor.onStartTLSComplete` of the server). So an answer is matched by operation and number.
+and `BookieRequestProcessor.onStartTLSComplete` of the server). So the client matches an answer by operation
+and number.
 """
 
 from __future__ import annotations
@@ -29,7 +25,7 @@ AUTH = int(pb.AUTH)
 SASL_PLUGIN = "sasl"
 """Plugin name of `SASLBookieAuthProviderFactory`."""
 NO_PLUGIN = "AuthDisabledPlugin"
-"""Plugin name in the answer to AUTH if a bookie needs no login, or no further one."""
+"""Plugin name in the answer to AUTH if a bookie needs no login, or no further step of one."""
 MAX_HANDSHAKE_BYTES = 1 << 20
 """Largest handshake message in bytes. A Kerberos token with a large authorisation part has about 64 KiB."""
 
@@ -41,7 +37,7 @@ _SHORTEST_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins wi
 
 @dataclass(frozen=True, slots=True)
 class HandshakeAnswer:
-    """A bookie's answer; ``payload`` and ``plugin`` are None if it has no message of a plugin.
+    """A bookie's answer; ``payload`` and ``plugin`` are None if it has no message of a login plugin.
 
     ``txn_id`` is None in version 2.
     """
@@ -86,8 +82,8 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
     >>> handshake_answer(bytes.fromhex("020300000a047361736c120161"))
     HandshakeAnswer(operation=5, status=0, txn_id=None, plugin='sasl', payload=b'a')
 
-    Raises `DecodeError` for other messages. An answer to another request is also read, and has its own
-    operation.
+    Raises `DecodeError` for messages that are no answers. An answer to a request that is no handshake is read
+    too; its ``operation`` shows which request it answers.
     """
     if len(message) > MAX_HANDSHAKE_BYTES:
         raise DecodeError(_WHAT, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")

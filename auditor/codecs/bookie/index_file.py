@@ -9,8 +9,8 @@ All numbers are big-endian, and the header is zero-padded to 1024 bytes. Bit 0 o
 LAC and its digest. Slot e, at byte 1024 + 8 * e, is 0 if the bookie does not hold entry e;
 `auditor.codecs.availability.fold.fold_slots` reads them.
 
-The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, a negative one
-counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
+The rules are those of the server's ``FileInfo.readHeader``: versions above 1 are refused, and a negative
+version counts as version 0. No value of this module keeps the master key; only `header_key` returns it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEADER_BYTES = 1024
 MAGIC = b"BKLE"
 NEWEST_VERSION = 1
 LAC_BYTES = 16
-"""Smallest explicit LAC in bytes: ledger id and LAC, without its digest."""
+"""Smallest size of an explicit LAC, in bytes: ledger id and LAC, without the digest."""
 
 _WHAT = "index file"
 _MAGIC = int.from_bytes(MAGIC, "big")
@@ -49,10 +49,11 @@ class IndexHeader:
 def check_headers(
     octets: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> dict[int, DecodeError]:
-    """Check the headers of many index files at once; return the errors of damaged ones by number.
+    """Check the headers of many index files at once. Return the errors of the damaged files by number.
 
-    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. 1024 bytes must be present; if the
-    file is shorter, the rest may have any value. The error has the offset of the wrong field.
+    File i starts at ``octets[starts[i]]`` and has ``lengths[i]`` bytes. The buffer must have 1024 bytes for
+    each file; bytes after the end of a shorter file may have any value. An error has the offset of the wrong
+    field.
 
     >>> damaged = check_headers(np.zeros(1024, np.uint8), np.array([0]), np.array([2048]))
     >>> {row: str(error) for row, error in damaged.items()}
@@ -102,7 +103,7 @@ def header_key(data: bytes) -> bytes:
 
 
 def _explain(header: bytes, length: int, lac_at: int) -> DecodeError:
-    """Return the error of a header that is known to be damaged: its first wrong field."""
+    """Return the error for the first wrong field of a header that is known to be damaged."""
     if length < HEADER_BYTES:
         return DecodeError(_WHAT, length, f"{length} of {HEADER_BYTES} header bytes")
     magic, version, key = _START.unpack_from(header)

@@ -16,7 +16,7 @@ import re
 from auditor.errors import DecodeError
 
 MAX_BYTES = 1 << 22
-"""Largest configuration file in bytes. A larger file is something else."""
+"""Largest size of a configuration file, in bytes. A larger file is no configuration file."""
 
 _KEY = re.compile(r"((?:\\.|[^\\=:\s])*)(?:\s*[=:]\s*|\s+|$)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
@@ -46,7 +46,7 @@ def decode(data: bytes) -> dict[str, str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines that are not empty or comments, continued ones joined."""
+    """Return the lines except empty lines and comments. A line that others continue is joined with them."""
     lines: list[str] = []
     open_line: str | None = None
     for raw in re.split(r"\r\n|\r|\n", text):

@@ -5,20 +5,12 @@
     version 5, 6         the same, and zeros up to byte 512, where the first record is
 
 All numbers are big-endian. A length of 0, or the end of the file, ends the journal: the bookie fills files
-with zeros before it writes to them. If a file ends inside a record, a restart ends before that record. An
-entry id below 0 is not an entry. -4096 is a ledger's master key (version 3 on), -8192 a fence (4 on), -32768
-an explicit LAC (6 on). Others are skipped, as in the server (``Journal.scanJournal``,
-``BookieImpl.readJournal``).
+with zeros before it writes to them. If a file ends inside a record, a restart ends before that record. A
+record with an entry id below 0 is not an entry. -4096 is a ledger's master key (version 3 on), -8192 a fence
+(4 on), -32768 an explicit LAC (6 on). Records with any other negative id are skipped, as in the server
+(``Journal.scanJournal``, ``BookieImpl.readJournal``).
 
-All numbers are big-endian. A length of 0, or the end of the file, ends the journal: files are filled with
-zeros before they are written to. Where a file ends inside a record, a restart ends before that record. An
-entry id below 0 is not an entry: -4096 a ledger's master key (version 3 on), -8192 that it was fenced (4 on),
--32768 an explicit LAC (6 on); others are skipped, as the server does (``Journal.scanJournal``,
-``BookieImpl.readJournal``).
-
-Payloads are never examined, and those larger than a block are not read either.
-
-Payloads are never looked at, and those larger than a block are not read either.
+Payloads are never examined, and payloads larger than a block are not read either.
 """
 
 from __future__ import annotations
@@ -50,7 +42,7 @@ from auditor.model.states import ReplayError
 MAGIC = b"BKLG"
 NEWEST_VERSION = 6
 MASTER_KEY, FENCE, EXPLICIT_LAC = -0x1000, -0x2000, -0x8000
-"""Entry ids of records that are not entries. The first has the key of a ledger that is new to the bookie."""
+"""Entry ids of records that are not entries. `MASTER_KEY` is written when a ledger is new to the bookie."""
 
 HEADER = struct.Struct(">4si")
 
@@ -62,7 +54,7 @@ _SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
 class Records(NamedTuple):
-    """Some records of a journal, in order: int64 arrays of one length; ``offsets`` are their starts."""
+    """Some records of a journal, in order: int64 arrays of one length. Records start at ``offsets``."""
 
     offsets: Longs
     ledger_ids: Longs
@@ -80,8 +72,8 @@ class Journal(LengthPrefixed):
     """A journal file of ``size`` bytes; `records` reads it once from the front.
 
     After that, ``end`` is the byte where the journal ended. ``cut`` says whether the file ends inside the
-    record or padding that begins there. If reading raised, ``replay_error`` is the error with which a
-    server's replay ends at that record; None if a server goes on.
+    record or padding that begins there. If `records` raised, ``replay_error`` is the error with which a
+    server's replay ends at that record. It is None if a server's replay continues.
 
     >>> data = bytes.fromhex("00000010 0000000000000007 0000000000000002 00000000")
     >>> journal = Journal.open(lambda offset, length: data[offset : offset + length], len(data))
@@ -108,9 +100,10 @@ class Journal(LengthPrefixed):
         return cls(read_at, size, version, _ALIGNED_HEADER if version >= _FIRST_ALIGNED else HEADER.size)
 
     def records(self, start: int = 0) -> Iterator[Records]:
-        """Yield all records from byte ``start`` on (0: from the first), one block's at a time.
+        """Yield all records from byte ``start`` on (0: from the first record), block by block.
 
-        Raises `DecodeError` at a record that no server can have written, after it has yielded all before it.
+        Raises `DecodeError` at a record that no server can have written, after it has yielded all earlier
+        records.
         """
         offset = start if start > 0 else self.first
         block_size = next_block(0)
@@ -131,7 +124,7 @@ class Journal(LengthPrefixed):
             offset += stop
 
     def _walk(self, block: bytes, base: int) -> tuple[list[int], int, _Fault | None]:
-        """Return the starts of records in a block, where to go on, and the fault that prevents it."""
+        """Return the starts of records in a block, where to continue, and the fault that stops it or None."""
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
@@ -164,7 +157,7 @@ class Journal(LengthPrefixed):
 
 
 def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
-    """Return the records that start in a block, and the first impossible one, with the reason."""
+    """Return the records that start in a block, and the first impossible record among them or None."""
     positions = np.array(starts, np.int64)
     heads = heads_at(block, positions, HEAD)
     lengths, ledger_ids, entry_ids = (
@@ -190,7 +183,7 @@ def _block_records(block: bytes, base: int, starts: list[int], version: int) -> 
 
 
 class _Fault(NamedTuple):
-    """A record that no server can have written: its position among those of its block, and the reason."""
+    """A record that no server can have written: its position in the records of its block, and the reason."""
 
     record: int
     reason: str

@@ -1,7 +1,7 @@
 """The journal position up to which a bookie's directories are flushed: ``lastMark``, 16 bytes (LogMark).
 
     byte  0          8
-          file id    offset in it
+          file id    offset in the file
           int64      int64        big-endian
 
 Everything before the mark is in entry logs and index already. The greatest mark of all ledger directories

@@ -5,8 +5,9 @@
             ffffffffffff1103                                   flags: i64; bit 0 NEEDS_INTEGRITY_CHECK
             any other negative number                          reserved
 
-Java reads the first 8 bytes of a key. If a ledger has a key of each length, Java reads the longer one later,
-and it counts. A ledger is in limbo if the bookie itself does not know which entries it should have.
+Java reads the first 8 bytes of a key. If a ledger has a key of each length, Java reads the longer key later,
+and the value of that key counts. A ledger is in limbo if the bookie itself does not know which entries it
+should have.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from auditor.codecs.protobuf.pb.ledger_data_pb2 import LedgerData as Wire
 from auditor.errors import DecodeError
 
 FLAGS_KEY = -0xEEFD
-"""Key of the storage's flags. Only the first configured directory has it."""
+"""Key of the storage's flags. Only the database in the first configured directory has it."""
 
 NEEDS_INTEGRITY_CHECK = 1
 """Flag bit: the bookie must first find out which entries it has lost."""
@@ -31,13 +32,13 @@ KEY_BYTES = (8, 16)
 WHAT = "ledger data"
 
 _PLAIN = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
-"""First bytes of a value with only the required fields; byte 3 is the fence."""
+"""First bytes of a value that has only the required fields. Byte 3 says whether the ledger is fenced."""
 _SHORTEST = 6
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerData:
-    """The fields of a ledger's record, without its master key; only `stored_key` returns that."""
+    """The fields of a ledger's record, without the master key. Only `stored_key` returns the key."""
 
     exists: bool
     fenced: bool
@@ -47,7 +48,7 @@ class LedgerData:
 
 
 def decode(data: bytes) -> LedgerData:
-    """Read a value. Raises `DecodeError`.
+    """Read a ledger's record, a value of ``ledgers``. Raises `DecodeError`.
 
     >>> decode(bytes.fromhex("080110001a00")).limbo
     False
@@ -59,7 +60,7 @@ def decode(data: bytes) -> LedgerData:
 
 
 def stored_key(data: bytes) -> bytes:
-    """Return the master key, a secret, from a value. Raises `DecodeError`.
+    """Return the master key, a secret, from a ledger's record. Raises `DecodeError`.
 
     >>> stored_key(bytes.fromhex("080110001a02abcd")).hex()
     'abcd'
@@ -81,7 +82,7 @@ def flags(data: bytes) -> int:
 def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Return which values have only existence, fence and key of a ledger, as nearly all do.
 
-    Value i is ``values[offsets[i]:offsets[i + 1]]``. The others need `decode`.
+    Value i is ``values[offsets[i]:offsets[i + 1]]``. All other values need `decode`.
 
     >>> are_plain(np.frombuffer(bytes.fromhex("080110001a00"), np.uint8), np.array([0, 6])).tolist()
     [True]

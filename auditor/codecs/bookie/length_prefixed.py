@@ -1,13 +1,13 @@
-"""The common form of journals and entry logs: records of a length and bytes that begin with ids.
+"""The common form of journals and entry logs: records of a length and as many bytes, which begin with ids.
 
     byte 0       4           12          20
          length  ledger id   entry id    rest        length counts from byte 4
          int32   int64       int64
 
-An entry of BP-35 has flags, from 0x80 on, in byte 4; scope, ledger and entry follow as int64. Records follow
-each other, so each record's start depends on the one before: that walk is a loop. The fields at the starts
-are then read for a whole block at once. Payloads are not examined, and those larger than a block are not read
-either.
+An entry of BP-35 has flags, from 0x80 on, in byte 4; scope, ledger and entry follow as int64. The start of a
+record depends on the length of the record before it, so the starts are found in a loop. The fields at the
+starts are then read for a whole block at once. Payloads are not examined, and payloads larger than a block
+are not read either.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from auditor.codecs.bookie.entry import DIGESTS
 
 LENGTH = struct.Struct(">i")
 RECORD_IDS = 16
-"""Length of the ids at the start of a record, after its length, in bytes: ledger id and entry id."""
+"""Length of the ledger id and entry id that follow the length of a record, in bytes."""
 
 V2_HEADER = 41
 """Length of the header of a BP-35 entry, in bytes (`auditor.codecs.bookie.entry`)."""
 V2_BEFORE = LENGTH.size + 25
-"""Bytes from a record's start to the end of its ids, if it may be a BP-35 entry."""
+"""Number of bytes from a record's start to the end of its ids, if it is a BP-35 entry."""
 
 BLOCK = 1 << 20
-"""Bytes read at once if records are small."""
+"""Number of bytes that are read at once if records are small."""
 
 HEAD = np.dtype([("length", ">i4"), ("ledger_id", ">i8"), ("entry_id", ">i8")])
 V2_HEAD = np.dtype([("size", ">i4"), ("flags", "u1"), ("scope", ">i8"), ("ledger", ">i8"), ("entry", ">i8")])
 
 Longs = NDArray[np.int64]
 ReadAt = Callable[[int, int], bytes]
-"""A function that returns bytes of a file by offset and length; fewer at the end of the file."""
+"""A function that returns bytes of a file by offset and length. It returns fewer at the end of the file."""
 
 _LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
 _SPARSE = 4096
@@ -47,7 +47,7 @@ _SPARSE = 4096
 def next_block(overshoot: int) -> int:
     """Return how many bytes to read next if the last record ends ``overshoot`` bytes after its block.
 
-    With long payloads, little more than the ids after each of them is read.
+    If payloads are long, this is little more than the ids of the next record.
 
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
@@ -57,13 +57,13 @@ def next_block(overshoot: int) -> int:
 
 @dataclass
 class LengthPrefixed:
-    """A file of such records, of ``size`` bytes, or fewer if it became shorter while it was read."""
+    """A file of length-prefixed records, of ``size`` bytes. ``size`` shrinks if the file was truncated."""
 
     read_at: ReadAt
     size: int
 
     def _block(self, offset: int, block_size: int) -> bytes:
-        """Return the bytes from ``offset`` on, with zeros after the end of the file, which end or pad it."""
+        """Return the bytes from ``offset`` on. Append zeros after the file's end: they read as no record."""
         block_size = min(block_size, max(0, self.size - offset))
         block = self.read_at(offset, block_size) if block_size else b""
         if len(block) < block_size:
@@ -72,7 +72,7 @@ class LengthPrefixed:
 
 
 def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return the head at each start, one item of dtype ``head`` per record.
+    """Return the first fields of the record at each start, one item of dtype ``head`` per record.
 
     >>> heads_at(bytes(2) + bytes.fromhex("00000010") + bytes(16), np.array([2]), HEAD)["length"].tolist()
     [16]
@@ -82,7 +82,7 @@ def heads_at(block: bytes, starts: Longs, head: np.dtype[np.void]) -> NDArray[np
 
 
 def has_v2_flags(flags: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which first bytes of entries, from 0x80 on, are valid BP-35 flags.
+    """Return for the first byte of each entry, from 0x80 on, whether it is valid as BP-35 flags.
 
     >>> has_v2_flags(np.array([0xA3, 0x81, 0xB3, 0xFF], np.uint8)).tolist()
     [True, True, False, False]

@@ -11,8 +11,8 @@ The listing, protocol version 3:
     response  {header 1, status 2,
                getListOfEntriesOfLedgerResponse 108: {status 1, ledgerId 2, availability 3}}
 
-GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) reads the index. Nothing here fences a ledger or writes. Answers
-may come in any order; ``txnId`` tells the request of an answer. The messages are those of
+GET_LIST_OF_ENTRIES_OF_LEDGER (since 4.10) reads the index. It neither fences a ledger nor writes. Answers may
+come in any order; ``txnId`` connects an answer with its request. The messages are those of
 ``BookkeeperProtocol.proto``, seen in 4.17.2.
 
 The read, protocol versions 3 and 2:
@@ -25,16 +25,16 @@ The read, protocol versions 3 and 2:
     version 2, big-endian, after the frame's length
       request   0: version u8 = 2, 1: operation u8 = 2, 2: flags u16 = 0, 4: ledger i64, 12: entry i64
       response  0: version u8, 1: operation u8, 2: 0, 4: status i32, 8: ledger i64, 16: entry i64, 24: body
-                an answer has no number: ledger and entry say what it is for
+                an answer has no number: its ledger and entry connect it with its request
 
-    Of a ledger in limbo, version 3 refuses every entry (EUNKNOWNLEDGERSTATE) and sends what it has all the
-    same; version 2 gives what it has.
+    If a ledger is in limbo, version 3 answers EUNKNOWNLEDGERSTATE for every entry, and sends the entry all
+    the same if the bookie has it. Version 2 sends what the bookie has, without this status.
 
-    body        0: ledger i64, 8: entry i64, then the rest of the entry, which is nobody's business here
+    body        0: ledger i64, 8: entry i64, then the rest of the entry, which the client never examines
 
-The server's read request can also fence a ledger, with a flag and a master key. Neither can be sent from
-here: the message of version 3 has no such field, and the flags of version 2 are padding. So no request from
-here stops the ledger's writer.
+The server's read request can also fence a ledger, with a flag and a master key. This module can send neither:
+its version 3 message has no such field, and its version 2 flags are padding. So no request from here stops
+the ledger's writer.
 
 Only the first `HEAD_BYTES` of an answer are examined. They hold the status, the ids and the first 16 bytes of
 the body, which repeat the ids. The receiver drops the rest as it arrives.
@@ -54,15 +54,15 @@ LENGTH = struct.Struct(">I")
 MAX_FRAME_BYTES = 64 << 20
 """Largest answer that is accepted, in bytes: 2.8 million runs of entries.
 
-A server accepts frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) and sends longer ones: it does not fold,
-so that each run of a striped ledger costs 24 bytes.
+A server accepts frames of up to 5 MiB (``nettyMaxFrameSizeBytes``) but sends longer ones: it does not fold
+runs into groups, so that each run of a striped ledger costs 24 bytes.
 """
 VERSION, VERSION_2 = 3, 2
 IMPOSSIBLE_LEDGER = -2
 """A ledger id that no bookie can hold. Clients refuse to create ids below 0.
 
 Every id from 0 to 2^63 - 1 may exist. -1 is avoided, because the server uses it for "no ledger". The storages
-of 4.17.2 answer "no such ledger" for it, and the question creates nothing.
+of 4.17.2 answer "no such ledger" for -2, and the request creates nothing.
 """
 OPERATION = int(pb.GET_LIST_OF_ENTRIES_OF_LEDGER)
 
@@ -92,7 +92,7 @@ class BookieAnswer:
 
     ``status`` is a number that `Status` may not know. ``ledger_id`` is None if the bookie refused the request
     unread. ``availability`` is the encoded value (`auditor.codecs.availability.wire`), present if and only if
-    the status is EOK. ``at`` is the byte of the message at which that value begins.
+    the status is EOK. ``at`` is the byte of the message at which this value begins.
     """
 
     txn_id: int
@@ -159,13 +159,13 @@ def frame_length(prefix: bytes) -> int:
 
 
 def answer(message: bytes) -> BookieAnswer:
-    """Read an answer: a frame without its length; offsets count from there.
+    """Read an answer: a frame without its length. Offsets in errors count from the start of ``message``.
 
     >>> answer(bytes.fromhex("0a060803100b1807 109203 e20605 089203 1063"))
     BookieAnswer(txn_id=7, status=402, ledger_id=99, availability=None, at=0)
 
-    Raises `DecodeError` for a message that is not an answer to a list request, whose parts disagree, or with
-    a listing that is absent or should be.
+    Raises `DecodeError` if the message is not an answer to a list request, if its parts disagree, or if it
+    has a listing without status EOK, or EOK without a listing.
     """
     response = proto_wire.parse(pb.ListResponse, message, _WHAT, most=MAX_FRAME_BYTES)
     header = _checked_header(response.header, OPERATION)
@@ -200,7 +200,7 @@ def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHea
 
 
 def status_text(status: int) -> str:
-    """Return a status in words that a reader can look up.
+    """Return a status with BookKeeper's name for it, if there is one, and its number.
 
     >>> status_text(502), status_text(999)
     ('EUA (502)', 'status 999')
@@ -209,7 +209,7 @@ def status_text(status: int) -> str:
 
 
 HEAD_BYTES = 128
-"""Upper bound of all bytes before an entry's 17th byte.
+"""Largest number of bytes of an answer up to the 16th byte of the entry.
 
 Header 26, status 11, three numbers 33, tags and lengths 24, ids 16.
 """
@@ -240,8 +240,8 @@ _STATUS_2 = {
 class ReadAnswer:
     """A bookie's answer about one entry, without the entry.
 
-    ``status`` is a number of version 3 that `Status` may not know; EOK: the bookie has the entry, and sent
-    it. ``txn_id`` is None in version 2. The ids are None if the bookie refused the request unread.
+    ``status`` is a number of version 3 that `Status` may not know. With EOK the bookie has the entry, and
+    sent it. ``txn_id`` is None in version 2. The ids are None if the bookie refused the request unread.
     """
 
     status: int
@@ -273,15 +273,16 @@ def read_request(txn_id: int, ledger_id: int, entry_id: int, version: int = VERS
 
 
 def read_answer(head: bytes, length: int, version: int = VERSION) -> ReadAnswer:
-    """Read the beginning of an answer of ``length`` bytes without its frame's length; offsets count there.
+    """Read the beginning of an answer. Offsets in errors count from the beginning.
 
-    ``head`` is all of it, or the first `HEAD_BYTES`.
+    ``head`` is the message without its frame's length, or its first `HEAD_BYTES`; ``length`` is that of the
+    whole message.
 
     >>> read_answer(bytes.fromhex("0a06080310011807 109303 a20607 089303 1063 1805"), 21)
     ReadAnswer(status=403, ledger_id=99, entry_id=5, txn_id=7)
 
-    Raises `DecodeError` for a message that is not an answer to a read, whose parts disagree, with an entry of
-    other ids than the answer's, or with an entry that is absent or should be.
+    Raises `DecodeError` if the message is not an answer to a read, if its parts disagree, if its entry has
+    other ids than the answer, or if it has an entry without status EOK, or EOK without an entry.
     """
     if not 0 < length <= MAX_FRAME_BYTES or len(head) < min(length, HEAD_BYTES):
         raise DecodeError(_WHAT, len(head), f"{len(head)} of {length} bytes")

@@ -1,17 +1,17 @@
 """etcd's storage file: a bbolt database, whose pages form B+ trees.
 
     page    16 bytes before its content: own number u64, kind u16 (1 branch, 2 leaf, 4 meta, 16 free list),
-            elements u16, overflow u32: how many of the pages behind it are its own too
+            elements u16, overflow u32: number of the pages after it that belong to it
     meta    pages 0 and 1: magic 0xED0CDAED u32, format 2 u32, page size u32, flags u32, page of the root
             bucket u64, its sequence u64, page of the free list u64, number of pages u64, transaction u64,
-            FNV-1a of these 56 bytes u64; of the valid ones that of the later transaction holds
+            FNV-1a of these 56 bytes u64; the valid page with the later transaction counts
     branch  elements of 16 bytes: position u32, key length u32, page u64
     leaf    elements of 16 bytes: flags u32 (1: a bucket), position u32, key length u32, value length u32
-    bucket  a leaf's value: page of its root u64, sequence u64; where the page is 0, a leaf page follows here
+    bucket  a leaf's value: page of its root u64, sequence u64; if the page is 0, a leaf page follows here
 
-Numbers are little-endian, as on every machine that etcd supports (s390x apart). A position counts from its
-element. Keys and values follow the last element, one after another without a gap. Only the meta pages have a
-checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
+Numbers are little-endian, as on every machine that etcd supports (s390x apart). A position counts from the
+start of its element. Keys and values follow the last element, one after another without a gap. Only the meta
+pages have a checksum. Source: go.etcd.io/bbolt, format 2, the same since boltdb 1.0.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _IS_BUCKET = 1
 
 
 class Meta(NamedTuple):
-    """The content of the newest valid meta page; ``both_valid``: the other one is valid too."""
+    """The content of the newest valid meta page. ``both_valid``: whether the other meta page is valid too."""
 
     page_size: int
     root: int
@@ -54,7 +54,7 @@ class Meta(NamedTuple):
 
 
 class PageSpan(NamedTuple):
-    """The bytes ``at`` to ``end`` of a page with its overflow, or of a page inside a value."""
+    """The bytes from ``at`` to ``end``: a page with its overflow pages, or a page inside a value."""
 
     at: int
     end: int
@@ -64,8 +64,8 @@ class PageSpan(NamedTuple):
 class Elements:
     """Keys and values of some leaves, in order; all numbers are offsets in the file.
 
-    ``leaf`` has the leaf of each element, by its place among the requested leaves. ``damaged`` are leaves
-    that break the format; they have no elements here.
+    ``leaf`` has the leaf of each element, by its number among the requested leaves. ``damaged`` are
+    leaves that break the format, by number. Their elements are left out.
     """
 
     leaf: NDArray[np.int64]
@@ -125,7 +125,7 @@ def items(data: memoryview, meta: Meta, root: PageSpan) -> Iterator[tuple[bytes,
 
 
 def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
-    """Return the bytes of a branch or leaf page. Raises `DecodeError` if that number has no such page."""
+    """Return the bytes of a branch or leaf page. Raises `DecodeError` if page ``number`` is neither."""
     offset = number * meta.page_size
     if not 2 <= number < meta.pages:
         raise DecodeError(
@@ -221,7 +221,7 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
 
 
 def windows(data: memoryview, offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """Return ``width`` bytes at each offset, one row each.
+    """Return ``width`` bytes at each offset: one row per offset.
 
     >>> windows(memoryview(b"abcdef"), np.array([1, 3]), 2).tobytes()
     b'bcde'

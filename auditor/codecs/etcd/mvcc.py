@@ -1,12 +1,12 @@
 """etcd's records of changed keys, in the bucket "key" of its storage file.
 
-    bucket's key    main revision i64, "_", sub revision i64 (both big-endian); behind a deletion "t"
-    value           protobuf (schemas/etcd_key_value.proto); of a deletion it has the key and nothing else
+    bucket's key    main revision i64, "_", sub revision i64 (both big-endian); for a deletion then "t"
+    value           protobuf (schemas/etcd_key_value.proto); for a deletion it has only the key
 
 One transaction is one main revision; the sub revision counts the changes in it. So the bucket is in the order
-of time, not of keys, and the last change of a key is its state. Compaction removes changes that are not a
-key's last. The bucket "meta" has the compacted revision. The format is the same in etcd 3.0 to 3.6
-(server/storage/mvcc).
+of time, not of keys, and the last change of a key is its state. Compaction removes every change that is not
+the last one of its key. The bucket "meta" has the compacted revision. The format is the same in etcd 3.0 to
+3.6 (server/storage/mvcc).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from auditor.errors import DecodeError
 WHAT = "etcd key"
 KEY_BUCKET, META_BUCKET = b"key", b"meta"
 COMPACTED = (b"finishedCompactRev", b"scheduledCompactRev")
-"""Keys of the bucket meta whose values are revisions. Changes below these may be absent."""
+"""Keys of the bucket "meta" whose values are revisions. Changes before these revisions may be absent."""
 
 REVISION_BYTES = 17
 _SEPARATOR_AT, _SEPARATOR, _DELETED = 8, ord("_"), ord("t")
@@ -46,7 +46,7 @@ class KeyValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The bucket's keys of many changes, as columns; rows that are not ``valid`` mean nothing."""
+    """The revisions of many changes (keys of the bucket), as columns. Only ``valid`` rows have a meaning."""
 
     main: NDArray[np.int64]
     sub: NDArray[np.int64]
@@ -74,7 +74,7 @@ def decode_key_value(data: bytes) -> KeyValue:
 
 
 def decode_revision(data: bytes) -> tuple[int, int]:
-    """Read a revision without deletion mark, as in the bucket meta. Raises `DecodeError`.
+    """Read a revision that has no deletion mark, as in the bucket "meta". Raises `DecodeError`.
 
     >>> decode_revision(bytes.fromhex("0000000000000007 5f 0000000000000001"))
     (7, 1)
@@ -88,7 +88,7 @@ def decode_revision(data: bytes) -> tuple[int, int]:
 
 
 def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
-    """Read the bucket's keys of many changes at once."""
+    """Read the revisions of many changes at once."""
     length = leaf_elements.value_at - leaf_elements.key_at
     marked = length == REVISION_BYTES + 1
     valid = ((length == REVISION_BYTES) | marked) & ~leaf_elements.is_bucket
@@ -103,7 +103,7 @@ def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the changed keys begin and end; both -1 if a value does not begin with a key."""
+    """Return where each changed key begins and ends in the file. -1 and -1 if a value begins with no key."""
     octets = np.frombuffer(data, np.uint8)
     size = leaf_elements.value_end - leaf_elements.value_at
 

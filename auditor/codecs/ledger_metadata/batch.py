@@ -1,8 +1,8 @@
 """The metadata of many ledgers at once, in any mix of formats, damaged or not.
 
-Most ledgers of a cluster are alike and break no rule, which their fields show in any format. They become
-columns without an object for any of them. All unusual ledgers go to `auditor.codecs.ledger_metadata.one`,
-which says what is wrong.
+A ledger is sound if it breaks no rule. Its fields show this in any format, and most ledgers of a cluster are
+sound. They become columns without an object per ledger. All unusual ledgers go to
+`auditor.codecs.ledger_metadata.one`, which reports the damage or the broken rule.
 """
 
 from __future__ import annotations
@@ -40,11 +40,14 @@ from auditor.model.ledger_metadata import NO_ENTRY, BrokenRule, LedgerMetadata, 
 CLOSED = LedgerMetadataFormat.CLOSED
 
 _WIDEST = 16
-"""Largest ensemble, and number of custom metadata items, of a sound ledger here: all pairs are compared."""
+"""Largest ensemble, and largest number of custom metadata items, of ledgers that are read together.
+
+The limit exists because all pairs of members, and of items, are compared.
+"""
 
 
 def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
-    """Return which of the ledgers break no rule, and their columns."""
+    """Return which of the ledgers are sound, and the columns of the sound ones."""
     number, present = read.ledgers.numbers, read.ledgers.present
     write_quorum = number[LedgerField.QUORUM]
     # Where no ack quorum is written it is the write quorum, as the server reads it.
@@ -111,7 +114,10 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
 
 
 def _check_segments(read: LedgerFields, sound: Bools) -> None:
-    """Clear ``sound`` unless segments have the ensemble's size, ascend strictly, and begin at entry 0."""
+    """Set ``sound`` to false for ledgers with bad segments.
+
+    Segments must have the ensemble's size, ascend strictly, and begin at entry 0.
+    """
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
     _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
@@ -124,7 +130,7 @@ def _check_segments(read: LedgerFields, sound: Bools) -> None:
 
 
 def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
-    """Return each custom metadata item's key, as a place in a list of names, and its value's place."""
+    """Return the keys of custom metadata items as indexes into a list of names, the list, and the values."""
     keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
     count = len(owners)
     single = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
@@ -140,14 +146,14 @@ def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, lis
 
 
 def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
-    """Clear ``sound`` of the owners of broken items."""
+    """Set ``sound`` to false for the ledgers that own a broken item."""
     sound[owners[broken]] = False
 
 
 def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
-    """Return for each of ``count`` owners whether it has a code twice; each owner's items are adjacent.
+    """Return for each of ``count`` owners whether it has a code twice. The items of an owner are adjacent.
 
-    Lists longer than `_WIDEST` are not read to their end; their length excludes them.
+    Items beyond `_WIDEST` of one owner are not compared: their number makes the ledger unusual anyway.
     """
     has_repeat = np.zeros(count, np.bool_)
     most = int(np.bincount(owners, minlength=1).max())
@@ -158,7 +164,7 @@ def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
 
 
 def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
-    """Return each blob as a place in a list of the distinct ones."""
+    """Return each blob as an index into a list of the distinct blobs, and the list."""
     words = arrow_of(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(words.indices).astype(np.int64), words.dictionary.to_pylist()
 
@@ -213,16 +219,16 @@ def _read_messages(version: int, octets: NDArray[np.uint8], starts: Longs, ends:
 
 
 _HEADER = len(ledger_metadata.MAGIC) + 2
-"""Bytes before the body, if the version has one digit, as servers write it."""
+"""Number of bytes before the body. The version has one digit, as servers write it."""
 
 READERS = {2: read_text, 3: read_wire}
-"""Readers by format. No server has written format 1 since 4.2; it is read one by one, 50,000 per second."""
+"""Readers by format. Format 1 is read one by one, 50,000 per second: no server has written it since 4.2."""
 
 
 def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     """Read the metadata of many ledgers, one value each.
 
-    Sound ledgers are read together, format by format; every other one is read alone.
+    Sound ledgers are read together, format by format. Each of the others is read alone.
 
     >>> columns = decode_batch([b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n", b"?"])
     >>> columns.state.tolist(), columns.bookies, columns.damage
@@ -320,7 +326,7 @@ class _Rows:
 
 
 def _places(words: list[str]) -> tuple[Longs, list[str]]:
-    """Return each word as a place in a list of the distinct ones."""
+    """Return each word as an index into a list of the distinct words, and the list."""
     places: dict[str, int] = {}
     word_places = [places.setdefault(word, len(places)) for word in words]
     return np.array(word_places, np.int64), list(places)

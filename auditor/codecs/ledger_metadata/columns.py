@@ -1,8 +1,8 @@
 """The metadata of many ledgers at once, column by column.
 
 An object for every ledger and segment costs several times as much as reading the bytes. Here each field is
-one array over the whole batch, nested ones flat with counts beside them. Every row equals the result of
-`auditor.codecs.ledger_metadata.one`. Damage is a row, never an exception.
+one array over the whole batch. Nested fields are flat arrays, with arrays of counts. Every row equals the
+result of `auditor.codecs.ledger_metadata.one`. Damage is a row, never an exception.
 
 Formats 2 and 3 are read into `LedgerFields`, by the numbers of the message:
 
@@ -36,26 +36,27 @@ from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 from auditor.model.ledger_metadata import BrokenRule
 
 STATE_NAMES = (None, *(STATES[number].value for number in sorted(STATES)))
-"""State names by the number in a message; None for a ledger that could not be read."""
+"""State names by the number in a message. The first is None, for a ledger that could not be read."""
 
 DIGEST_NAMES = (None, *(DIGESTS[number] for number in sorted(DIGESTS)))
-"""Digest types by the number in a message; None without a password."""
+"""Digest types by the number in a message. The first is None, for a ledger without a password."""
 
 Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerColumns:
-    """The metadata of many ledgers as arrays, with one item per row in all but the flat ones.
+    """The metadata of many ledgers as arrays. Arrays of scalar fields have one item per row.
 
-    Rows are in the order of the decoded values. ``damage`` (reason, byte offset) and ``rules`` list the rows
-    that have them. A damaged row has 0 or False in its scalars and nothing in the nested columns. A row that
-    breaks rules keeps its values. ``state`` and ``digest_type`` are places in `STATE_NAMES` and
-    `DIGEST_NAMES`. ``ctime`` is the metadata's own, in ms.
+    Rows are in the order of the decoded values. ``damage`` (reason, byte offset) and ``rules`` have an item
+    for each row with damage or broken rules. A damaged row has 0 or False in its scalars and nothing in the
+    nested columns. A row that breaks rules keeps its values. ``state`` and ``digest_type`` are indexes into
+    `STATE_NAMES` and `DIGEST_NAMES`. ``ctime`` is the time in the metadata itself, in ms.
 
-    Row i owns the next ``segment_counts[i]`` items of ``segment_firsts`` and ``member_counts``, and the next
-    ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``; each segment owns as many ``members`` as
-    its member count says. Members are places in ``bookies``, keys in ``key_names``.
+    Nested columns are flat. Row i owns the next ``segment_counts[i]`` items of ``segment_firsts`` and
+    ``member_counts``, and the next ``custom_counts[i]`` of ``custom_keys`` and ``custom_values``. Each
+    segment owns as many ``members`` as its member count says. Members are indexes into ``bookies``, keys into
+    ``key_names``.
     """
 
     damage: dict[int, tuple[str, int]]
@@ -101,10 +102,10 @@ SCALARS = (
 
 
 def merge_columns(parts: Sequence[tuple[Longs, LedgerColumns]]) -> LedgerColumns:
-    """Merge columns of some rows, each with the places of its rows, into columns of all rows.
+    """Merge columns of some rows, each with the final positions of its rows, into columns of all rows.
 
-    Every place is given once. The order within a row stays. If one part has all rows in order, it is
-    returned.
+    Every position occurs once. The order of items within a row stays. If there is only one part, which has
+    all rows in order, it is returned.
     """
     parts = [part for part in parts if len(part[0])] or list(parts[:1])
     if len(parts) == 1:
@@ -145,7 +146,7 @@ def _concatenate(columns: Sequence[LedgerColumns], name: str) -> Any:
 
 
 def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
-    """Convert places in each part's own list of names to places in all these lists, concatenated."""
+    """Convert indexes into each part's own list of names to indexes into the concatenation of all lists."""
     starts = np.cumsum([0, *(len(getattr(part_columns, names)) for part_columns in columns[:-1])])
     return np.concatenate(
         [getattr(part_columns, name) + start for part_columns, start in zip(columns, starts, strict=True)]
@@ -153,7 +154,7 @@ def _renumber(columns: Sequence[LedgerColumns], name: str, names: str) -> Longs:
 
 
 def _by_row(parts: Sequence[tuple[Longs, LedgerColumns]], name: str) -> dict[int, Any]:
-    """Merge the values that each part keeps for a few rows, by the place of the row in all."""
+    """Merge the values that each part has for a few rows, by the final position of the row."""
     return {
         int(part_rows[row]): entry
         for part_rows, part_columns in parts
@@ -165,7 +166,7 @@ _NUMBER = {name: field.number for name, field in LedgerMetadataFormat.DESCRIPTOR
 
 
 class LedgerField(IntEnum):
-    """Numbers of the fields of the message itself."""
+    """Numbers of the fields of the message LedgerMetadataFormat."""
 
     QUORUM = _NUMBER["quorumSize"]
     ENSEMBLE = _NUMBER["ensembleSize"]
@@ -199,8 +200,8 @@ class CustomField(IntEnum):
 class LedgerFields:
     """The fields of many ledgers, and of their segments and custom metadata; all blobs are in ``octets``.
 
-    Of the ledgers' own blobs only the owners are used: item i of `LedgerField.SEGMENT` is message i of
-    ``segments``.
+    Segments and custom metadata are messages inside the ledgers' messages: blob i of `LedgerField.SEGMENT` is
+    message i of ``segments``. So only the owners of the ledgers' own blobs are used.
     """
 
     format: int

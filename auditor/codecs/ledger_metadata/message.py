@@ -32,8 +32,8 @@ def interpret(version: int, message: LedgerMetadataFormat, store_ctime: int | No
     """Return the metadata of a complete message (Java: ``LedgerMetadataSerDe.decode``).
 
     Length and last entry count only in a closed ledger, a digest only with a password. A password without a
-    digest means CRC32. ``store_ctime`` is the store's creation time in ms, for messages without their own;
-    None if it is not known.
+    digest means CRC32. ``store_ctime`` is the creation time in ms that the store keeps, for messages
+    without a time of their own. None if it is not known.
     """
     state = STATES[message.state]
     closed = state is LedgerState.CLOSED

@@ -4,9 +4,9 @@
           BookieMetadataFormatVersion  version   body
           and a tab                    and \\n
 
-    version 1   lines of text, since 4.0            ledger_metadata_text
-    version 2   protobuf as text, since 4.2         ledger_metadata_text
-    version 3   varint length, then protobuf, since 4.9; what follows the message is ignored
+    version 1   lines of text, since 4.0            `auditor.codecs.ledger_metadata.text`
+    version 2   protobuf as text, since 4.2         `auditor.codecs.ledger_metadata.text`
+    version 3   varint length, then protobuf, since 4.9; bytes after the message are ignored
 
 The version is decimal, up to 9 characters, and may have leading zeros or a plus sign.
 """
@@ -36,10 +36,10 @@ _NUMBER = re.compile(rb"[+-]?[0-9]+")
 def decode(data: bytes, store_ctime: int | None = None) -> LedgerMetadata:
     """Read the metadata of a ledger, in any of the three formats.
 
-    ``store_ctime`` is the creation time in ms that the store keeps; formats 2 and 3 fall back to it. Raises
-    `DecodeError` at the first byte that breaks the format. Raises `RuleError`, with the parsed value, for
-    metadata that BookKeeper itself refuses to build. Metadata that it builds may still break a rule: see
-    `auditor.model.ledger_metadata.broken_rules`.
+    ``store_ctime`` is the creation time in ms that the store keeps. It is used for formats 2 and 3 without a
+    time of their own. Raises `DecodeError` at the first byte that breaks the format. Raises `RuleError`, with
+    the parsed value, for metadata that BookKeeper itself refuses to build. Metadata that BookKeeper builds
+    may still break a rule: see `auditor.model.ledger_metadata.broken_rules`.
 
     >>> decode(b"BookieMetadataFormatVersion\\t1\\n1\\n1\\n0\\n0\\tbk1:3181\\n").segments
     (Segment(first_entry_id=0, ensemble=('bk1:3181',)),)
@@ -97,9 +97,9 @@ def read_version(data: bytes) -> tuple[int, int]:
 def without_password(data: bytes) -> bytes:
     r"""Return the same metadata with an empty password instead of its password, if it has one.
 
-    Formats 2 and 3 have it in clear text, format 1 has none. An empty password is a password too, so the
-    decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. Only its
-    header is returned, or nothing, which cannot be decoded either.
+    Formats 2 and 3 have the password in clear text, format 1 has none. An empty password is a password too,
+    so the decoded value stays the same. Metadata that cannot be decoded could have a password anywhere. Only
+    its header is returned, or nothing if the header is damaged. Neither can be decoded.
 
     >>> open_v2 = b'BookieMetadataFormatVersion\t2\nquorumSize: 1\nensembleSize: 1\nlength: 0\nstate: OPEN\n'
     >>> without_password(open_v2 + b'password: "secret"\n').endswith(b'password: ""\n')
@@ -128,7 +128,7 @@ def _of_text(data: bytes, start: int) -> bytes:
 
 
 def _of_message(data: bytes, start: int) -> bytes:
-    """Return the length and the message, without the bytes after it, which no reader uses."""
+    """Return the length and the message. Drop the bytes after the message, which no reader uses."""
     begin, end = message_span(data, start)
     message = proto_wire.parse(LedgerMetadataFormat, data, WHAT, begin, end)
     if not message.HasField("password"):

@@ -1,13 +1,14 @@
-"""A reader of thousands of protobuf messages: every step reads the next field of all of them at once.
+"""A reader of thousands of protobuf messages: every step reads the next field of all messages at once.
 
     tag     varint: field number << 3 | wire type      here one byte, so fields 1 to 15
-    value   wire type 0: a varint                      wire type 2: a varint, how many bytes follow, and they
+    value   wire type 0: a varint                      wire type 2: a varint, then as many bytes
 
-Messages of one type have their fields in the same order, so a step is a few array operations for all. If few
-messages are left, much longer than the others, a plain walk over each finds where its fields begin. One more
-step reads them all. Unusual messages are not read but listed (`Fields.odd`), for a careful parser to read
-alone. Unusual are a field that is cut, another wire type than the field's own, or a tag of several bytes.
-Unknown fields are skipped, as in the protobuf library. If a number occurs twice, the last one counts.
+Messages of one type have their fields in the same order, so a step is a few array operations for all. If only
+a few messages are left, which are much longer than the rest, a plain walk over each finds where its fields
+begin. One more step reads all these fields. Unusual messages are not read but marked (`Fields.odd`), and a
+careful parser reads them alone. A message is unusual if a field is cut, has another wire type than expected,
+or has a tag of several bytes. Unknown fields are skipped, as in the protobuf library. If a number occurs
+twice, the last one counts.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from auditor.codecs.availability.groups import Longs
 
 FEW = 100
-"""Number of remaining messages below which each is walked: a step takes as long as that many walks."""
+"""Number of remaining messages below which each message is walked: one step takes as long as 100 walks."""
 
 _MAX_VARINT = 10
 
@@ -31,7 +32,7 @@ _MAX_VARINT = 10
 class Blobs:
     """Byte fields that may repeat: blob i is ``data[starts[i]:ends[i]]``, of message ``owners[i]``.
 
-    Blobs are in the order of the buffer, which is also that of their owners.
+    Blobs are in the order of the buffer, so owners ascend.
     """
 
     owners: Longs
@@ -41,7 +42,10 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The fields of messages by number: values (0 if absent), presence, and the blobs of byte fields."""
+    """The fields of messages: by field number the values (0 if absent), the presence, and the blobs.
+
+    ``odd`` says which messages are unusual and were not read.
+    """
 
     numbers: dict[int, Longs]
     present: dict[int, NDArray[np.bool_]]
@@ -59,9 +63,9 @@ def read_fields(
 ) -> Fields:
     """Read the fields of many adjacent messages; message i is ``data[starts[i]:ends[i]]``.
 
-    ``numbers`` are the fields of varints, ``blobs`` those of bytes, strings and messages. Numbers are 64 bits
-    wide, as on the wire. ``few`` is the number of messages below which each is walked; it does not change the
-    result.
+    ``numbers`` are the field numbers of varints, ``blobs`` those of bytes, strings and messages. Values are
+    64 bits wide, as on the wire. Below ``few`` remaining messages, each message is walked; this does not
+    change the result.
 
     >>> data = np.frombuffer(bytes.fromhex("0896011201610803"), np.uint8)
     >>> read = read_fields(data, np.array([0, 6]), np.array([6, 8]), [1], [2])
@@ -101,7 +105,7 @@ class _FieldColumns:
         self._pieces: dict[int, list[tuple[Longs, Longs, Longs]]] = {number: [] for number in blobs}
 
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
-        """Read one field of each message ``rows[i]``; return whether it is valid, and where the next is."""
+        """Read one field of each message ``rows[i]``. Return whether it is valid, and where it ends."""
         tag = self._data.take(offsets)
         value, after, fine = varints(self._data, offsets + 1)
         wire = tag & 7
@@ -137,7 +141,7 @@ class _FieldColumns:
 
 
 def _walk(message: bytes) -> array[int]:
-    """Return where each field of a message begins, up to and including the first unusual one.
+    """Return where each field of a message begins, up to and including the first unusual field.
 
     >>> _walk(bytes.fromhex("089601120161")).tolist()
     [0, 3]
@@ -172,10 +176,10 @@ def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
 
 
 def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDArray[np.bool_]]:
-    """Return the numbers at these offsets, where the next byte is, and whether they are 64-bit numbers.
+    """Return the numbers at these offsets, where the next byte is, and whether each fits in 64 bits.
 
-    A number may extend beyond the end of its message; the caller must check that. Beyond the end of the
-    buffer, its last byte is repeated.
+    A number may extend beyond the end of its message; the caller must check that. After the end of the
+    buffer, the last byte of the buffer is read again and again.
     """
     byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)

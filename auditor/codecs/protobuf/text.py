@@ -104,7 +104,10 @@ def _unescape(escape: re.Match[bytes], offset: int) -> bytes:
 
 
 class _Parser:
-    """A parser with one pass over the text, one token ahead. The schema bounds its depth, never the text."""
+    """A parser with one pass over the text and one token of look-ahead.
+
+    The schema, and not the text, limits how deep messages nest.
+    """
 
     def __init__(self, data: bytes, what: str, start: int) -> None:
         self.data = data

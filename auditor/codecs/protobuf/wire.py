@@ -1,4 +1,4 @@
-"""Protobuf's binary format: the library parses, and a walk over the bytes finds the one that it refuses."""
+"""Protobuf's binary format. The library parses; if it refuses a message, a walk finds the byte at fault."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse(
 
 
 def require(message: Message, what: str, offset: int) -> None:
-    """Raise `DecodeError` at ``offset`` if a message lacks required fields; the library does not."""
+    """Raise `DecodeError` at ``offset`` if a message lacks required fields. The library raises no error."""
     if not message.IsInitialized():
         # The stubs leave the method out.
         missing: list[str] = cast(Any, message).FindInitializationErrors()
@@ -65,9 +65,10 @@ def require(message: Message, what: str, offset: int) -> None:
 
 
 def begins(data: bytes, *fields: int) -> int:
-    """Return where the value of a bytes or message field begins, given the field numbers that lead to it.
+    """Return where the value of a bytes or message field begins.
 
-    ``data`` is a parsed message that has them all. If a field occurs twice, the last one counts.
+    ``fields`` are the field numbers that lead to it from the outside. ``data`` is a parsed message that has
+    all of these fields. If a field occurs twice, the last one counts.
 
     >>> begins(bytes.fromhex("0801 1a03 0a0161"), 3, 1)
     6
@@ -89,10 +90,10 @@ def begins(data: bytes, *fields: int) -> int:
 
 
 def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tuple[int, int, int] | None:
-    """Return where the tag, the value, and the end of the first bytes field with this number are.
+    """Return the offsets of the tag, the value, and the end of the first bytes field with this number.
 
-    The message is ``data[start:end]``, of which ``data`` may have only the beginning. Everything before the
-    field must be present, its value need not be. Returns None if the message ends without the field.
+    The message is ``data[start:end]``. ``data`` may have only its beginning, but must have everything before
+    the field's value. Returns None if the message ends without the field.
 
     >>> first_bytes(bytes.fromhex("0801 1a8001 ff"), 3, "answer", 0, 133)
     (2, 5, 133)
@@ -119,7 +120,7 @@ def first_bytes(data: bytes, number: int, what: str, start: int, end: int) -> tu
 
 
 def varint(data: bytes, offset: int, end: int) -> tuple[int, int] | None:
-    """Return the number at ``offset`` and the byte after it; None if it is cut or longer than any number.
+    """Return the number at ``offset``, and the offset after it. None if it is cut or over ten bytes.
 
     >>> varint(bytes.fromhex("8e01"), 0, 2)
     (142, 2)

@@ -2,8 +2,8 @@
 
     {"default": {"bk1:3181": {"rack": "rack1", "hostname": "bk1"}, "bk2:3181": {"rack": "/reg/rack2"}}}
 
-The levels are group, bookie, location (`BookiesRackConfiguration`). Like Pulsar's reader, this one accepts a
-bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is an error.
+The levels are group, bookie, location (`BookiesRackConfiguration`). Like Pulsar's reader, this module accepts
+a bookie or group that is null, a rack that is null or absent, and unknown fields. An empty value is an error.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WHAT = "Pulsar bookie racks"
 
 
 class RackEntry(NamedTuple):
-    """A bookie of a group, and its rack as it was written; None if it has none."""
+    """A bookie of a group, and its rack as written. None if the bookie has no rack."""
 
     group: str
     bookie_id: str
@@ -32,7 +32,7 @@ def decode(data: bytes) -> list[RackEntry]:
     RackEntry(group='default', bookie_id='bk1:3181', rack='rack1')
 
     Raises:
-        DecodeError: It is not such a value. If it is JSON, the offset is that of the wrong name.
+        DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
     """
     value = read_json(data, WHAT)
     entries = []
@@ -48,7 +48,7 @@ def decode(data: bytes) -> list[RackEntry]:
 
 
 def location_of(rack: str | None) -> str | None:
-    """Return the location of a rack, with a slash before it; None if it is empty or only a slash.
+    """Return the location of a rack, with a slash before it. None if the rack is empty or only a slash.
 
     >>> location_of("rack1"), location_of("/reg/rack2"), location_of(" / "), location_of("")
     ('/rack1', '/reg/rack2', None, None)

@@ -1,4 +1,4 @@
-"""A strict reader of JSON that Pulsar keeps, which reports the place of damage."""
+"""A strict reader of the JSON values in Pulsar's metadata, which reports where a value is damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def read_json(data: bytes, what: str) -> Any:
     {'a': [1]}
 
     Raises:
-        DecodeError: It is not JSON, or has more than one value.
+        DecodeError: ``data`` is not JSON, or has more than one value.
     """
     try:
         text = data.decode()
@@ -29,5 +29,5 @@ def read_json(data: bytes, what: str) -> Any:
 
 
 def offset_of(data: bytes, name: str | None) -> int:
-    """Return the offset of a name in the value; 0 for the value itself, or a name written with escapes."""
+    """Return the offset of a field's name in a JSON text. 0 if ``name`` is None, or written with escapes."""
     return 0 if name is None else max(0, data.find(json.dumps(name, ensure_ascii=False).encode()))

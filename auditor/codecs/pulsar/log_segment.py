@@ -5,7 +5,10 @@
     field 0   a number: bits 0-7 version (1 to 5), 8-15 status, 28-31 region, 32-63 record count
     field 1   the ledger's id
     field 2   the first transaction id
-    3 fields (version 1), 4 (2), 6 (3, 4) or 7 (5) while it is written; 5, 8, 10 or 11 when it is complete
+
+    version                        1     2     3 and 4     5
+    fields while it is written     3     4     6           7
+    fields when it is complete     5     8     10          11
 
     znode ROOT/LOG/IDENTIFIER/allocation: the id of a ledger made in advance as decimal text, or nothing
 
@@ -60,7 +63,7 @@ def decode(data: bytes) -> LogSegment:
 
 
 def decode_allocation(data: bytes) -> int | None:
-    """Return the ledger that a log has created in advance; None if it has none. Raises `DecodeError`.
+    """Return the ledger that a log has created in advance. None if there is none. Raises `DecodeError`.
 
     >>> decode_allocation(b"17"), decode_allocation(b"")
     (17, None)

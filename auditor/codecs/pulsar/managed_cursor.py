@@ -2,12 +2,12 @@
 
     znode     PulsarManagedCursorInfo (schemas/pulsar_managed_ledger.proto), plain or compressed
               (`auditor.codecs.pulsar.managed_ledger`); no bytes at all: a cursor that was never written
-    entry     PulsarPositionInfo, never compressed; of a ledger's entries the last one counts
+    entry     PulsarPositionInfo, never compressed; the last entry of the ledger counts
 
-A cursor with a ledger of its own writes its position there, and the position in its znode is older. Without
-such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. Holes in the acknowledged range are
-only counted. An entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray), the znode
-as ranges.
+A cursor with a ledger of its own writes its position to this ledger, and the position in its znode is older.
+Without such a ledger, ``cursorsLedgerId`` is -1, and the znode has everything. Holes in the acknowledged
+range are only counted. An entry has them as ranges or as bits (managedLedgerPersistIndividualAckAsLongArray),
+the znode as ranges.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _ID = re.compile(r"[0-9]{1,19}")
 class ManagedCursor:
     """The content of a cursor's znode.
 
-    ``ledger_id`` is the ledger with its newer positions; None if there is none. ``buckets`` are ids of
-    ledgers of delayed messages by the names of their properties. ``properties`` are the numbers kept with the
-    position. ``holes`` is the number of ranges acknowledged beyond it. ``last_active`` is in ms.
+    ``ledger_id`` is the ledger with the cursor's newer positions. None if there is none. ``buckets`` are ids
+    of ledgers of delayed messages by the names of their properties. ``properties`` are the numbers kept with
+    the position. ``holes`` is the number of acknowledged ranges after the position. ``last_active`` is in ms.
     """
 
     ledger_id: int | None

@@ -3,9 +3,9 @@
     PulsarManagedLedgerInfo (schemas/pulsar_managed_ledger.proto), plain or compressed; no bytes at all: a
     topic whose first ledger is not listed yet
 
-The open ledger is the last one. It has neither entries nor size, and 0 or nothing for its time.
+The open ledger is the last one. It has neither entries nor size, and its time is 0 or absent.
 
-A value of managed ledgers, and of cursors, is compressed in this form (``MetaStoreImpl``):
+Values of managed ledgers, and of cursors, may be compressed in this form (``MetaStoreImpl``):
 
     byte  0    47 78                                      magic; no plain value begins with 0x47
           2    n: i32, big-endian
@@ -13,7 +13,7 @@ A value of managed ledgers, and of cursors, is compressed in this form (``MetaSt
           6+n  the message, compressed            LZ4 and SNAPPY raw blocks, ZLIB a stream, ZSTD a frame
 
 A broker never finishes its ZLIB stream: it ends with a sync flush (00 00 ff ff), and without a checksum. A
-broker parses a value that it cannot unpack as a plain value; here it counts as damaged.
+broker parses a value that it cannot unpack as a plain value; here such a value counts as damaged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _HEAD = len(MAGIC) + 4
 
 
 class UnpackedMessage(NamedTuple):
-    """A message, its compression ("none" if it had none), and where its bytes begin in the value."""
+    """A message, its compression ("none" without one), and the offset of its bytes in the value."""
 
     message: bytes
     compression: str
@@ -85,7 +85,8 @@ def parse(kind: type[proto_wire.M], data: bytes, what: str) -> tuple[proto_wire.
     """Return the message of type ``kind`` in a value, and its compression.
 
     Raises:
-        DecodeError: Damage, at its byte; inside a compressed message at the byte where that begins.
+        DecodeError: The value is damaged. The offset is that of the damage, or that of a compressed message
+            with damage inside.
     """
     message, compression, begins = unpack(data, what)
     try:
@@ -130,7 +131,7 @@ SHADOW_SOURCE = "PULSAR.SHADOW_SOURCE"
 
 
 class Position(NamedTuple):
-    """An entry of a ledger; entry -1 is before the first."""
+    """An entry of a ledger. Entry -1 is the position before the first entry."""
 
     ledger_id: int
     entry_id: int
@@ -140,9 +141,9 @@ class Position(NamedTuple):
 class Offload:
     """The state of a ledger's copy in an object store.
 
-    ``uid`` names the objects (``UID-ledger-ID``); None if no copy was ever begun. ``complete``: the copy is
-    whole. ``bookkeeper_deleted``: the ledger was deleted in favour of the copy. ``timestamp`` is in ms. Only
-    the bucket is kept of the driver's properties.
+    ``uid`` names the objects (``UID-ledger-ID``). None if no copy was ever begun. ``complete``: whether the
+    copy is whole. ``bookkeeper_deleted``: whether the ledger was deleted in favour of the copy. ``timestamp``
+    is in ms. Of the driver's properties only the bucket is kept.
     """
 
     uid: str | None
@@ -155,7 +156,7 @@ class Offload:
 
 
 class ListedLedger(NamedTuple):
-    """One ledger of a topic; ``entries``, ``size`` (bytes), ``timestamp`` (ms) are None in the open one."""
+    """One ledger of a topic. ``entries``, ``size`` (bytes) and ``timestamp`` (ms) are None if it is open."""
 
     ledger_id: int
     entries: int | None = None
@@ -166,7 +167,10 @@ class ListedLedger(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ManagedLedger:
-    """The record of a topic: its ledgers, oldest first, and where it was terminated; None if it was not."""
+    """The record of a topic: its ledgers, oldest first, and the position where the topic was terminated.
+
+    The position is None if the topic was not terminated.
+    """
 
     ledgers: tuple[ListedLedger, ...] = ()
     terminated: Position | None = None
@@ -175,7 +179,7 @@ class ManagedLedger:
 
     @property
     def shadow_source(self) -> str | None:
-        """Return the topic that the ledgers are borrowed from; None if they are its own."""
+        """Return the topic that the ledgers are borrowed from. None if the topic owns its ledgers."""
         return self.properties.get(SHADOW_SOURCE)
 
 

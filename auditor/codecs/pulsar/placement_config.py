@@ -9,9 +9,9 @@
     }
 
 Brokers write it for topics of namespaces with a bookie affinity group. Groups are a list, or a text that is
-split at commas and keeps its spaces. Values that `EnsemblePlacementPolicyConfig` accepts and its policy fails
-at count as damage here: no ``policyClass``, ``properties`` that are null. Values that it cannot read are
-skipped, as its policy does.
+split at commas and keeps its spaces. A value without ``policyClass``, or with ``properties`` that are null,
+counts as damage here: `EnsemblePlacementPolicyConfig` accepts it, but the policy fails at it. A value that
+`EnsemblePlacementPolicyConfig` itself cannot read is skipped, as the policy does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from auditor.model.placement import IsolationGroups
 
 WHAT = "Pulsar placement config"
 KEY = "EnsemblePlacementPolicyConfig"
-"""Key in the custom metadata."""
+"""Key of the placement policy in a ledger's custom metadata."""
 
 _PRIMARY, _SECONDARY = "isolationBookieGroups", "secondaryIsolationBookieGroups"
 
@@ -40,13 +40,13 @@ class PlacementConfig(NamedTuple):
 
 
 def decode(data: bytes) -> PlacementConfig:
-    """Read the value.
+    """Read the value of `KEY` in a ledger's custom metadata.
 
     >>> decode(b'{"policyClass": "a.B", "properties": {"isolationBookieGroups": "x,y"}}').groups
     IsolationGroups(primary=('x', 'y'), secondary=())
 
     Raises:
-        DecodeError: It is not such a value. If it is JSON, the offset is that of the wrong name.
+        DecodeError: The value is invalid. In valid JSON, the offset is that of the invalid field's name.
     """
     value = read_json(data, WHAT)
     if not isinstance(value, dict):
@@ -61,7 +61,7 @@ def decode(data: bytes) -> PlacementConfig:
 
 
 def _groups(data: bytes, name: str, value: Any) -> tuple[str, ...]:
-    """Return the names of groups, split as in Java: empty ones at the end are dropped."""
+    """Return the names of groups, split as in Java: empty names at the end are dropped."""
     match value:
         case None:
             text = ""

@@ -3,7 +3,7 @@
     PulsarSchemaLocator (schemas/pulsar_schema_storage.proto), never compressed
 
 Every version is the single entry of a ledger. ``index`` has all versions including the newest. So a topic
-owns the ledgers in ``index``, not only the one in ``info``.
+owns all ledgers in ``index``, not only the ledger in ``info``.
 """
 
 from __future__ import annotations

@@ -8,15 +8,15 @@ An edit is a row of fields, each a tag (varint) and its value; strings have a va
     7    new file: level, number, bytes, least key, greatest key
     100  the same, then least and greatest sequence number
     102  level, number, path, then as 100
-    103  as 100, then fields of tag and string up to tag 1; bit 6 of a tag says that it must be understood
+    103  as 100, then fields of tag and string up to tag 1; bit 6 of a tag: readers must know the field
     200  column family: varint  201  its name: string  202  dropped  203  greatest  300  edits that follow
-    8192 bit: passed over by its length if it is unknown, except where these have none:
-    8196, 8199 log file added: in the old form without a length          8197, 8200 log files deleted before
+    8192 bit: readers skip an unknown field by its length; the old forms 8196 and 8197 have no length:
+    8196, 8199  log file added             8197, 8200  log files below a number deleted
 
-Edits are applied in order; within one, files are deleted before files are added. A log file has nothing that
-is not in a table if its number is below the log number of the default column family, or below the least to
-keep. Only the default column family counts: DbLedgerStorage has no other. C++: ``db/version_edit.cc``,
-``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
+Edits are applied in order; within one edit, files are deleted before files are added. A log file has nothing
+that is not in a table if its number is below the log number of the default column family, or below the least
+number to keep. Only the default column family counts: DbLedgerStorage has no other. C++:
+``db/version_edit.cc``, ``db/wal_edit.cc``, ``db/version_edit_handler.cc``.
 
 Write-ahead logs and MANIFEST files have one format. A file is a sequence of blocks of 32 KiB, the last one
 shorter. A block holds physical records. If the 7 or 11 bytes before a payload do not fit, the rest of the
@@ -32,19 +32,10 @@ In a log file that is used again, a record with another log number is from its e
 there. It also ends at the rest of an old record that the last new one overwrote in part, if no later block
 begins with a new record.
 
-The checksum covers type, log number and payload, and is masked: rotated right by 15 bits, 0xa282ead8 added.
-In a log file that is used again a record with another log number is what was there before: the end. So is the
-rest of an old record, in whose midst the last new one ended, if no later block begins with a new one.
-
 RocksDB reads up to the first bad record and does not report the rest. Here a bad record is an error, and so
 is a gap in the sequence numbers. Two losses cannot be noticed. The last log may end earlier than it once did,
 at the end of a record. In a file that is used again, the last block may have been cut or may name another
 log. C++: ``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
-
-RocksDB reads up to the first bad record and says nothing of the rest. Here a bad record is an error, and so
-is a gap in the sequence numbers. What cannot be noticed: that the last log ends earlier than it once did, at
-the end of a record; in a file that is used again, that its last block was cut or names another log. C++:
-``db/log_format.h``, ``db/log_reader.cc``, ``db/write_batch.cc``.
 """
 
 from __future__ import annotations
@@ -89,7 +80,10 @@ class RecordSpan(NamedTuple):
 
 
 def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[Record]:
-    """Yield the records of a log file, in order; ``log_number`` is that of a file that may be used again.
+    """Yield the records of a log file, in order.
+
+    ``log_number`` is the number of a write-ahead log, whose file may have been used before. None for a
+    MANIFEST.
 
     Raises:
         DecodeError: At a record that is cut, fails its checksum, or cannot follow the one before it.
@@ -123,7 +117,7 @@ def records(data: bytes, what: str, log_number: int | None = None) -> Iterator[R
 
 
 def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
-    """Check a write-ahead log to its end; return its writes' sequence numbers, None if it has no batch.
+    """Check a write-ahead log to its end. Return the sequence numbers of its writes. None without any write.
 
     Raises:
         DecodeError: As in `records`; and for a batch that does not continue the one before it.
@@ -144,7 +138,10 @@ def batches(data: bytes, what: str, log_number: int) -> RecordSpan | None:
 
 
 def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterator[tuple[int, int, bytes]]:
-    """Yield each physical record of this log: its offset, its type as in a file used once, its payload."""
+    """Yield offset, type and payload of each physical record of this log.
+
+    Types with a log number are converted to the same types without one.
+    """
     offset, numbered = 0, False
     while offset < len(data):
         remaining_bytes = BLOCK_BYTES - offset % BLOCK_BYTES
@@ -178,7 +175,7 @@ def _physical_records(data: bytes, what: str, log_number: int | None) -> Iterato
 
 
 def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
-    """Return whether the record at ``offset`` is of this log, not of an earlier one in the same file."""
+    """Return whether the record at ``offset`` belongs to this log, and not to an earlier use of the file."""
     if offset + _LONG_HEADER_BYTES > len(data) or data[offset + _HEADER.size - 1] not in _WITH_LOG_NUMBER:
         return False
     # Only the lower half of the number is written.
@@ -189,7 +186,10 @@ def _is_of(data: bytes, offset: int, log_number: int | None) -> bool:
 
 
 def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool:
-    """Return whether this or a later block begins with a record of this log: bytes before are damaged."""
+    """Return whether a block, from offset ``block`` on, begins with a record of this log.
+
+    If one does, the bytes before it are damaged.
+    """
     for offset in range(block, len(data), BLOCK_BYTES):
         if _is_of(data, offset, log_number):
             with suppress(DecodeError):
@@ -199,7 +199,7 @@ def _goes_on(data: bytes, block: int, what: str, log_number: int | None) -> bool
 
 
 def _physical(data: bytes, offset: int, block_end: int, what: str) -> tuple[int, bytes, int]:
-    """Return type, payload (with any log number) and end of the physical record at ``offset``."""
+    """Return type, payload (with the log number, if any) and end of the physical record at ``offset``."""
     if block_end - offset < _HEADER.size:
         raise DecodeError(what, offset, "cut inside a record's header")
     masked, length, kind = _HEADER.unpack_from(data, offset)
@@ -240,11 +240,11 @@ class TableFile:
 
 @dataclass(slots=True)
 class Manifest:
-    """The state that a MANIFEST ends with.
+    """The state at the end of a MANIFEST.
 
-    ``log_number``: the least log file that counts. ``last_sequence``: a lower bound that is at least the
-    greatest sequence number in the tables. ``logs``: synced bytes of the log files that it tracks (few
-    databases do).
+    ``log_number``: the least number of a log file that counts. ``last_sequence``: at least the greatest
+    sequence number in the tables. ``logs``: the synced bytes of log files, in the few databases that track
+    them.
     """
 
     log_number: int = 0
@@ -270,7 +270,7 @@ def decode(data: bytes, what: str = "MANIFEST") -> Manifest:
 
 
 class _Edit:
-    """One edit, which is read to its end before it is applied, because the column family may come last."""
+    """One edit. It is read to its end before it is applied, because the column family may come last."""
 
     def __init__(self, record: Record, what: str) -> None:
         self._data, self._offset, self._what = record.payload, record.offset, what
@@ -375,5 +375,5 @@ class _Edit:
         return self._data[self._position - length : self._position]
 
     def _error(self, reason: str) -> DecodeError:
-        """Return an error at the edit's beginning, because an edit may be written in fragments."""
+        """Return an error at the offset where the edit begins: an edit may be written in fragments."""
         return DecodeError(self._what, self._offset, f"{reason}, {self._position} bytes into an edit")

@@ -1,7 +1,7 @@
 r"""The ledger manager of a cluster: the LAYOUT znode, and etcd's layout key (LedgerLayout).
 
-2\n<factory class>:<factory version>      since 4.2; what follows a second newline is ignored
-1\n<type name>:<factory version>          before; the type is flat or hierarchical
+2\n<factory class>:<factory version>      since 4.2; everything after a second newline is ignored
+1\n<type name>:<factory version>          before 4.2; the type is flat or hierarchical
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NUMBER = re.compile(rb"[+-]?0{0,20}[0-9]{1,10}")
 _PACKAGE = "org.apache.bookkeeper.meta."
 _ETCD_FACTORY = "org.apache.bookkeeper.metadata.etcd.EtcdLedgerManagerFactory"
 _PULSAR_FACTORY = "org.apache.pulsar.metadata.bookkeeper.PulsarLedgerManagerFactory"
-"""Manager class of Pulsar's own driver, which uses both hierarchical trees, by the size of the id."""
+"""Manager class of Pulsar's own driver. It uses both hierarchical trees: the size of the id decides which."""
 _FACTORIES = {
     "FlatLedgerManagerFactory": LayoutKind.FLAT,
     "LegacyHierarchicalLedgerManagerFactory": LayoutKind.LEGACY_HIERARCHICAL,
@@ -33,7 +33,7 @@ _TYPES = {"flat": LayoutKind.FLAT, "hierarchical": LayoutKind.HIERARCHICAL}
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The content of a layout: the manager is a class in format 2, a type name in format 1."""
+    """The content of a layout. ``manager`` is a class in format 2, and a type name in format 1."""
 
     format_version: int
     manager: str
@@ -41,7 +41,7 @@ class Layout:
 
     @property
     def kind(self) -> LayoutKind:
-        """Return the tree that the manager keeps. Raises `RuleError` if it is none that can be read.
+        """Return the kind of tree that the manager keeps. Raises `RuleError` for a kind that cannot be read.
 
         >>> Layout(2, "shaded.org.apache.bookkeeper.meta.FlatLedgerManagerFactory", 1).kind
         <LayoutKind.FLAT: 'flat'>
@@ -77,7 +77,7 @@ def decode(data: bytes) -> Layout:
 
 
 def _kind_of(manager: str) -> LayoutKind | None:
-    """Return the kind of a manager's class in any package, as in a shaded copy; None if unknown."""
+    """Return the kind of a manager's class, in any package, as in a shaded copy. None if it is unknown."""
     if f".{manager}".endswith(f".{_ETCD_FACTORY}"):
         return LayoutKind.ETCD
     if f".{manager}".endswith(f".{_PULSAR_FACTORY}"):

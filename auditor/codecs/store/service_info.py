@@ -1,6 +1,7 @@
 """The addresses of a registered bookie (BP-38): the value of ``available/<id>``, binary protobuf.
 
-Bookies before 4.11 registered without data, and on etcd every bookie does. Their id is their address.
+Bookies before 4.11 registered without data, and on etcd every bookie does. The id of such a bookie is its
+address.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class ServiceInfo:
 
 
 def decode(data: bytes, bookie_id: str) -> ServiceInfo:
-    """Read the service info of the bookie ``bookie_id``; without data, its id is taken as its address.
+    """Read the service info of the bookie ``bookie_id``. If there is no data, take the id as the address.
 
     Raises `DecodeError` for broken bytes, and `RuleError` (``endpoint-missing``) if there is no data and the
     id is not an address.

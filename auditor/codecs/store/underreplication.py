@@ -6,7 +6,7 @@ r"""BookKeeper's records below ``underreplication``: marks, locks, votes, the ti
     LAYOUT                                 type: "BASIC"\nversion: 1\n                     protobuf text
     checkallledgersctime, placementpolicycheckctime, replicascheckctime                    protobuf, binary
 
-Times are in ms since the epoch; None if a record has none.
+Times are in ms since the epoch. A time is None if its record has none.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from auditor.codecs.protobuf.pb.underreplication_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A ledger's mark: the bookies that it says lack copies, and when it was last marked.
+    """The mark of an underreplicated ledger: the bookies that lack copies, and when it was last marked.
 
     A mark without replicas asks for a better placement, not for copies.
     """
@@ -41,7 +41,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLayout:
-    """The scheme of the marks; ``BASIC`` 1 is the only one."""
+    """The format of the marks; ``BASIC`` 1 is the only one."""
 
     type: str
     version: int
@@ -58,7 +58,7 @@ def decode_mark(data: bytes) -> Mark:
 
 
 def decode_lock(data: bytes) -> str | None:
-    """Return the host name of the worker that holds a lock; None if absent. Raises `DecodeError`.
+    """Return the host name of the worker that holds a lock. None if the lock has none. Raises `DecodeError`.
 
     >>> decode_lock(b'bookieId: "host-a"')
     'host-a'
@@ -67,7 +67,9 @@ def decode_lock(data: bytes) -> str | None:
 
 
 def decode_vote(data: bytes) -> str | None:
-    """Return the bookie of a vote; the auditor has the lowest. None if absent. Raises `DecodeError`.
+    """Return the bookie of a vote. None if the vote has none. Raises `DecodeError`.
+
+    The bookie with the lowest vote is BookKeeper's auditor.
 
     >>> decode_vote(b'bookieId: "bk1:3181"')
     'bk1:3181'
@@ -86,7 +88,7 @@ def decode_layout(data: bytes) -> ReplicationLayout:
 
 
 def _check_time(kind: type[Message], data: bytes) -> int | None:
-    """Return the single field of a message; None if it is absent."""
+    """Return the time in a record, its only field. None if it is absent."""
     message = proto_wire.parse(kind, data, "check time")
     return next((time for _, time in message.ListFields()), None)
 

@@ -31,7 +31,7 @@ _LONG = struct.Struct(">q")
 
 
 class JuteReader:
-    """A reader of one value after another from ``data``, between ``offset`` and ``end``.
+    """A reader of consecutive values in ``data``, from ``offset`` to ``end``.
 
     >>> reader = JuteReader(bytes.fromhex("00000001 2f 00000007"), "example")
     >>> reader.string(), reader.int32(), reader.left
@@ -87,7 +87,7 @@ class JuteReader:
             raise DecodeError(self._what, begin, "a string that is not UTF-8") from error
 
     def count(self, item_bytes: int) -> int:
-        """Read a vector's number of items, each of at least ``item_bytes``; null reads as 0."""
+        """Read a vector's number of items. Each item has at least ``item_bytes`` bytes. Null reads as 0."""
         begin = self.offset
         count = self.int32()
         # A false count fails here, before anyone makes room for so many items.
@@ -100,7 +100,7 @@ class JuteReader:
         return JuteReader(self._data, self._what, start, end)
 
     def skip(self, length: int) -> int:
-        """Skip ``length`` bytes; return the offset at which they begin."""
+        """Skip ``length`` bytes. Return the offset of the first of them."""
         begin = self.offset
         if length > self._end - begin:
             raise DecodeError(self._what, begin, f"{length} bytes needed, {self.left} present")
@@ -110,7 +110,7 @@ class JuteReader:
 
 MAGIC = b"\x82SNAPPY\x00"
 BLOCK_LIMIT = 64 * 1024 * 1024
-"""Largest block in bytes, packed or not. snappy-java writes 32 KiB; a bad length must not cost gigabytes."""
+"""Largest block, packed or not, in bytes. snappy-java writes 32 KiB. A bad length must not cost gigabytes."""
 
 _HEADER_REST = len(MAGIC) - 4 + 8
 

@@ -11,9 +11,9 @@
 
     stat              long czxid, mzxid, ctime, mtime, int version, cversion, aversion, long owner, pzxid
 
-A seal is the Adler-32 of every byte before its own checksum, including earlier seals. No mark shows where a
-record begins. So one pass finds the boundaries (`boundaries`), and everything else is read from those, many
-records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
+The checksum of a seal is the Adler-32 of every byte before it, including earlier seals. No mark shows where a
+record begins. So one pass finds the boundaries of the records (`boundaries`). Everything else is read from
+the boundaries, many records at a time (`tails`). Java: ``FileSnap``, ``DataTree``.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ _ADLER_PIECE = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Boundaries:
-    """The offsets of some records: the first one begins at ``begin``, data and tails are in arrays.
+    """The offsets of some records: ``begin`` of the first record, and the data and tail of each record.
 
-    ``next`` is where the next record begins; ``ended``: the end mark is there.
+    ``next`` is where the next record begins. ``ended`` says whether the end mark is there instead.
     """
 
     begin: int
@@ -88,7 +88,7 @@ def nodes_begin(data: memoryview) -> int:
     """Return where the first znode's record begins.
 
     Raises:
-        DecodeError: It is not a snapshot, has another version, or is cut before the first znode.
+        DecodeError: ``data`` is not a snapshot, has another version, or is cut before the first znode.
     """
     reader = JuteReader(data, WHAT)
     if (magic := reader.int32()) != MAGIC:
@@ -131,7 +131,7 @@ def boundaries(data: memoryview, begin: int, limit: int, byte_limit: int) -> Bou
 
 
 def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
-    """Return the path length of the record at ``offset`` and the record's end; None for the end mark."""
+    """Return the path length and the end of the record at ``offset``. The end is None for the end mark."""
     try:
         (length,) = _INT.unpack_from(data, offset)
         if length == 1 and data[offset + 4] == 0x2F:
@@ -147,9 +147,9 @@ def _record(data: memoryview, offset: int) -> tuple[int, int | None]:
 
 
 def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop: int) -> None:
-    """Add the ends of the following records with paths of the same length, as nearly all have.
+    """Add the ends of the following records while their paths have the same length, as nearly all paths have.
 
-    Both lengths of a record are then read in one step. `_record` reads unusual records.
+    The path length and data length of a record are then read in one step. `_record` reads unusual records.
     """
     unpack = _lengths(length).unpack_from
     fixed_bytes = _INT.size + length + _INT.size + TAIL.itemsize
@@ -169,19 +169,19 @@ def _add_alike(data: memoryview, length: int, ends: list[int], limit: int, stop:
 
 @lru_cache(maxsize=64)
 def _lengths(of_path: int) -> struct.Struct:
-    """Return the struct of a record's two lengths, with the path between them."""
+    """Return the struct of a record's path length and data length, with the path between them."""
     return struct.Struct(f">i{of_path}xi")
 
 
 def tails(data: memoryview, offsets: NDArray[np.int64]) -> NDArray[np.void]:
-    """Return the fixed parts of many records as an array of `TAIL`; ``offsets`` are where they begin."""
+    """Return the fixed parts of many records, which begin at ``offsets``, as an array of `TAIL`."""
     return windows(np.frombuffer(data, np.uint8), offsets, TAIL.itemsize).view(TAIL)
 
 
 def owners(fixed: NDArray[np.void]) -> NDArray[np.int64]:
-    """Return the session that owns each znode, 0 if none does, as a server shows it to clients.
+    """Return the session that owns each znode, as a server shows it to clients. 0 if no session owns it.
 
-    On disk, the owner field also marks a znode as a container, or has its time to live.
+    On disk, the owner field can also mark a znode as a container, or hold its time to live.
     """
     owner: NDArray[np.int64] = fixed["ephemeral_owner"].astype(np.int64)
     owner[(owner == _CONTAINER) | (owner >> _TTL_BITS == _TTL)] = 0

@@ -44,7 +44,7 @@ _SETS = (5, 16)
 
 
 class Create(NamedTuple):
-    """The creation of a znode; ``owner`` is its session, 0 for a persistent one."""
+    """The creation of a znode. ``owner`` is the session that owns it. 0 for a persistent znode."""
 
     path: str
     data: bytes
@@ -66,7 +66,7 @@ class SetData(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The end of a session, which deletes these paths and all other znodes that it owned."""
+    """The end of a session. It deletes these paths, and all other znodes that the session owned."""
 
     session: int
     paths: tuple[str, ...]
@@ -97,7 +97,7 @@ def read_log(data: memoryview) -> Iterator[Transaction | CutTail]:
     """Yield the transactions of a log, in order; a cut tail comes last.
 
     Raises:
-        DecodeError: It is not a log, or a record is damaged although others follow it.
+        DecodeError: ``data`` is not a log, or a damaged record has other records after it.
     """
     if len(data) < HEADER_BYTES:
         yield CutTail(0, "shorter than its header")

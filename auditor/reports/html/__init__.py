@@ -1,15 +1,15 @@
 """A report as one self-contained HTML page with up to a million findings.
 
 The page makes no network request. Its style and its one script are in the page, and a Content-Security-Policy
-allows nothing but their hashes. The part shown at first is plain HTML of less than 2 MB whatever the size of
-the cluster, and needs no script. All findings and further drawings follow in compressed blocks
+allows nothing but their hashes. The part shown at first is plain HTML and needs no script. It has less than 2
+MB for a cluster of any size. All findings and further drawings follow in compressed blocks
 (`auditor.reports.html.findings`), which the script unpacks. Texts from the cluster's metadata pass through
 jinja2's autoescape or become the text of an element, so that they cannot become markup.
 
-Pictures are SVG and tables written here, not by matplotlib. They take their colours from the page's style and
-thus follow light mode, dark mode and the printer. They stretch with the window, screen readers see their
-rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run gives the same bytes: there is
-no clock and no random name.
+This package writes pictures as SVG and tables itself, without matplotlib. They take their colours from the
+page's style and thus follow light mode, dark mode and the printer. They stretch with the window, screen
+readers see their rows, and a picture of 24 bookies and 160 columns takes kilobytes. The same run gives the
+same bytes, because the page uses neither a clock nor random names.
 """
 
 import base64
@@ -57,11 +57,11 @@ LIMIT = 2_000_000
 """Largest size of a page without its compressed blocks, in bytes."""
 
 FINDINGS_BYTES = 120_000
-"""Largest size of the rows that are visible without the script, in bytes."""
+"""Largest size of the rows of findings that are visible without the script, in bytes."""
 
 LEDGERS_SHOWN = 6
 LEDGERS_DRAWN = 200
-"""Largest number of ledgers with a drawing, including those shown from the start."""
+"""Largest number of ledgers with a drawing, including those that are visible without the script."""
 
 _ACTIONS_SHOWN, _CAUSES_SHOWN = 6, 8
 _BOOKIES_DRAWN = 1_000
@@ -78,14 +78,14 @@ def render(
     notes: Sequence[str] = (),
     findings: Iterable[tuple[Finding, Standing | None]] = (),
 ) -> Iterator[str]:
-    """Return the page of a run, in parts; only one part of ``findings`` is in memory at a time.
+    """Yield the page of a run in parts. Only one part of ``findings`` is in memory at a time.
 
     Args:
         report: The report of the run.
         figures: Counts for pictures, from `auditor.runs.figures.figures_of`.
-        ledgers: Broken ledgers to draw.
+        ledgers: Ledgers to draw, which have missing entries.
         history: Runs of the same directory, oldest first.
-        standings: Change and first day of the report's sampled findings.
+        standings: Change and first day of each finding in the report.
         run_name: Name of the run in commands.
         notes: Further notices for the reader.
         findings: All findings in their order, each with its standing.
@@ -148,7 +148,7 @@ def _rows(report: Report, standings: Standings, run: str) -> list[Markup]:
 
 
 def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) -> Iterator[tuple[str, str]]:
-    """Yield a name and a drawing for each ledger and bookie; links use the names."""
+    """Yield a name and a drawing for each ledger and bookie. Links on the page use the names."""
     of_ledger, of_bookie = map(_environment().get_template, ("ledger.html.j2", "bookie.html.j2"))
     for drawing in pictures:
         ledger = drawing["ledger"]
@@ -167,7 +167,7 @@ def _drawings(pictures: Sequence[dict[str, Any]], figures: Figures, run: str) ->
 
 @cache
 def _environment() -> Environment:
-    """Return the jinja2 environment; it escapes in every template, whatever its name."""
+    """Return the jinja2 environment, which escapes texts in every template, whatever the template's name."""
     pages = Environment(
         loader=FunctionLoader(_file),
         autoescape=True,
@@ -198,7 +198,7 @@ def group_digits(value: int) -> str:
 
 
 def prose(text: str) -> list[str]:
-    """Return the paragraphs of a folded text; each bullet is a paragraph of its own.
+    """Return the paragraphs of a folded text, each in one line. Each bullet is a paragraph of its own.
 
     >>> prose("One\\nline.\\n\\n- a\\n  b\\n- c")
     ['One line.', '- a b', '- c']

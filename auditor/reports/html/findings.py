@@ -1,8 +1,8 @@
 """Findings on the HTML page: the visible rows, the compressed blocks, and drawings of broken ledgers in SVG.
 
-A drawing has one row for each bookie and entries from left to right. A block is text, compressed with zlib
-and in base64, which the script of the page unpacks. It has findings, one on each line, or drawings, as a JSON
-array of pairs of name and HTML. No character of base64 has a meaning in HTML.
+A drawing has one row for each bookie, and entries from left to right. A block is a text that is compressed
+with zlib and encoded in base64. The script of the page unpacks it. A block has findings, one on each line, or
+drawings, as a JSON array of pairs of name and HTML. No character of base64 has a meaning in HTML.
 """
 
 import json
@@ -38,21 +38,21 @@ ID = 80  # characters of a bookie's id, and of what else there is
 _MESSAGE, _ENTRIES, _EVIDENCE, _COMMAND = 300, 120, 400, 200
 
 BETWEEN = "\x1f"
-"""Separator between the items of one field."""
+"""Separator between the items in one field of a finding."""
 
 FINDINGS_PACKED = 1_000_000
-"""Largest number of findings on a page: a browser needs some 500 bytes for each."""
+"""Largest number of findings on a page. A browser needs some 500 bytes of memory for each."""
 
 _BLOCK = 4_000
-"""Number of findings in a block; writer and browser hold one block in memory at a time."""
+"""Number of findings in a block. Writer and browser have one block in memory at a time."""
 _DRAWINGS_BLOCK = 200
 
 
 class FindingShown(NamedTuple):
     """Fields of a finding on the page, in the order of a line of a block.
 
-    Each is a text of visible characters and limited length; a field without a value is empty. The fingerprint
-    is last, so that a search for a number does not match it.
+    Each field is a text of visible characters and limited length. It is empty if there is no value. The
+    fingerprint is last, so that a search for a number does not match it.
     """
 
     urgency: str
@@ -120,13 +120,13 @@ def _items(names: Iterable[str], total: int) -> str:
 def rows_that_fit(checks: Sequence[str], row: Callable[[int], str], room: int) -> list[Markup]:
     """Return as many rows as fit into ``room`` bytes, in their order.
 
-    The first row of every check takes precedence over the second row of any check. At most one row is
-    rendered in vain.
+    The first row of every check takes precedence over the second row of any check. Rows that do not fit are
+    not rendered, except for one.
 
     Args:
-        checks: The check of every row.
-        row: Function that renders the row of a number.
-        room: Bytes for all rows.
+        checks: The check of each row.
+        row: Function that renders the row with a given number.
+        room: Number of bytes for all rows.
 
     >>> rows_that_fit(["a", "a", "a", "b"], lambda number: f"{number};", room=6)
     [Markup('0;'), Markup('1;'), Markup('3;')]
@@ -152,7 +152,10 @@ def findings_packed(findings: Iterable[tuple[Finding, Standing | None]]) -> Iter
 
 
 def drawings_packed(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[str]:
-    """Yield blocks of the first drawings that fit into ``room`` characters before compression."""
+    """Yield blocks of the first drawings, as many as have ``room`` characters before compression.
+
+    ``drawings`` are pairs of name and HTML.
+    """
     fitting = _fitting(drawings, room)
     while block := list(islice(fitting, _DRAWINGS_BLOCK)):
         yield _pack(json.dumps(block))
@@ -179,12 +182,12 @@ def _fitting(drawings: Iterable[tuple[str, str]], room: int) -> Iterator[tuple[s
 COLUMNS = 120
 ROWS = 20
 SINGLE = 80
-"""Largest number of columns that are drawn as separate cells; with more, equal neighbours become one box."""
+"""Largest number of columns that are drawn as separate cells. With more, equal neighbours become one box."""
 
 _CHECKS = 6
 _SEGMENTS_MARKED = 20
 LOGS_DRAWN = 3
-"""Largest number of entry logs that a drawing names as holders of entries missing from an index."""
+"""Largest number of entry logs that a drawing names because they have entries that an index lacks."""
 _GAP = 0.14
 # Kind, top and height, of a column ten high: told apart by shape as well as by colour.
 _BOXES: dict[Cell, tuple[tuple[str, float, float], ...]] = {
@@ -202,7 +205,7 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
 
     Args:
         ledger: The ledger, as the run saw it.
-        findings: Samples of the run, the worst first; the drawing names those about the ledger.
+        findings: Findings in the report, the worst first. The drawing names those about the ledger.
         run: Name of the run in commands.
     """
     ledger_findings = [
@@ -240,7 +243,11 @@ def picture(ledger: LedgerView, findings: Sequence[Finding], run: str) -> dict[s
 
 
 def _worst(replicas: Sequence[Replica]) -> list[Replica]:
-    """Return the replicas to draw: those with missing or surplus entries first, then in their own order."""
+    """Return the replicas to draw, in their order.
+
+    If there are more than `ROWS`, those with missing entries take precedence, then those with surplus
+    entries.
+    """
 
     def trouble(number: int) -> tuple[int, int]:
         replica = replicas[number]
@@ -252,9 +259,9 @@ def _worst(replicas: Sequence[Replica]) -> list[Replica]:
 
 
 def _paths(cells: Sequence[Cell]) -> dict[str, str]:
-    """Return one SVG path for each kind of box, in columns of width 1 and height 10.
+    """Return one SVG path for each kind of box in a row, in columns of width 1 and height 10.
 
-    Boxes that lie on top come last.
+    Boxes that are drawn over other boxes come last.
     """
     is_single = len(cells) <= SINGLE
     parts: dict[str, list[str]] = {kind: [] for boxes in _BOXES.values() for kind, _, _ in boxes}
@@ -270,7 +277,10 @@ def _paths(cells: Sequence[Cell]) -> dict[str, str]:
 
 
 def _segments(ledger: LedgerView, edges: Sequence[int]) -> str:
-    """Return one SVG path of the starts of segments; empty if so many lines would hide the cells."""
+    """Return an SVG path with a line at the start of each segment but the first.
+
+    It is empty if so many lines would hide the cells.
+    """
     columns = {
         bisect_right(edges, segment.first_entry_id) - 1
         for segment in ledger.segments[1:]

@@ -1,6 +1,7 @@
-"""Values of the HTML page on the whole cluster: verdict, coverage, counts, earlier runs, and bookies.
+"""Values for the parts of the HTML page on the whole cluster.
 
-Bookies appear as a map, as rows of the worst ones, and with the contents of their entry logs and disks.
+They are verdict, coverage, counts, earlier runs, and bookies: as a map, as rows of the worst ones, and with
+the contents of their entry logs and disks.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +36,7 @@ _VERDICTS = {"healthy": "Healthy", "not-healthy": "Not healthy", "incomplete": "
 
 
 def overview(report: Report, notes: Sequence[str], run_name: str) -> dict[str, Any]:
-    """Return all values of the page that come from the report, together with further notices.
+    """Return all values for the page that come from the report, and the notices.
 
     Args:
         report: The report of a run.
@@ -109,7 +110,7 @@ def _some(texts: Any) -> dict[str, Any]:
 
 
 def _severities(report: Report) -> list[dict[str, Any]]:
-    """Return the counts of every severity, also of those without findings, because a zero is information."""
+    """Return the counts of every severity. A severity without findings is included: a zero is information."""
     impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     return [
         {
@@ -122,7 +123,7 @@ def _severities(report: Report) -> list[dict[str, Any]]:
 
 
 def _checks(report: Report) -> list[dict[str, Any]]:
-    """Return complete counts by severity and check, the worst first."""
+    """Return the counts of all findings by severity and check, the worst first."""
     names = ("count", "unsure", "new", "worse", "suppressed")
     return [
         {
@@ -142,7 +143,10 @@ _DRAWN = (Severity.CRITICAL, Severity.ERROR, Severity.WARNING)
 
 
 def trend(history: Sequence[RunSummary]) -> dict[str, Any]:
-    """Return the newest runs, newest first, and their columns, oldest first; columns leave out notes."""
+    """Return the newest runs as rows, the newest first, and as columns of a drawing, the oldest first.
+
+    Findings of the severity note are not drawn.
+    """
     runs = list(history)[-RUNS:]
     most = max((sum(run.severities.get(severity, 0) for severity in _DRAWN) for run in runs), default=0) or 1
     columns = []
@@ -175,7 +179,7 @@ KINDS = {
     "whole": "whole",
     "idle": "with nothing expected",
 }
-"""Kinds of squares on the map, the worst first; a bookie gets the first kind that applies to it."""
+"""Labels of the kinds of squares on the map, the worst first. A bookie has the first kind that applies."""
 
 
 def bookies_shown(figures: Figures) -> dict[str, Any]:
@@ -215,7 +219,7 @@ def kind_of(bookie: BookieFigure) -> str:
 
 
 def _stack(parts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return parts of a whole as (start, width) in per mille; every part above 0 gets a visible width."""
+    """Return the parts of a bar as (start, width) in per mille. Every part above 0 has a visible width."""
     total = sum(parts)
     if not total:
         return [(0, 0)] * len(parts)
@@ -230,9 +234,9 @@ def _scale(number: int, most: int) -> int:
 
 
 def _map(figures: Figures) -> dict[str, Any]:
-    """Return the map of bookies: one path for each kind, with squares in the order of bookie ids.
+    """Return the map of bookies: one SVG path for each kind, with squares in the order of bookie ids.
 
-    A bookie keeps its place as long as no bookie is added before it.
+    A bookie stays at its place in later runs as long as no bookie is added before it.
     """
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     ordered = sorted(figures.bookies, key=lambda figure: figure.bookie_id)
@@ -273,11 +277,11 @@ SPACE_WORDS = {
     SpaceClass.NOT_YET_MAPPED: "not yet mapped",
     SpaceClass.HEADERS_AND_MAPS: "headers and maps",
 }
-"""Label of each class of space, in the order of a bar: in use, reclaimable, unknown, and the rest."""
+"""Labels of the classes of bytes in entry logs, in a bar's order: in use, reclaimable, unknown, the rest."""
 
 
 def space_shown(totals: Sequence[SpaceTotal]) -> dict[str, Any]:
-    """Return the fullest bookies with the parts of their bars as (class, start, width).
+    """Return the fullest bookies, each with the parts of its bar as (class, start, width).
 
     The longest bar has a width of 1,000.
 
@@ -308,11 +312,11 @@ def _parts(total: SpaceTotal, most: int) -> list[tuple[str, int, int]]:
 
 
 DISK_WORDS = {kind.name: kind.words[0].upper() + kind.words[1:] for kind in DISK_BYTES}
-"""Label of each kind of bytes beside the entry logs."""
+"""Label of each kind of bytes on a disk other than entry logs."""
 
 
 def disks_shown(space: Sequence[SpaceTotal], disks: Sequence[DiskTotal]) -> dict[str, Any]:
-    """Return the disks of the bookies with bars, in the order of the bars, each with its free space as text.
+    """Return the disks of the bookies that have bars, in the order of the bars, with the free space as text.
 
     >>> disks_shown([], [DiskTotal("bk1:3181", 10, 0, 0, 0, ())])["disks"][0][1]
     'not seen'

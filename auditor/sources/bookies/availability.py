@@ -1,11 +1,13 @@
 """The columns of the table ``availability``, the batches that index readers return, and file stamps.
 
-A stamp is 64 bits that show whether a file changed since it was read. It mixes the file's inode, size,
-modification time and change time (ns). Writing to a file, truncating it or replacing it changes at least one
-of these. Nobody can set the change time back.
+Groups encode the entries that a bookie holds of a ledger (`auditor.codecs.availability.groups`).
+
+A stamp is a 64-bit number that shows whether a file changed since it was read. It mixes the file's inode,
+size, modification time and change time (ns). Writing to a file, truncating it or replacing it changes at
+least one of these four. Nobody can set the change time back.
 
 A file that changed a moment before it was read gets no stamp. A second write within the same clock tick would
-leave its times as they are. Git's index has the same rule.
+not change the file's times. Git's index has the same rule.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from auditor.model.columns import schema_of
 
 ROWS = 65_536
 MAX_BATCH_BYTES = 256 << 20
-"""Largest size of the groups in one record batch, in bytes. Arrow's 32-bit offsets end at 2 GiB."""
+"""Largest size of the entry groups in one record batch, in bytes. Arrow's 32-bit offsets end at 2 GiB."""
 
 SCHEMA = schema_of(
     ("bookie_id", pa.string(), "the bookie that the index belongs to"),
@@ -60,20 +62,21 @@ SCHEMA = schema_of(
 
 
 RACY_NS = 2_000_000_000
-"""Least age of a file's last change for a stamp, in ns. A file with a newer or a future time gets none.
+"""Least age of a file's last change for a stamp, in ns. A file that changed later, or in the future, gets no
+stamp.
 
 The value covers the coarsest clock of any file system and the clock skew of a file server.
 """
 
 
 class Stamps(NamedTuple):
-    """The 64-bit stamps of files, one ``value`` each; a value counts only where ``sure`` is true."""
+    """The 64-bit stamps of files, one ``value`` each. A value is valid only where ``sure`` is true."""
 
     value: NDArray[np.int64]
     sure: NDArray[np.bool_]
 
     def but(self, rows: Iterable[int]) -> Stamps:
-        """Return these stamps with ``sure`` set to false in the given rows."""
+        """Return a copy of the stamps with ``sure`` set to false in the given rows."""
         sure = self.sure.copy()
         sure[list(rows)] = False
         return Stamps(self.value, sure)
@@ -160,7 +163,9 @@ def _words(name: str) -> NDArray[np.uint64]:
 
 
 def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return splitmix64's finaliser (Steele, Lea, Flood 2014): one changed bit flips about half of them."""
+    """Return splitmix64's finaliser (Steele, Lea, Flood 2014): one changed input bit flips about half of the
+    output.
+    """
     value = value + np.uint64(0x9E3779B97F4A7C15)
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -168,7 +173,7 @@ def splitmix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 class IndexFiles(NamedTuple):
-    """The index files of ledgers in one scope. Its fields are columns: there are millions of files."""
+    """The index files of ledgers in one scope, as columns, because a bookie may have millions of files."""
 
     ledger_ids: Longs
     paths: list[bytes]
@@ -176,10 +181,10 @@ class IndexFiles(NamedTuple):
 
 
 class FileFault(NamedTuple):
-    """The reason why an index file is not ok.
+    """The fault of an index file, with the resulting state.
 
     Attributes:
-        state: ``cut`` (the last slot is not whole; those before it count) or ``unreadable`` (no groups).
+        state: ``cut`` (the last slot is not whole; the slots before it count) or ``unreadable`` (no groups).
         reason: A text for people.
         offset: The byte of the file at fault. None if it is not known.
     """
@@ -191,13 +196,13 @@ class FileFault(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class IndexBatch:
-    """Index files and their contents. Each field has one item per file, ``groups`` one set per file.
+    """Index files and their contents. Each field has one item per file; in ``groups`` it is a set of groups.
 
     Attributes:
-        faults: The faults by the file's number in this batch. A file that is not in it is ok.
+        faults: The faults by the file's number in this batch. A file without an item here has no fault.
         page_bytes: The length of each file after its header.
         mtimes: When each file last changed, in ms. -1 if its status could not be read.
-        stamps: The stamps of the files before they were read. They are sure only for files that are ok.
+        stamps: The stamps of the files before they were read. They are sure only for files without a fault.
     """
 
     scope_ids: Longs

@@ -1,14 +1,15 @@
-"""The rows of an earlier run's indexes, and the files that did not change since (``--since``).
+"""The rows of an earlier run's indexes, and the files that did not change since that run (``--since``).
 
-The rows lie in Parquet files of that run's table ``availability``. A row's number is its position across
-these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide which
-rows still hold, then those rows themselves. Between the two passes it keeps one bit per row and no rows.
+The rows lie in Parquet files of the earlier run's table ``availability``. A row's number is its position
+across these files. The program reads the files twice, batch by batch: first the paths and stamps, to decide
+which rows are still valid, then the valid rows themselves. Between the two passes it keeps one bit per row
+and no rows.
 
 A file is unchanged if its stamp is unchanged (`auditor.sources.bookies.availability`). Most directories need
 no new listing either, because creating, removing or renaming a file changes the directory's own time. A
 directory has the same files if two conditions hold: it changed last well before the earlier run listed it,
-and all its files are unchanged. Unchanged files also prove that it is the same disk. Every other directory is
-listed and read again.
+and all its files are unchanged. Unchanged files also prove that the disk is the same. Every other directory
+is listed and read again.
 
 A reused row does not show damage that only reading shows: a sector that went bad under an unchanged file.
 """
@@ -41,7 +42,7 @@ BATCH_ROWS = 4096
 
 
 class EarlierRows:
-    """The rows of one bookie in an earlier run. Its method `rows` returns those that `mark` selected.
+    """The rows of one bookie in an earlier run. The method `rows` returns the rows that `mark` selected.
 
     Raises:
         RunError: from any method, if a file is missing, truncated, damaged, or has another schema.
@@ -54,7 +55,7 @@ class EarlierRows:
 
     @property
     def began(self) -> int:
-        """The time when that run began to list files, in ms."""
+        """The time when the earlier run began to list files, in ms."""
         return self._earlier.began
 
     def scan(self, columns: Sequence[str]) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
@@ -66,7 +67,7 @@ class EarlierRows:
                 yield first + np.flatnonzero(own), batch.filter(pa.array(own))
 
     def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
-        """Drop the files in which no row ``matches``, and return the number of matching rows.
+        """Drop the Parquet files without a row that ``matches``, and return the number of matching rows.
 
         This renumbers the rows. It reads the rows and not the minima and maxima in a file's footer: pages
         have checksums, the footer has none.
@@ -118,9 +119,9 @@ class EarlierRows:
 
 
 QUIET_MS = 3_600_000
-"""Least time between a directory's last change and the earlier run, in ms, that spares a new listing.
+"""Least age of a directory's last change when the earlier run began, in ms, that spares a new listing.
 
-It covers the difference between two clocks.
+The margin covers the difference between the clocks of the file system and of the run.
 """
 
 GROUP_ROWS = 250_000
@@ -130,10 +131,13 @@ SLICE_FILES = 256
 """Number of files in one call of a thread that reads file status."""
 
 WAIT_S = 10e-6
-"""Mean time of one ``stat`` above which files lie on a disk or a server, in seconds. In memory: 3 us."""
+"""Limit for the mean time of one ``stat``, in seconds.
+
+A longer time shows that the files lie on a disk or a server. In memory a ``stat`` takes 3 us.
+"""
 
 AT_ONCE = 4
-"""Least number of threads that call ``stat`` where each call waits for a disk or a server."""
+"""Least number of threads that call ``stat`` for files on a disk or a server, where each call waits."""
 
 _FIRST_LEVELS = 256
 
@@ -143,9 +147,9 @@ class UnchangedFiles:
 
     Args:
         paths: The files that the earlier run read.
-        numbers: The number of each file's row in that run.
+        numbers: The number of each file's row in the earlier run.
         same: Whether each file is unchanged.
-        began: When that run began to list files, in ms.
+        began: When the earlier run began to list files, in ms.
     """
 
     def __init__(
@@ -166,7 +170,7 @@ class UnchangedFiles:
         }
 
     def skips(self, directory: bytes) -> bool:
-        """Return whether a directory needs no new listing; if so, keep all of its rows."""
+        """Return whether a directory needs no new listing. If it needs none, keep all of its rows."""
         if directory not in self._quiet:
             return False
         which = self._places[directory]
@@ -174,7 +178,7 @@ class UnchangedFiles:
         return True
 
     def changed(self, paths: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Return which of the listed files must be read; keep the rows of the others."""
+        """Return which of the listed files must be read. Keep the rows of the files that need no reading."""
         # Looked up by directory, because nearly all directories are skipped with all their files.
         place_of_path: dict[bytes, int] = {}
         for directory in {path.rpartition(b"/")[0] for path in paths}:
@@ -193,7 +197,10 @@ class UnchangedFiles:
 
 
 def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | SkippedPath]:
-    """List one part as `list_part` does, without the unchanged files: mark their rows in ``rows``."""
+    """List the changed and new files of one part, as `list_part` does.
+
+    Mark the rows of unchanged files in ``rows`` instead.
+    """
     for piece in groups(part, rows):
         unchanged_files = find_unchanged(piece, rows)
         for listing in list_part(piece, unchanged_files.skips):
@@ -206,7 +213,7 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 
 
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
-    """Split a part by its first-level names into pieces of about `GROUP_ROWS` earlier rows each."""
+    """Split a part into smaller parts of about `GROUP_ROWS` earlier rows each, by first-level names."""
     name_mask = _names_read_by(part)
     count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(name_mask, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
@@ -244,12 +251,12 @@ def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
 
 
 def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
-    """Return whether the RocksDB databases of an index directory are unchanged; if so, mark their rows.
+    """Return whether the RocksDB databases of an index directory are unchanged. If they are, mark their rows.
 
     Args:
         directory: The index directory.
-        stamp: The stamp of all files of its databases now.
-        rows: The rows of the earlier run. Only those of files inside the databases count.
+        stamp: The stamp of all files of the databases now.
+        rows: The rows of the earlier run. Only rows of the files in the databases count.
     """
     numbers = []
     for own, batch in rows.scan(["path", "state", "stamp"]):
@@ -266,7 +273,10 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
 
 
 def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return which rows may lie below the first-level names in ``name_mask``: all that do, and few others."""
+    """Return which rows may lie below the first-level names in ``name_mask``.
+
+    The result has every row that lies there, and a few more.
+    """
     ledgers = np.asarray(batch["ledger_id"].fill_null(-1)).view(np.uint64)
     # Other scopes have trees of their own, and a misplaced file may lie anywhere.
     odd = pc.or_(
@@ -277,7 +287,7 @@ def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.boo
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
-    """Return which of the 256 first-level names of scope 0 a part reads, by number."""
+    """Return for each of the 256 first-level names of scope 0 whether a part reads it."""
     names = [f"{first:x}" for first in range(_FIRST_LEVELS)]
     elsewhere_names = part.elsewhere
     return np.array(
@@ -289,7 +299,7 @@ def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
 
 
 def _is_quiet(directory: bytes, began: int) -> bool:
-    """Return whether a directory did not change since it was listed and has no sub-directory."""
+    """Return whether a directory did not change since the earlier run listed it and has no sub-directory."""
     try:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:

@@ -1,19 +1,19 @@
-"""Times that an index is at least as new as, from the marks of its ledger directories and from file times.
+"""The time up to which an index has all entries: lower bounds from ledger directories' marks and file times.
 
-A mark is a position in a journal. When the bookie wrote the mark, the index had all entries before it. A
-journal holds no times. The id of a journal file is no time either. The first file's id is the bookie's clock
-at its first start. Each later id is the one before it plus one (``Journal.run``). So the program dates a mark
-with two lower bounds:
+A mark is a position in a journal. When the bookie wrote the mark, the index had all entries before that
+position. A journal holds no times. The id of a journal file is no time either. The first file's id is the
+bookie's clock at its first start. Each later id is the one before it plus one (``Journal.run``). So the
+program dates a mark with two lower bounds:
 
     older-journal   the last write to the newest journal file before the mark's file
     first-start     the first start of the bookie, from the id of its journal files
 
 A bookie writes a mark after the flush that it describes. The program ignores a bound that is later than the
-mark's file time: then the clock was ahead, or a copy lost the file times.
+file time of the mark: then the clock was ahead, or a copy lost the file times.
 
 A mark does not show whether the index itself was copied or restored from an earlier time. RocksDB writes to
 its LOG at least every ten minutes while a bookie runs. If LOG and write-ahead log are much older than the
-mark, so is the index. The program then uses their time (`bound_by_index`).
+mark, the index is older too. The program then uses the time of LOG and write-ahead log (`bound_by_index`).
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class JournalTime(NamedTuple):
 
 
 class DatedIndex(NamedTuple):
-    """A time in ms that an index is not older than, and the evidence for it."""
+    """A time in ms up to which an index has all entries, and the evidence for it."""
 
     at: int
     basis: TimeBasis
 
 
 def date_mark(mark: LastMark, marked_ms: int | None, journals: Iterable[JournalTime]) -> DatedIndex | None:
-    """Return the latest time up to which the index has all entries; later ones may be in the journal.
+    """Return the latest known time up to which the index has all entries. Later ones may be in the journal.
 
     Args:
         mark: The position up to which the index has everything.
-        marked_ms: When the file of the mark was written, in ms.
+        marked_ms: When the file of the mark was written, in ms. None if it is not known.
         journals: The files of the journal that the mark points into.
 
     Returns:
@@ -72,10 +72,10 @@ RocksDB dumps statistics every ten minutes (stats_dump_period_sec). BookKeeper k
 def bound_by_index(
     date: DatedIndex | None, written_ms: int | None, marked_ms: int | None
 ) -> DatedIndex | None:
-    """Return ``date``, or the last write of RocksDB if it is earlier and well before the newest mark.
+    """Return ``date``, or the time of RocksDB's last write if it is earlier and well before the newest mark.
 
     Args:
-        date: A time that the index is not older than, by marks and journals.
+        date: A time up to which the index has all entries, by marks and journals.
         written_ms: When RocksDB last wrote to its LOG or write-ahead log, in ms. None if it is not known.
         marked_ms: When the newest mark was written, in ms.
 
@@ -94,10 +94,10 @@ def date_index(
     directories: Iterable[tuple[Mapping[str, LastMark], int | None]],
     journals: Sequence[tuple[str, Sequence[JournalTime]]],
 ) -> DatedIndex | None:
-    """Return a time that the index of a whole bookie is not older than.
+    """Return a time up to which the index of a whole bookie has all entries.
 
     Args:
-        directories: For each ledger directory its marks by file name, and the time of the newest one, in ms.
+        directories: For each ledger directory its marks by file name, and the time of the newest mark, in ms.
         journals: For each journal the name of its mark file, and the journal's files.
 
     Returns:

@@ -1,8 +1,9 @@
 """Attribution of directories to bookies, and which bookies can be read completely.
 
-A directory belongs to the bookie in its VERSION cookie, if the cluster knows that id. Otherwise it belongs to
-the bookie in whose place it lies. So two swapped disks each go to the bookie that wrote them. A place's name
-is compared with the known ids in their written form, ':' as '_'. It is never converted back into an id.
+A directory belongs to the bookie in its VERSION cookie, if the cluster knows the id of that bookie. Otherwise
+it belongs to the bookie that its place (`auditor.sources.bookies.places`) is named after. So if two disks
+were swapped, each goes to the bookie that wrote it. A place's name is compared with the known ids in their
+written form, ':' as '_'. It is never converted back into an id.
 
 A bookie counts as ``read`` only if every index directory in its VERSION files was found, with a VERSION that
 parses. An entry that the other directories lack could lie in a directory that was not found. This module does
@@ -35,15 +36,17 @@ from auditor.sources.bookies.places import PlaceFound
 class AttributedDirectory:
     """A row of the table ``directories``: a directory, its path and the bookie that it belongs to.
 
-    ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are those of its VERSION.
+    ``layout``, ``journal_dirs``, ``ledger_dirs`` and ``index_dirs`` are the values in its VERSION.
 
     Attributes:
-        place: The bookie id of the place it lies in. None if the place has none.
+        place: The bookie id of the place that holds it. None if the place has none.
         role: ``journal``, ``ledger``, ``index`` or ``unknown``.
-        owner: The bookie id that its data is attributed to. None if there is none.
-        index_time: A time in ms that its greatest lastMark is not older than. None if nothing dates it.
+        owner: The bookie id that its data is attributed to. None if it belongs to no bookie.
+        index_time: A time in ms up to which the index has all entries, by its greatest lastMark. None if
+            nothing dates the mark.
         damage: The reason why its VERSION could not be read. None if it was read.
-        configured: The path in its VERSION that it stands for. None if that is not clear.
+        configured: The configured path that stands for this directory in its VERSION. None if that is not
+            clear.
     """
 
     place: str | None
@@ -69,10 +72,11 @@ class AttributedBookie:
 
     Attributes:
         index_directories: The directories that can be read, in configured order.
-        read: ``read``, ``partial`` (an entry in it is present, all others are unknown) or ``unread``.
-        reason: Why it is not ``read``. None if it is.
-        index_time: A time in ms that its index is not older than. None if one of its ledger directories has
-            no lastMark, or if nothing dates one.
+        read: ``read``, ``partial`` (the entries in the index are present, all others are unknown) or
+            ``unread``.
+        reason: Why the bookie is ``partial`` or ``unread``. None if it is ``read``.
+        index_time: A time in ms up to which the index has all entries. None if one of the bookie's ledger
+            directories has no lastMark, or if nothing dates one.
         suspect: Whether a ledger or index directory lies in another bookie's place or carries another id.
         foreign_instance: Whether all its cookies name another cluster instance.
         absent_directories: Configured index directories that were not found or are empty. Filled only if all
@@ -95,7 +99,7 @@ class AttributedBookie:
 class Attribution:
     """All directories by path, and by id every bookie that has a place or a directory.
 
-    ``found`` has the same directories as they were found, and also those that belong to no bookie.
+    ``found`` has the state on disk of the same directories, and of those that belong to no bookie.
     """
 
     directories: tuple[AttributedDirectory, ...]
@@ -124,7 +128,8 @@ def attribute(
     Args:
         places: The places that were found, with their directories.
         known_ids: The ids in the cluster's metadata: cookies, registrations, ensembles, marks.
-        store_cookies: The cookies of the metadata store by id. A bookie's own VERSION files come first.
+        store_cookies: The cookies of the metadata store by id, used for a bookie without readable VERSION
+            files.
         instance_id: The instance id of the cluster. None if it is not known.
 
     Returns:
@@ -208,7 +213,10 @@ def _row(owner: str | None, directory: OwnedDirectory, paths: BookiePaths) -> At
 
 
 def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
-    """Return a time in ms that a directory's greatest mark is not older than. None if nothing dates it."""
+    """Return a time in ms up to which the index has all entries, by a directory's greatest mark.
+
+    Returns None if nothing dates the mark.
+    """
     if not directory.found.marks:
         return None
     journals = [paths.found[path].found for path in paths.journal if path in paths.found]
@@ -221,7 +229,10 @@ def _mark_time(directory: OwnedDirectory, paths: BookiePaths) -> int | None:
 
 
 def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
-    """Return the path in a directory's own cookie that shares most parts with its path. None if several."""
+    """Return the path in a directory's own cookie that shares most parts with the directory's path.
+
+    Returns None if several paths share equally many.
+    """
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
     longest = max(lengths.values(), default=0)
@@ -259,7 +270,7 @@ def _bookie(
 
 
 def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[str], list[str]]:
-    """Return a bookie's readable index directories, the faults of the others, and the absent paths."""
+    """Return a bookie's readable index directories, the faults of unreadable ones, and the absent paths."""
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
     absent: list[str] = []
@@ -283,7 +294,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:
-    """Return whether the cookies of a bookie name cluster instances, and none is this one."""
+    """Return whether the cookies of a bookie name cluster instances, but none names this cluster's."""
     instances = {directory.cookie.instance_id for directory in directories if directory.cookie is not None}
     return instance_id is not None and bool(instances) and not instances & {None, instance_id}
 

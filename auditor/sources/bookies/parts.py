@@ -2,9 +2,9 @@
 
 A directory with a DbLedgerStorage index (RocksDB) is one task, which reads it in key order. For index files
 the unit of work is one first-level directory name of one bookie. Scope 0 has 256 such names, other scopes
-have their own. One task reads a name in all index directories of the bookie. So it sees which of them has a
-ledger's file first. A part is one bookie and some of these names. The driver lists only the first level; the
-task that reads the files lists the rest.
+have their own names. One task reads a name in all index directories of the bookie. So the task sees which
+directory has a ledger's file first. A part is one bookie and some of these names. The driver lists only the
+first level; the task that reads the files lists the rest.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ IDX, ROCKSDB = "idx", "rocksdb"
 
 @dataclass(frozen=True, slots=True)
 class IndexDirectory:
-    """An index directory and the SHA-256 of its VERSION file when it was found; None if it had none.
+    """An index directory and the SHA-256 of its VERSION file when it was found. None if it had no VERSION.
 
-    ``position`` is its number, from 0, among the bookie's ``of`` index directories in configured order. With
-    DbLedgerStorage, ledger L is in directory number L mod ``of``.
+    ``position`` is the directory's number, from 0, among the bookie's ``of`` index directories in configured
+    order. With DbLedgerStorage, ledger L is in directory number L mod ``of``.
     """
 
     path: str
@@ -63,9 +63,9 @@ class Earlier:
     """The rows of an earlier run that may be reused (`auditor.sources.bookies.earlier_rows`).
 
     Attributes:
-        table: The path or URI of that run's table availability.
+        table: The path or URI of the earlier run's table ``availability``.
         files: The files of the table that may have rows of the bookie.
-        began: When that run began to list files, in ms.
+        began: When the earlier run began to list files, in ms.
     """
 
     table: str
@@ -82,12 +82,12 @@ class IndexPart:
     Attributes:
         directories: The index directories, in configured order.
         names: The first-level names to read.
-        elsewhere: The names that other parts read; this part then reads every other name, and files directly
-            in ``current``. Exactly one part per bookie has it, so that no name is missed that appears after
-            planning. None in all other parts.
-        threads: Number of reading threads. More than one pays for files outside the page cache
+        elsewhere: The names that other parts of the bookie read. This part then reads every other name, and
+            files directly in ``current``. It is set in exactly one part per bookie, so that this part also
+            reads names that appear after planning. None in all other parts.
+        threads: Number of reading threads. More than one is worthwhile for files outside the page cache
             (`auditor.sources.bookies.part_rows`).
-        earlier: The rows of an earlier run. Files that did not change since are not read again.
+        earlier: The rows of an earlier run. Files that did not change since that run are not read again.
     """
 
     bookie_id: str
@@ -99,7 +99,7 @@ class IndexPart:
 
     @property
     def storage(self) -> str:
-        """The kind of index. All directories of a part have the same."""
+        """The kind of index. All directories of a part have the same kind."""
         return self.directories[0].storage
 
 
@@ -154,7 +154,7 @@ def _first_level(directories: Sequence[IndexDirectory]) -> list[str]:
 def list_current(directory: str) -> tuple[list[str], list[str]]:
     """Return two lists of names in ``current``: possible index directories, and files that no bookie writes.
 
-    Neither has the bookie's own files and RocksDB directories. Raises OSError.
+    The bookie's own files and its RocksDB directories are in neither list. Raises OSError.
     """
     with os.scandir(Path(directory, "current")) as entries:
         directories, strays = [], []

@@ -1,10 +1,10 @@
 """The roles of a bookie's directories (journal, ledger or index) and their configured order.
 
 A bookie's VERSION files name its directories with the paths of the bookie's own machine, such as
-``/data/bk3/ledgers0``. On this machine they lie somewhere below a place. A path is matched by its longest
-suffix: with the directory that shares the most parts with it, counted from the end. If two directories share
-equally many parts, or none shares any, the path stays unmatched with a reason. A guess could count another
-directory's entries as lost.
+``/data/bk3/ledgers0``. On this machine the directories lie somewhere below a place
+(`auditor.sources.bookies.places`). The program matches a path with the directory that shares the most path
+parts with it, counted from the end. If two directories share equally many parts, or none shares any, the path
+stays unmatched with a reason. A guess could count another directory's entries as lost.
 
 If VERSION files disagree, the program asks for every directory that one of them names. To ask for a disk too
 many does no harm. To ask for a disk too few would report its entries as lost.
@@ -28,7 +28,7 @@ NOT_FOUND = "no such directory was found"
 
 @dataclass(frozen=True, slots=True)
 class PathMatches(Generic[Key]):
-    """The matched directory of each path (``found``), and why each other path has none (``reasons``)."""
+    """The directory of each matched path (``found``), and why each unmatched path has none (``reasons``)."""
 
     found: dict[str, Key]
     reasons: dict[str, str]
@@ -62,10 +62,10 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
 
     Args:
         paths: Paths in a cookie.
-        directories: For each directory the parts of its path, from its place on.
+        directories: For each directory the parts of its path, beginning with the name of its place.
 
     Returns:
-        The matches. A directory matches only one path, the one it shares most parts with.
+        The matches. A directory matches only one path, the one that shares most parts with it.
 
     >>> found = {1: ("bk1", "disk1", "ledgers"), 2: ("bk1", "disk2", "ledgers")}
     >>> match(["/mnt/disk1/ledgers", "/mnt/disk2/ledgers"], found).found
@@ -107,10 +107,10 @@ class OwnedDirectory:
 
     Attributes:
         found: The directory as it was found.
-        cookie: Its VERSION. None if it cannot be read.
-        damage: The reason why its VERSION cannot be read. None if it can.
-        place_id: The bookie id of the place it lies in. None if the place has none.
-        declared: The roles that inventories give it.
+        cookie: The directory's VERSION. None if it cannot be read.
+        damage: The reason why the VERSION cannot be read. None if it can.
+        place_id: The bookie id of the place that holds the directory. None if the place has none.
+        declared: The roles that inventories give the directory.
     """
 
     found: DirectoryFound
@@ -121,14 +121,14 @@ class OwnedDirectory:
 
     @property
     def relevant(self) -> bool:
-        """Whether it is a bookie's directory even if no cookie names it."""
+        """Whether the directory counts as a bookie's even if no cookie names it."""
         return self.found.has_current or bool(self.declared)
 
 
 def match_directories(paths: Sequence[str], owned: Iterable[OwnedDirectory]) -> PathMatches[OwnedDirectory]:
-    """Match paths with directories, those with ``current`` first.
+    """Match paths with directories. Match directories that have a ``current`` first.
 
-    An empty directory of the same name may be a mount point without its disk.
+    A directory without ``current`` may have the same name: a mount point without its disk.
     """
     by_path = {directory.found.path: directory for directory in owned}
     matches: dict[str, OwnedDirectory] = {}
@@ -150,8 +150,8 @@ class BookiePaths:
     """A bookie's configured paths by role, in configured order, and the directories that match them.
 
     Attributes:
-        found: The directory of each path that has one.
-        reasons: Why each other path has none.
+        found: The directory of each matched path.
+        reasons: Why each unmatched path has no directory.
         roles: The role of each directory, by its path. If one directory has several roles, ledger wins over
             index and index over journal.
         journals_differ: Whether the VERSION files name different journal directories.
@@ -175,8 +175,9 @@ def paths_of(
 
     Args:
         bookie_id: The bookie. None for directories that belong to no bookie.
-        owned: The directories attributed to it.
-        store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses.
+        owned: The directories attributed to the bookie.
+        store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses. None if
+            the store has none.
     """
     cookies = _telling(bookie_id, owned, store_cookie)
     lists = {
@@ -205,7 +206,11 @@ def paths_of(
 def _telling(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
-    """Return the cookies that count: the bookie's own before others, those of ledger disks first."""
+    """Return the cookies whose paths count: the first of these lists that is not empty.
+
+    The lists are: the bookie's own cookies on ledger and index disks, all cookies on these disks, all cookies
+    on any disk, and the cookie of the metadata store.
+    """
     directory_cookies = [(directory, directory.cookie) for directory in owned if directory.cookie is not None]
     disks = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
@@ -216,7 +221,7 @@ def _telling(
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
-    """Return whether a directory is a journal and nothing else, by the inventory or by its own cookie."""
+    """Return whether a directory is only a journal, by the inventory or else by its own cookie."""
     if directory.declared:
         return all(declared_role.role == "journal" for declared_role in directory.declared)
 
@@ -227,7 +232,7 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
 
 
 def _union(lists: Iterable[Paths]) -> Paths:
-    """Return every path once, those of the most frequent list first."""
+    """Return every path of the lists once. Paths of the most frequent list come first."""
     ranked = [paths for paths, _ in Counter(lists).most_common()]
     return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
 
@@ -235,7 +240,7 @@ def _union(lists: Iterable[Paths]) -> Paths:
 def _match(
     lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
-    """Match by suffix, directories with ``current`` first, then by position in an inventory."""
+    """Match paths with directories by the ends of the paths, then by position in an inventory."""
     matched = match_directories(_union(lists.values()), owned)
     matches, reasons = matched.found, matched.reasons
     matched_ids = {id(directory) for directory in matches.values()}

@@ -102,7 +102,7 @@ _MARK_BYTES = 16
 
 
 def read_marks(directory: str) -> dict[str, LastMark]:
-    """Read the lastMark files of a directory. As the server does, skip those that cannot be read or decoded.
+    """Read the lastMark files of a directory. Like the server, skip files that cannot be read or decoded.
 
     >>> read_marks("/no/such/directory")
     {}
@@ -154,22 +154,22 @@ MAX_VERSION_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class DirectoryFound:
-    """A directory of a place. With ``current`` it is a bookie's directory, without it any other.
+    """A directory below a place. If it has a ``current``, it is a bookie's directory.
 
     A directory without ``current`` matters only if a cookie names it: a wiped disk looks like that.
 
     Attributes:
-        inside: The parts of its path from the place on, the place's name first.
+        inside: The parts of its path, beginning with the name of the place.
         version: The bytes of ``current/VERSION``. None if they could not be read.
-        version_error: Why they could not be read. None if they could.
+        version_error: Why VERSION could not be read. None if it was read.
         marked_ms: When the newest lastMark file was written, in ms. None without one.
         declared: Its role in an inventory. None without an inventory.
         version_absent: Whether it certainly has no VERSION. False if that could not be checked.
         empty: Without VERSION, whether ``current`` is empty. None if it is not known.
-        old_data: Whether it has no ``current`` and holds files of a layout before 3 itself.
+        old_data: Whether it has no ``current`` and itself holds files of a layout before 3.
         marks: Its lastMark files by name.
-        unclean: Whether DIRTY lies in it. A bookie from 4.15 on creates DIRTY when it starts and removes it
-            once it has flushed everything. None if it is not known.
+        unclean: Whether it has a file DIRTY. A bookie from 4.15 on creates DIRTY when it starts and removes
+            it once it has flushed everything. None if it is not known.
         index_alone: Whether it has a VERSION, but no mark, journal, entry log or database, as a separate
             index directory does.
         journal_times: Its journal files, and the last write to each.
@@ -225,7 +225,7 @@ class PlaceFound:
 
 
 def find_places(sources: Sequence[str]) -> list[PlaceFound]:
-    """List the places of ``sources`` in the given order, and those of one source by name.
+    """List the places of ``sources``: sources in the given order, places of one source by name.
 
     A source is a directory with one sub-directory per bookie, or an inventory file (TOML): one of the
     ``directories`` of `auditor.sources.bookies.source_kinds.split_sources`.
@@ -372,7 +372,7 @@ def _old_data(path: str) -> bool:
 
 
 def _version(file: Path) -> tuple[bytes | None, str | None, bool]:
-    """Return the bytes of a VERSION, why they could not be read, and whether the file is absent."""
+    """Return the bytes of a VERSION or why they cannot be read, and whether the file is absent."""
     try:
         with open_regular(file) as stream:
             data = stream.read(MAX_VERSION_BYTES + 1)

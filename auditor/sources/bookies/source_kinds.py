@@ -29,7 +29,7 @@ from auditor.sources.regular_file import is_directory, visible_path
 RPC = "rpc:"
 _GLOB = frozenset("*?[")
 _BEGUN = "places/part-00000.parquet"
-"""The first file of a collection. A directory that has it and no manifest is an unfinished collection."""
+"""The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class BookieSources:
     """The sources by kind, each kind in the given order.
 
     Attributes:
-        directories: Sources for `auditor.sources.bookies.places.find_places`, inventories among them.
+        directories: Directories of bookies and inventory files, for
+            `auditor.sources.bookies.places.find_places`.
         collections: Paths or URIs of one collection each.
         rpc: Whether to ask running bookies.
     """
@@ -119,7 +120,7 @@ def _look(where: str) -> tuple[Any, str, fs.FileType]:
 
 
 def _are_collections(paths: list[str]) -> list[str]:
-    """Return those of some paths on one file system that are collections, unfinished ones too."""
+    """Return which of some paths on one file system are collections, finished or not."""
     if not paths:
         return []
     files, _ = run_files(paths[0])
@@ -129,13 +130,13 @@ def _are_collections(paths: list[str]) -> list[str]:
 
 
 def _collections_below(paths: list[str]) -> list[str]:
-    """Return those of some directories that are collections.
+    """Return which of some directories are collections.
 
-    A directory that cannot be listed is not a collection if no other one is. It may be a bookie's, and that
-    bookie is then unread.
+    If a directory cannot be listed and no other is a collection, it counts as no collection. It may be a
+    bookie's, which is then unread.
 
     Raises:
-        OSError: one cannot be listed, and others are collections.
+        OSError: a directory cannot be listed, and another one is a collection.
     """
     try:
         return _are_collections(paths)
@@ -162,7 +163,7 @@ def _directories(files: Any, base: str) -> list[str]:
 
 
 def _expand(pattern: str) -> list[str]:
-    """Return the directories that match a glob pattern, in order. A shell's rules hold for each part."""
+    """Return the directories that match a glob pattern, in order. Each path part follows shell rules."""
     parts = pattern.split("/")
     first = next(number for number, part in enumerate(parts) if _GLOB & set(part))
     prefixes = ["/".join(parts[:first])]

@@ -1,8 +1,8 @@
 """The index of every bookie as a Spark data source (``bookkeeper_indexes``).
 
 An audit knows a cluster's bookies from its metadata, and records how far it read each one. A user of this
-data source sees only rows of ``availability``. So it adds rows with state ``gap``: for a bookie that was not
-read completely, and for a directory without a known bookie.
+data source sees only rows of ``availability``. So the data source adds rows with state ``gap``: for a bookie
+that was not read completely, and for a directory without a known bookie.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TASKS = 8
 
 
 class Unread(NamedTuple):
-    """A path that could not be read completely. ``bookie_id`` is None if its bookie is not known."""
+    """A path that could not be read completely. ``bookie_id`` is None if the path's bookie is not known."""
 
     bookie_id: str | None
     path: str
@@ -47,7 +47,7 @@ class Unread(NamedTuple):
 
 
 class NamedSources(NamedTuple):
-    """The parts to read and the unread paths that the options of `OPTIONS` lead to."""
+    """The parts to read, and the unread paths, for given values of `OPTIONS`."""
 
     parts: list[IndexPart]
     unread: list[Unread]
@@ -144,7 +144,7 @@ def _unread(places: Sequence[PlaceFound], attribution: Attribution) -> list[Unre
 
 
 def _directories(text: str) -> tuple[str, ...]:
-    """Return the paths in the option ``bookies``. Only a JSON list gives several: paths may hold commas."""
+    """Return the paths in the option ``bookies``. Several paths need a JSON list: a path may have commas."""
     paths = [text]
     if text.startswith("["):
         try:
@@ -210,7 +210,7 @@ class UnreadPartition(InputPartition):
 
 
 class IndexSourceReader(DataSourceReader):
-    """The reader that Spark sends to its workers. It holds values and never open files."""
+    """The reader that Spark sends to its workers. It holds only values, never open files."""
 
     def __init__(self, parts: Sequence[IndexPart], unread: Sequence[Unread]) -> None:
         self._parts = parts
@@ -223,7 +223,10 @@ class IndexSourceReader(DataSourceReader):
 
     @staticmethod
     def read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one partition. It needs no reader: each task would get all parts with it."""
+        """Yield the rows of one partition.
+
+        It is a static method: with the reader each task would receive all parts.
+        """
         # Without parts, Spark passes an empty partition of its own.
         if isinstance(partition, IndexPartition):
             yield from read_part(partition.part)

@@ -37,10 +37,12 @@ class SecretFile:
         self.top = Section(self, "", values)
 
     def end(self) -> None:
-        """Refuse keys that nobody read, and a file with a secret that other users may read, as ssh does.
+        """Refuse settings that the program does not know.
+
+        Refuse also, as ssh does, a file with a secret if its permissions let other users read it.
 
         Raises:
-            UsageError: the file has an unread key, or wrong permissions.
+            UsageError: the file has an unknown setting, or wrong permissions.
         """
         for section in self.sections:
             section.end()
@@ -128,7 +130,7 @@ class Section:
         return str(path)
 
     def end(self) -> None:
-        """Refuse keys that nobody read."""
+        """Refuse settings that the program does not know."""
         for key in self._values:
             if key not in self._known_keys:
                 shown = [name for name in self._known_keys if not name.endswith("_env")]

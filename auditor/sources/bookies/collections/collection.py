@@ -1,21 +1,24 @@
 """A collection: the state of some bookies' directories at one time, as Parquet, for an audit elsewhere.
 
-    DIR/places/          the places of bookies' directories
+    DIR/places/          the places (`auditor.sources.bookies.places`) that hold bookies' directories
     DIR/directories/     each directory, with its VERSION and lastMark
     DIR/cookies/         the decoded VERSIONs
     DIR/availability/    the indexes (auditor.sources.bookies.part_rows), with the piece of each row
-    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), likewise
+    DIR/journal_tails/   the journals after their marks (auditor.sources.bookies.journal.tails), with pieces
     DIR/entry_logs/      one row per entry log (auditor.sources.bookies.entry_logs.rows), and with
                          --entry-logs one per ledger in it
     DIR/locations/       with --entry-logs: the entry logs that the indexes point to, with pieces
     DIR/disks/           with --entry-logs: the size of all other files, and free bytes
     DIR/collection.json  written last: id, times, and every file with its rows and bytes
 
+A piece is the index directories of one place that name one bookie
+(`auditor.sources.bookies.collections.tables`).
+
 Only files that collection.json lists count. If one of them is missing, or has another number of bytes or
 rows, the collection is not read at all. A truncated table would look like lost entries.
 
-`auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. So a
-collection keeps what that needs: the path of each directory, the bytes of its VERSION, its lastMark.
+`auditor.sources.bookies.owners` attributes a directory to a bookie once the cluster's ids are known. For this
+attribution a collection keeps the path of each directory, the bytes of its VERSION, and its lastMark.
 """
 
 from __future__ import annotations
@@ -54,7 +57,7 @@ A few bytes of Parquet can stand for billions of rows.
 
 _ROWS_AT_ONCE = 64
 _READERS = 8
-"""Number of footers that are read at once. On an object store each takes one or two requests."""
+"""Number of Parquet footers that are read at once. On an object store each takes one or two requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +135,7 @@ class Collection:
         """Compare the size of every file, and the row count in its footer, with the manifest. Read no data.
 
         Raises:
-            UnreadError: a file is missing or truncated; it is the first one in the manifest's order.
+            UnreadError: a file is missing or truncated. The error names the first such file.
         """
         listed = [file for files in manifest.tables.values() for file in files]
         infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
@@ -343,7 +346,7 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     """Return the places from rows of `place_rows` and `directory_rows`.
 
     Raises:
-        KeyError, TypeError: those functions did not make these rows.
+        KeyError, TypeError: these functions did not make the rows.
     """
     directories_by_place: dict[int, list[DirectoryFound]] = {}
     for row in directories:
@@ -370,7 +373,11 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
 
 
 def _marks(row: dict[str, Any]) -> tuple[tuple[str, LastMark], ...]:
-    """Return the marks of a directory. Older collections have only the greatest, named as for one journal."""
+    """Return the marks of a directory.
+
+    Older collections have only the greatest mark of a directory. It gets the name ``lastMark``, as with one
+    journal.
+    """
     if (marks := row.get("marks")) is not None:
         return tuple((mark["name"], LastMark(mark["file_id"], mark["offset"])) for mark in marks)
     if row.get("mark_file_id") is None:

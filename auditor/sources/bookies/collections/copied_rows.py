@@ -1,7 +1,9 @@
 """The table ``availability`` of collections, read by tasks. Each row gets the bookie that owns its piece.
 
-A collection lies at a path or in an object store that every task sees as the driver does. Columns with few
-distinct values stay dictionary-encoded from the collection's file to the table that is written.
+A piece is the index directories of one place that name one bookie
+(`auditor.sources.bookies.collections.tables`). Every task reaches a collection under the same path or URI as
+the driver. Columns with few distinct values stay dictionary-encoded from the collection's file to the table
+that is written.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ class Share(NamedTuple):
 
 
 def copied_bytes(collections: Sequence[tuple[Collection, CollectionManifest]]) -> int:
-    """Return the bytes of all files with rows to copy."""
+    """Return the number of bytes in all files with rows to copy."""
     return sum(file.bytes for _, manifest in collections for file in manifest.tables["availability"])
 
 
@@ -47,7 +49,10 @@ def shares(
     owner_of_piece: Mapping[str, PieceOwner],
     group_count: int,
 ) -> list[tuple[Share, ...]]:
-    """Divide the files of owned pieces into about ``group_count`` groups of equal bytes; split large ones."""
+    """Divide the files of collections into about ``group_count`` groups of equal bytes.
+
+    Files of a collection without any owned piece are left out. A large file is divided into several shares.
+    """
     owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
     sized_shares = []
     for collection, manifest in collections:
@@ -79,7 +84,7 @@ class CopiedRows:
     owner_of_piece: Mapping[str, PieceOwner]
 
     def read(self, group: Sequence[Share]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of directories that count.
+        """Yield the rows of directories that belong to the owner of their piece. Leave out all other rows.
 
         Raises:
             OSError: a page changed since it was written.
@@ -128,7 +133,7 @@ def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
 
 
 def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
-    """Return which paths are one of the directories, or below one."""
+    """Return which paths are one of the directories ``roots``, or below one of them."""
     is_below = np.zeros(len(paths), bool)
     for root in roots:
         matches = pc.or_(pc.starts_with(paths, f"{root}/"), pc.equal(paths, root))

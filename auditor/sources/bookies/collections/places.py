@@ -1,13 +1,13 @@
-"""The places and directories in collections, ready to be attributed as those on disk are.
+"""The places and directories in collections, in the form of those on disk, ready for attribution to bookies.
 
 A directory of a collection gets the path ``<collection>#<path>``, because different hosts have equal paths.
 If a bookie was collected again, only the newer collection counts, and all of the older one is left out. A
 complete collection replaces an incomplete one. This holds even if the newer collection lacks directories that
-the older one has: a disk that was lost since must not count as read.
+the older one has: a disk that was lost in the meantime must not count as read.
 
 A bookie was collected again if both collections have a directory with the same id, instance and path in its
 VERSION. If a bookie's disks were collected one by one, no path is in both, and their contents are united.
-Directories whose VERSION cannot be read were collected again if their place was.
+A directory whose VERSION cannot be read was collected again if its place was collected again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from auditor.sources.bookies.places import PlaceFound
 
 
 class NewestCollection:
-    """The directories and places of the collections that were added, newest first."""
+    """The directories and places of collections, each with the newest collection that has it.
+
+    The caller adds the newest collection first.
+    """
 
     def __init__(self) -> None:
         self._directories: dict[tuple[str | None, str | None, str], str] = {}
@@ -41,7 +44,7 @@ class NewestCollection:
         """Remove from an older place the bookies that a newer collection has. Returns None if nothing is
         left.
 
-        ``newer_collections`` receives each removed bookie with the newer collection.
+        ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
         """
         newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
         if (again := self._places.get((place.name, place.path))) is not None:
@@ -91,7 +94,7 @@ class CollectedDirectory:
     Attributes:
         path: Its path on the host that collected it.
         piece: The id of the piece with its index. None if no index of it was read.
-        trouble: Why the collection cannot be used. None if it can.
+        trouble: Why the collection cannot be used. None if the collection can be used.
     """
 
     collection: str
@@ -107,7 +110,7 @@ class CollectedPlaces:
     Attributes:
         directories: The collected directories, by their path in ``places``.
         whole: The collections that can be read, with their manifests.
-        broken: (path, reason) of the others.
+        broken: (path, reason) of each collection that cannot be read.
         notes: Which newer collection replaced which older one.
     """
 
@@ -120,7 +123,10 @@ class CollectedPlaces:
 
 @dataclass(frozen=True, slots=True)
 class PieceOwner:
-    """The bookie that a piece belongs to, and the paths of its directories that count, as collected."""
+    """The bookie that a piece belongs to, and the piece's directories that count (``roots``).
+
+    The paths in ``roots`` are the paths on the host that collected them.
+    """
 
     bookie_id: str
     roots: tuple[str, ...]
@@ -128,10 +134,10 @@ class PieceOwner:
 
 @dataclass(frozen=True, slots=True)
 class SettledPlaces:
-    """An attribution with index directories on disk only, and the owner of each collected piece.
+    """An attribution with only the index directories on disk, and the owner of each collected piece.
 
-    ``overlapping`` are bookies whose index comes in several pieces, or in a piece and on disk. They may have
-    a ledger in more than one of these.
+    ``overlapping`` are bookies whose index comes from several pieces, or from a piece and from disk. Several
+    of these sources may have the same ledger.
     """
 
     attribution: Attribution
@@ -141,7 +147,7 @@ class SettledPlaces:
 
 @dataclass(frozen=True, slots=True)
 class _OpenCollection:
-    """A collection, its places, and the piece of each directory, by place number and path."""
+    """A collection, its places, and the id of each directory's piece, by place number and path."""
 
     path: str
     id: str
@@ -154,7 +160,7 @@ class _OpenCollection:
 
 
 def collected_places(paths: Sequence[str]) -> CollectedPlaces:
-    """Open collections and compare their files with their manifests. Do not read their availability.
+    """Open collections and compare their files with their manifests. Do not read the table ``availability``.
 
     A damaged collection raises no error. It goes to ``broken``, and its directories get its ``trouble``.
     """
@@ -212,7 +218,7 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
 
 def without_collections(collected: CollectedPlaces, reasons: Mapping[str, str]) -> CollectedPlaces:
-    """Return the places with some collections moved to ``broken``, because damage appeared later.
+    """Return the places after moving some collections to ``broken``, because damage appeared later.
 
     ``reasons`` are the reasons by the collection's path.
     """
@@ -235,8 +241,8 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
         collected: The collected places.
 
     Returns:
-        The attribution and the owners. If an index directory is in a collection that cannot be read, its
-        bookie is not read completely, and its reason names the collection.
+        The attribution and the owners. If a bookie has an index directory in a collection that cannot be
+        read, the bookie is not read completely, and its reason names the collection.
     """
     owners: dict[str, PieceOwner] = {}
     overlapping: list[str] = []
@@ -301,7 +307,7 @@ def _name(collection: str, path: str) -> str:
 
 
 def _with_own_paths(collection: str, place: PlaceFound) -> PlaceFound:
-    """Prefix all paths of a place with its collection. Directories are matched by the ends of their paths."""
+    """Prefix all paths of a place with its collection. Paths are matched by their ends, which stay."""
     return replace(
         place,
         path=_name(collection, place.path),

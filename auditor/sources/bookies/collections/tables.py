@@ -1,10 +1,10 @@
 """The tables of a collection, written piece by piece and read back for the bookies that own the pieces.
 
 The owner of an index is not known at collection time. A directory belongs to the bookie in its VERSION if the
-cluster knows that id. Otherwise it belongs to the bookie in whose place it lies. So all directories that lie
-in one place and name one id will have the same owner: they form a piece. The directories of a place whose
-VERSION cannot be read form a piece of their own. A task reads the index directories of a piece together, in
-configured order, as an audit of a bookie's disks does.
+cluster knows the id of that bookie. Otherwise it belongs to the bookie that its place is named after. So the
+directories of one place that name one id have the same owner: they form a piece. The directories of a place
+whose VERSION cannot be read form a piece of their own. A task reads the index directories of a piece
+together, in configured order, as an audit of a bookie's disks does.
 
 In a collection a row has its directory's path on the host, and the collection's id. In an audit the path is
 ``<collection>#<path>``, as for the directory itself.
@@ -49,9 +49,10 @@ class Piece:
     Attributes:
         id: An id that is unique among all collections.
         place: The number of the place.
-        bookie_id: The id in their VERSION. None without a VERSION that can be read.
-        journals: The journals of that id in the same place.
-        ledger_directories: Its ledger directories there in configured order, "" for each that was not found.
+        bookie_id: The bookie id in the VERSION of the directories. None if no VERSION can be read.
+        journals: The journals of this bookie id in the same place.
+        ledger_directories: The ledger directories of this bookie id in the place, in configured order, "" for
+            each that was not found.
     """
 
     id: str
@@ -63,14 +64,14 @@ class Piece:
 
     @property
     def tail(self) -> TailPart:
-        """The journals to read after their marks, under the piece's id."""
+        """The journals whose tails to read, under the id of the piece instead of a bookie id."""
         return TailPart(self.id, self.journals.directories, self.journals.trouble)
 
 
 def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
-    """Divide the index directories of ``places`` into pieces. Each directory is in at most one.
+    """Divide the index directories of ``places`` into pieces. Each directory is in at most one piece.
 
-    A directory whose VERSION cannot be read is matched with the paths in the VERSIONs beside it. If no
+    A directory whose VERSION cannot be read is matched with the paths in the VERSIONs of its place. If no
     VERSION of a place can be read, the place has no pieces.
     """
     pieces: list[Piece] = []
@@ -86,7 +87,7 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
 
 
 class _OfId(NamedTuple):
-    """The directories and journals of one bookie id in a place; ``homes`` are its ledger directories."""
+    """The directories and journals of one bookie id in a place; ``homes`` are the id's ledger directories."""
 
     bookie_id: str | None
     directories: list[IndexDirectory]
@@ -173,7 +174,7 @@ def with_piece(batch: pa.RecordBatch, piece: Piece, schema: pa.Schema) -> pa.Rec
 
 
 ROOTS = "roots"
-"""The name of the column with the piece's directories that belong to its bookie."""
+"""Name of the column with the directories of a piece that belong to the bookie of the piece."""
 
 
 def collected_rows(
@@ -191,7 +192,7 @@ def collected_rows(
     Args:
         spark: The session.
         table: The table's name.
-        schema: Its columns.
+        schema: The table's columns.
         collections: The collections to read.
         owner_of_piece: The owner of each piece. Rows of other pieces are left out.
 
@@ -259,9 +260,9 @@ class DirectoryOwner(NamedTuple):
     Attributes:
         collection: The collection's id.
         path: The directory's path on its host.
-        name: Its path in the audit.
-        bookie_id: The bookie that it belongs to. None if there is none.
-        logger: The number of the entry logger that named its logs. None if it is not known.
+        name: The directory's path in the audit.
+        bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
+        logger: The number of the entry logger that named the directory's logs. None if it is not known.
     """
 
     collection: str
@@ -278,7 +279,7 @@ def rows_of_directories(
     collections: Sequence[tuple[Collection, CollectionManifest]],
     owners: Iterable[DirectoryOwner],
 ) -> DataFrame:
-    """Return the rows of ``owners``' directories, with ``bookie_id``, ``logger`` and the audit's paths.
+    """Return the rows of the directories of ``owners``, with ``bookie_id``, ``logger`` and the audit's paths.
 
     Rows of other directories are left out.
     """

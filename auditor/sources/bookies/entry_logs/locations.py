@@ -6,10 +6,12 @@ entries.
     location            entry log's id << 32 | offset of the entry; its size, i32, is before it
     entry               header of 32 bytes (`auditor.codecs.bookie.entry`), digest, body
 
-A log may still hold an entry for which the index has a newer location. No reader uses that copy. So a log is
-needed for the ledgers that the index has in it. The program can look up one entry per ledger and log, and
-check that it lies where the index says (`probe`). Each lookup costs one small read. So it looks up about
-`PROBES` entries per batch of rows, evenly spread. A missing or truncated log is found for all rows.
+A log may still hold an entry for which the index has a newer location. No reader uses that old copy. So a
+ledger needs a log only if the index has a location of the ledger in it.
+
+The program can look up one entry per ledger and log, and check that the entry lies where the index says
+(`probe`). Each lookup costs one small read. So the program looks up about `PROBES` entries per batch of rows,
+evenly spread. It checks every row for a missing or truncated log, which needs no lookup.
 
 The program reads bodies only of entries that applications keep for their own bookkeeping (`read_body`), and
 never of user data. It does not check an HMAC, which needs a password.
@@ -44,7 +46,7 @@ from auditor.sources.bookies.rocksdb.scan import Rows, open_rocksdb, scan
 from auditor.sources.regular_file import open_regular
 
 PROBES = 256
-"""Number of entries per batch of locations that are looked up in their logs, one per ledger and log."""
+"""Largest number of entries that are looked up in their logs, per batch: one per ledger and log."""
 
 LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
@@ -75,7 +77,7 @@ LOCATIONS = schema_of(
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )
-"""The table ``locations``. Several rows of one ledger and log add up."""
+"""The columns of the table ``locations``. Several rows of one ledger and log add up."""
 
 _BATCH = 65_536
 _OFFSET_BITS = 32
@@ -97,8 +99,9 @@ def read_locations(
 
     Args:
         ledger_directories: Each bookie's ledger directories in configured order, "" for one that was not
-            found. With DbLedgerStorage the logs of an index lie in the directory at the same position, else
-            in any of them. If one is missing, no entry is looked up.
+            found. With DbLedgerStorage the logs of an index lie in the ledger directory at the same position
+            as the index directory, with other storages in any of them. If one of these is missing, no entry
+            is looked up.
         part: The part to read. If it cannot be read, a row gives the reason.
     """
     logger, homes = homes_of(part, ledger_directories.get(part.bookie_id, ()))
@@ -117,7 +120,7 @@ def read_locations(
 def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, Sequence[str]]:
     """Return the number of the entry logger of a part, and the directories that hold its logs.
 
-    There are no directories if one of them is not known.
+    Returns no directories if one of them was not found.
     """
     if part.storage != ROCKSDB:
         return 0, () if "" in ledger_directories else ledger_directories
@@ -144,7 +147,7 @@ def _rocksdb(part: IndexPart) -> Iterator[EntryLocations]:
 
 
 def _sound_rows(rows: Rows) -> EntryLocations:
-    """Return the valid rows. The table availability reports the others."""
+    """Return the valid rows. The table ``availability`` reports the invalid ones."""
     row_numbers = np.flatnonzero(rows.of_lengths(KEY_BYTES, VALUE_BYTES))
     pairs = rows.keys.octets(row_numbers, KEY_BYTES).view(">i8").astype(np.int64)
     locations = rows.values.octets(row_numbers, VALUE_BYTES).view(">i8").ravel().astype(np.int64)
@@ -183,7 +186,7 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
 def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
     """Yield runs of slots outside the holes of an index file, each with the entry id of its first slot.
 
-    A file that ends before its first slot has none. Raises OSError.
+    Yields nothing if the file ends before its first slot. Raises OSError.
     """
     with open_regular(path) as file:
         offset = HEADER_BYTES
@@ -203,7 +206,7 @@ def _concatenate(batches: Sequence[EntryLocations]) -> EntryLocations:
 
 
 def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: LogSizes) -> pa.RecordBatch:
-    """Return one row per ledger and log."""
+    """Return the rows of `LOCATIONS` for a batch of entries: one row per ledger and log."""
     log_ids, offsets = located.locations >> 32, located.locations & 0xFFFFFFFF
     order = np.lexsort((offsets, log_ids, located.ledger_ids, located.scope_ids))
     scopes, ledgers, log_ids = (column[order] for column in (located.scope_ids, located.ledger_ids, log_ids))
@@ -233,7 +236,7 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
 def _gone_groups(
     entries: Longs, is_gone: NDArray[np.bool_], firsts: Longs, ends: Longs
 ) -> list[bytes | None]:
-    """Return for each row its entries that are gone, as groups. None if there are none."""
+    """Return for each row the entries whose bytes are gone, as groups. None for a row without any."""
     sets: list[bytes | None] = [None] * len(firsts)
     for row in np.flatnonzero(np.add.reduceat(is_gone, firsts)).tolist():
         part = slice(int(firsts[row]), int(ends[row]))
@@ -242,7 +245,7 @@ def _gone_groups(
 
 
 def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: LogSizes) -> dict[str, Any]:
-    """Compare the index with the logs: every row with the logs' sizes, some rows with a read."""
+    """Compare every row of the index with the sizes of the logs, and look up the entries of some rows."""
     if not logs.has_directories:
         return {}
     log_ids, ledgers, scopes, low, high = (
@@ -283,7 +286,7 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
 def _probe(
     logs: LogSizes, log_id: int, offset: int, end: int, expected: tuple[int, int]
 ) -> tuple[str, tuple[int, int] | None]:
-    """Look up one entry. Return the result, and the (ledger, entry) that lies there instead, or None."""
+    """Look up one entry. Return the result, and the (ledger, entry) found there instead or None."""
     try:
         record = logs.record(log_id, offset)
     except FileNotFoundError:
@@ -333,7 +336,7 @@ def read_body(
     """Return the body of the entry at a location in one of the given ledger directories.
 
     Raises:
-        DecodeError: another entry is there, or one that does not match its digest.
+        DecodeError: another entry is there, or the entry does not match its digest.
         UnreadError: the entry log does not exist or cannot be read.
     """
     name = f"{location >> _OFFSET_BITS:x}.log"

@@ -54,7 +54,7 @@ class LogSizes(LogPaths):
         self.sizes = np.array(list(sizes.values()), np.int64)
 
     def list_again(self) -> None:
-        """List the directories again. Raises OSError."""
+        """List the directories and measure the logs again. Raises OSError."""
         self._paths = self._list()
         self._measure()
 
@@ -68,11 +68,12 @@ class LogSizes(LogPaths):
             self._absent |= new_ids - set(self.ids.tolist())
 
     def decimal_name(self, log_id: int) -> int | None:
-        """Return the id of the log file that is named after the decimal digits of ``log_id``. None if none
-        is.
+        """Return the id of the log file that is named after the decimal digits of ``log_id``. None if
+        there is none.
 
-        When a bookie finishes a transactional compaction at its start, it creates such names (bookkeeper
-        #4804). Log 12 is then in 12.log, which is the name of log 18. The bookie looks for c.log.
+        The name of a log is its id in hexadecimal. A bookie that finishes a transactional compaction when it
+        starts uses decimal digits (bookkeeper #4804). It writes log 12 to 12.log, which is the name of log
+        18, and then looks for c.log.
         """
         decimal_id = int(str(log_id), 16)
         return decimal_id if decimal_id != log_id and decimal_id in self._paths else None

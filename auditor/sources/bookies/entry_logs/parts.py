@@ -1,13 +1,13 @@
 """The division of entry logs into tasks: each task reads some logs of one ledger directory.
 
 The driver lists nothing. A task lists its directory and takes every ``slice_count``-th log, so that several
-tasks read a directory of thousands of logs.
+tasks share a directory of thousands of logs.
 
 A garbage collector with gcEntryLogMetadataCacheEnabled reads a log's ledgers map once. It keeps the map in
 the database ``metadata-cache`` (`auditor.codecs.bookie.entry_log`) and uses that copy from then on. This
-module compares the copy with the log. Ledgers that the collector dropped are no longer in the cache. All that
-is in the cache must agree with the log. A log that is not in the cache proves nothing: the collector has not
-read it yet.
+module compares the cached map with the log. The cache lacks ledgers that the collector dropped. Everything
+else in the cache must agree with the log. A log that is not in the cache proves nothing: the collector has
+not read it yet.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NAME = "metadata-cache"
 
 
 class CachedLog(NamedTuple):
-    """The cache's record of one log. ``ledgers`` are bytes by ledger id, None if the log is not cached."""
+    """The cache's record of one log. ``ledgers`` has bytes by ledger id. None if the log is not cached."""
 
     state: CacheState | None
     reason: str | None = None
@@ -122,10 +122,16 @@ def contradiction(
 
 
 VERIFIED = 64
-"""One in so many logs with a map has its entries read too, unless all have."""
+"""Interval of logs whose entries are read although they have a ledgers map: one log in 64, to check the map.
+
+Parts with ``verify`` read the entries of all logs.
+"""
 
 VERIFIED_BYTES = 4 << 30
-"""About the most bytes of such logs that one part reads. 100,000 logs of 1 GB would take hours."""
+"""Limit for the bytes of logs that one part reads to check their maps. 100,000 logs of 1 GB would take hours.
+
+The last log may exceed it.
+"""
 
 OWNER_COLUMNS = (
     column("bookie_id", pa.string(), "bookie that the directory belongs to; null: none"),
@@ -145,11 +151,12 @@ class LogPart:
     """Every ``slice_count``-th log of a ledger directory, from number ``number`` on.
 
     Attributes:
-        bookie_id: The bookie that the directory belongs to. None if there is none.
+        bookie_id: The bookie that the directory belongs to. None if it belongs to no bookie.
         logger: The number of the entry logger that named the logs. None if it is not known.
         version_sha256: The SHA-256 of VERSION as the driver read it.
-        verify: Whether to compare the maps of all logs with their entries, and not only one in `VERIFIED`.
-        cache: The directory with the collector's metadata cache. None for this directory.
+        verify: Whether to compare the ledgers maps of all logs with the entries, not only of one log in
+            `VERIFIED`.
+        cache: The directory with the collector's metadata cache. None if it is the ledger directory itself.
     """
 
     bookie_id: str | None
@@ -163,7 +170,7 @@ class LogPart:
 
 
 def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
-    """Divide parts of one directory each into about ``part_count`` parts.
+    """Divide each part, which is a whole directory, so that there are about ``part_count`` parts in all.
 
     >>> [part.number for part in slice_parts([LogPart("bk1", 0, "/l0", None)], 3)]
     [0, 1, 2]
@@ -177,7 +184,7 @@ def slice_parts(parts: Sequence[LogPart], part_count: int) -> list[LogPart]:
 
 
 def read_logs_of(part: LogPart) -> Iterator[pa.RecordBatch]:
-    """Yield rows of `ENTRY_LOGS` for one part: for each log its own row, then those of its ledgers.
+    """Yield rows of `ENTRY_LOGS` for one part: for each log a row of the log, then the rows of its ledgers.
 
     It needs no Spark.
     """

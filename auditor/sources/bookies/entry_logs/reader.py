@@ -2,12 +2,14 @@
 
 Every byte of a file belongs to one of four areas:
 
-    header    records of ledgers, padding between them    map, and what the direct logger adds    tail
-    1024      by the sums in the map, or by a scan        records that are not entries             the rest
+    header    the first 1024 bytes
+    records   records of ledgers with padding between them, known from the map's sums or from a scan
+    map       the ledgers map and the records of the direct logger that are not entries
+    tail      the rest
 
 A closed log has a ledgers map. Then the reader reads only header and map, and no entries. The sum of the map
-must equal the bytes between header and map, except for the padding of the direct logger. If it does not, or
-if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
+must equal the bytes between header and map, except for the padding of the direct logger. If the two differ,
+or if there is no map, the reader reads the headers of all entries, as the server does. It skips the payloads.
 """
 
 from __future__ import annotations
@@ -57,18 +59,20 @@ class LogContents:
 
     Attributes:
         entries: Number of entries of each ledger. Empty if only the map was read.
-        counted: `MAP` or `SCAN`. None if neither shows the ledgers; then ``tail_bytes`` is all after the
-            header.
+        counted: The source of the bytes per ledger: `MAP` or `SCAN`. None if neither shows the ledgers; then
+            ``tail_bytes`` counts all bytes after the header.
         cut: Whether the file ends inside a record.
-        damage: What is wrong with a record. None if nothing is.
-        map_damage: What is wrong with the map: it contradicts the entries, or cannot be read. None if nothing
-            is.
+        damage: The fault of a record. None if there is none.
+        map_damage: The fault of the map: it contradicts the entries, or cannot be read. None if there is
+            none.
         map_unreadable: Whether the map cannot be read.
-        astray: Whether the header, which no server can have written, misleads a collector with a large read
-            buffer.
-        collector_scan: The result of a collector that reads the entries. None if no record is hidden from it.
-        collected: Bytes of each ledger as that collector counts them: by the map if it accepts the map, else
-            by the entries. It may have ledgers that do not exist. Empty if the scan fails without a map.
+        astray: Whether the header has a negative map offset, which no server writes, and a garbage collector
+            with a large read buffer reads wrong ledgers because of it.
+        collector_scan: The result of a garbage collector that reads the entries. None if it would miss no
+            record.
+        collected: Bytes of each ledger as the garbage collector counts them: by the map if it accepts the
+            map, else by the entries. It may have ledgers that do not exist. Empty if the scan fails without a
+            map.
     """
 
     size: int = 0
@@ -103,8 +107,9 @@ def read_contents(path: str, scan: bool = True, verify: bool = False) -> LogCont
 
     Args:
         path: The log.
-        scan: Whether to read the entries where the map cannot be used.
-        verify: Whether to read both, and report a contradiction in ``map_damage``.
+        scan: Whether to read the headers of entries where the map cannot be used.
+        verify: Whether to read the headers of entries even if the map can be used, and report a
+            contradiction in ``map_damage``.
 
     Returns:
         The contents. Damage is reported in them.
@@ -136,7 +141,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
 
 
 def _part(descriptor: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes, or fewer at the end of the file. One ``pread`` may return fewer than exist."""
+    """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
         chunk = os.pread(descriptor, length - len(data), offset + len(data))
@@ -248,13 +253,19 @@ class _Log:
             self._scan_as_collector()
 
     def _hold_cut_record(self, start: int) -> None:
-        """Record damage if a truncated record is too large for an entry. A smaller one may be unfinished."""
+        """Record damage if the truncated record at ``start`` is longer than any entry.
+
+        A shorter one may be a write that was not finished.
+        """
         length = int.from_bytes(self._part(start, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
             self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
     def _scan_as_collector(self) -> None:
-        """Set the bytes that a collector counts by reading the entries, if the log may have more."""
+        """Set the result of a garbage collector that reads the entries, and the bytes that it counts.
+
+        Do so only if its byte counts may differ from the log's.
+        """
         contents = self._contents
         assert contents.header is not None
         by_map = extract_ledgers(self._part, contents.size, contents.header, contents.direct)
@@ -270,7 +281,7 @@ class _Log:
             contents.collected = sums if by_map is None else by_map
 
     def _compare(self, mapped_bytes: dict[int, int], ledger_ids: Longs, sizes: Longs) -> None:
-        """Compare the map with the entries, which decide."""
+        """Compare the map with the entries, and record a difference as a fault of the map."""
         contents = self._contents
         assert contents.header is not None
         log_bytes = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
@@ -290,7 +301,11 @@ class _Log:
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
     def _hold_collector(self, header: EntryLogHeader) -> None:
-        """Compare a collector's view of a header or map that no server can have written with the entries."""
+        """Record damage if a garbage collector misses ledgers because of the log's header or map.
+
+        It compares the ledgers that the collector reads from an invalid header or map with those of the
+        entries.
+        """
         contents = self._contents
         collected_ledgers = extract_ledgers(self._part, contents.size, header, contents.direct)
         lacking = (
@@ -339,7 +354,7 @@ class LedgerEntries(NamedTuple):
     Attributes:
         sizes: Bytes of whole records with the four bytes of their length, as a ledgers map counts them.
         log_bytes: The length of the log.
-        damage: Why the log was not read to its end. None if it was.
+        damage: Why the log was not read to its end. None if it was read to its end.
     """
 
     scope_ids: Longs
@@ -351,7 +366,7 @@ class LedgerEntries(NamedTuple):
 
 
 def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
-    """Read the headers of all entries of a log and keep those of the given ledgers.
+    """Read the headers of all entries of a log. Keep the entries of the given ledgers.
 
     Raises:
         OSError: the log cannot be read.

@@ -9,10 +9,10 @@
 From a log the program reads the header and the ledgers map. If it cannot use a map, it reads the headers of
 all entries (`auditor.sources.bookies.entry_logs.reader`). It reads no payloads. An interrupted compaction
 leaves ``<hex>.log.compacting``, which is not a log yet, and ``<new>.log.<old>.compacted``, a second name of a
-log. They have rows of their own, so that every byte counts exactly once.
+log. These files have rows of their own, so that every byte counts exactly once.
 
-Free bytes are those that a bookie may still write, as its own disk checker counts them. They belong to the
-file system that holds the directory now: for a copy, the file system of the copy.
+Free bytes are the bytes that a bookie may still write, as its own disk checker counts them. They belong to
+the file system that holds the directory now: for a copy, the file system of the copy.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class LogFile(NamedTuple):
 
 
 def is_log(name: str) -> bool:
-    """Return whether a file of that name is an entry log, or a file that a compaction left of one.
+    """Return whether a file with this name is an entry log, or a file that a compaction left of one.
 
     The server opens a log by the lower-case hexadecimal digits of its id, in no other spelling.
 
@@ -159,7 +159,7 @@ def unlisted_row(directory: str, error: OSError) -> dict[str, Any]:
 def read_log(
     directory: str, path: str, log: LogFile, scan: bool = True, verify: bool = False
 ) -> tuple[dict[str, Any], LogContents]:
-    """Return the row of one file and its contents, with damage. For the options see `read_contents`."""
+    """Return the row of one file, and the contents, with damage. For the options see `read_contents`."""
     row = _row(directory, path, log.log_id) | {"kind": log.kind}
     try:
         contents = read_contents(path, scan, verify)
@@ -194,7 +194,8 @@ def ledger_batches(
     Args:
         row: The row of the log itself.
         contents: The contents of the log.
-        cached: Bytes by ledger id in the collector's metadata cache. None if the log is not in it.
+        cached: Bytes by ledger id in the garbage collector's metadata cache. None if the log is not in the
+            cache.
 
     Yields:
         The rows in batches. A ledger that only a collector's scan of damaged records counts has 0 bytes.
@@ -270,7 +271,7 @@ DISKS = pa.schema(
 
 
 def sizes_of(directory: str) -> dict[str, Any]:
-    """Return the row of `SIZES` for one directory. It lists files and opens none.
+    """Return the row of `SIZES` for one directory. This lists files and opens none.
 
     >>> sizes_of("/no/such/directory")["reason"]
     'No such file or directory'
@@ -299,7 +300,10 @@ def read_sizes(directory: str) -> Iterator[pa.RecordBatch]:
 
 
 def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, int]]:
-    """Yield the column and size of each file. Skip files that vanished since they were listed."""
+    """Yield for each file the column of `SIZES` that counts it, and its size.
+
+    Skip files that vanished since they were listed.
+    """
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -315,7 +319,7 @@ def _files(path: str, below: str, troubles: list[str]) -> Iterator[tuple[str, in
 
 
 def _column(below: str, name: str) -> str | None:
-    """Return the column of a file, by its name and the directories above it. None for an entry log."""
+    """Return the column that counts a file, by its name and the directories above. None for an entry log."""
     if is_database(below.partition("/")[0]):
         return "rocksdb_bytes"
     if name.endswith(".idx"):

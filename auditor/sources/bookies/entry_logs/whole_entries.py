@@ -1,12 +1,13 @@
 """A sample of whole entries: whether each matches its digest, and a checksum of its payload.
 
-The sample has the first `EntrySample.first` entries of every ledger. Of all other entries it has
+The sample has the first `EntrySample.first` entries of every ledger. Of all later entries it has
 `EntrySample.percent` percent, chosen by a hash of scope, ledger and entry. The hash chooses the same entries
 on every bookie, so that copies of one entry can be compared.
 
-An entry has one row, with the result under each type of digest. Only a ledger's metadata says which type it
-uses. Rows without an entry count sampled entries that were not read, by reason. The bytes of entries go no
-further. Each row also has a tag of its ledger's master key that does not disclose the key.
+Each entry of the sample has one row, with the result under each type of digest. Only a ledger's metadata says
+which type the ledger uses. Rows without an entry count sampled entries that were not read, by reason. No row
+has the bytes of an entry. Each row also has a tag of its ledger's master key, which does not disclose the
+key.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EntrySample:
-    """The size of the sample, and how many ``bytes`` of entries one part of an index may read."""
+    """The size of the sample; ``bytes`` limits the bytes of entries that one part of an index may read."""
 
     first: int
     percent: float
     bytes: int
 
     def chosen(self, scope_ids: Longs, ledger_ids: Longs, entry_ids: Longs) -> NDArray[np.bool_]:
-        """Return which of these entries are in the sample, regardless of its byte limit. Arrays of equal
+        """Return which of these entries are in the sample, whatever ``bytes`` allows. The arrays have equal
         length.
 
         >>> one = np.zeros(4, np.int64)
@@ -117,18 +118,21 @@ WHOLE_ENTRIES = schema_of(
 _BLOCK = 1 << 18
 _NEAR = 1 << 16  # entries at most this many bytes apart are read in one block
 _KEYS = 1 << 16
-"""Number of ledgers whose master key tags are cached."""
+"""Largest number of ledgers whose tags of master keys are cached."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secrets:
-    """The ledgers' password (None if it is not known), and a random key for the tags of one run."""
+    """The password of all ledgers (None if it is not known), and a random key for the tags of one run."""
 
     password: bytes | None
     tag_key: bytes
 
     def of_master_key(self, key: bytes) -> dict[str, Any]:
-        """Return ``key_tag`` and ``key_right`` for a master key. To the server a key of zeros is no key."""
+        """Return ``key_tag`` and ``key_right`` for a master key, or nothing for a key of zeros.
+
+        To the server a key of zeros is no key.
+        """
         if not any(key):
             return {}
         tag = hashlib.blake2b(key, key=self.tag_key, digest_size=8).digest()
@@ -139,8 +143,9 @@ class Secrets:
 class WholeEntryReader:
     """A reader that tasks use to call `read_whole_entries`. It holds values, never open files or passwords.
 
-    The parts of a bookie share the bytes of ``sample``. The reader has only the path of the credentials file.
-    It tags master keys with a random key of its own, so that nobody else can make or compare a tag.
+    The parts of a bookie share the byte limit of ``sample``. The reader holds only the path of the
+    credentials file. It tags master keys with its own random key, so that nobody else can make or compare a
+    tag.
     """
 
     def __init__(
@@ -199,7 +204,7 @@ def read_whole_entries(
 
 @contextmanager
 def _master_keys(part: IndexPart) -> Iterator[Callable[[LedgerId], bytes]]:
-    """Yield a function that returns a ledger's master key from a part's index, empty if it has none.
+    """Yield a function that returns a ledger's master key from a part's index. Empty if the index has no key.
 
     The function raises OSError, UnreadError and DecodeError.
     """
@@ -238,7 +243,7 @@ def _rows(
     key: bytes | None,
     of_ledger: Callable[[LedgerId], dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], int]:
-    """Return the rows of some entries, read in the order of their locations, and the bytes left to read."""
+    """Return the rows of some entries, and the bytes left to read. Read the entries by location."""
     rows: list[dict[str, Any]] = []
     missed: Counter[NotChecked] = Counter()
     reader = _Reader(logs)
@@ -288,7 +293,7 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
 
 
 class _Reader:
-    """A reader of entries in logs. Callers ask in the order of locations; it reads neighbours together."""
+    """A reader of entries in logs. Callers ask in the order of location; a block read covers neighbours."""
 
     def __init__(self, logs: LogPaths) -> None:
         self._logs = logs
@@ -300,7 +305,7 @@ class _Reader:
         """Return the entry at an offset. Empty if no entry can begin there.
 
         Raises:
-            OSError: its log cannot be read.
+            OSError: the log cannot be read.
         """
         if log_id != self._log:
             self._open(log_id)

@@ -1,13 +1,14 @@
 """The index files (``.idx``) of a bookie and their ledgers (IndexPersistenceMgr).
 
 A ledger's index may lie in any index directory. The server opens the first, in configured order, that has it.
-``<hex>.idx.rloc`` is a relocation that was not finished. If the ``.idx`` exists anywhere the ``.rloc`` is
-garbage. Otherwise it is the index, and the server renames it when it starts. The server's scan counts every
-``.idx`` two directories down as a ledger. But the server opens a ledger's index by its path. So it lists an
-``.idx`` in the wrong directory and cannot read it.
+``<hex>.idx.rloc`` is a relocation that was not finished. If any index directory has the ``.idx``, the
+``.rloc`` is garbage. Otherwise it is the index, and the server renames it when it starts. The server's scan
+counts every ``.idx`` two directories down as a ledger. But the server opens a ledger's index by its path. So
+it lists an ``.idx`` in the wrong directory and cannot read it.
 
-Ledgers of scopes other than 0 (BP-35) lie beside these, four directories down, where that scan sees none of
-them. Without zero padding, the first two of these directories may be directories of scope 0 as well.
+Ledgers of scopes other than 0 (BP-35) have their ``.idx`` four directories down, where the server's scan sees
+none. Without zero padding, the first two of these four may have names of directories of scope 0.
+A step is the number in the name of one of these four directories.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from auditor.sources.regular_file import open_regular
 
 RLOC = ".rloc"
 PIECE_FILES = 1024
-"""Number of files in one piece of a listing, or a few more. Their names are parsed together."""
+"""Least number of files in one piece of a listing. The names in a piece are parsed together."""
 
 NOT_OURS = "is not one of the bookie's files"
 _LISTED = ": the server lists it, and cannot open it"
@@ -42,8 +43,8 @@ _LISTED = ": the server lists it, and cannot open it"
 class SkippedPath:
     """A path that is not read, with its ``state`` and ``reason``.
 
-    ``ledger_id`` is None except in states unreadable and misplaced. ``offset`` is the byte of the file at
-    fault, None if not known.
+    ``ledger_id`` is None except in the states ``unreadable`` and ``misplaced``. ``offset`` is the byte of the
+    file at fault. None if it is not known.
     """
 
     ledger_id: int | None
@@ -61,7 +62,7 @@ class _Keys(NamedTuple):
     from_name: Callable[[str], int | None]
     to_path: Callable[[int], str]
     places: Callable[[int], Iterable[str]]
-    """Returns every path that a ledger's file may have, with `to_path` among them."""
+    """Returns every path that the index file of a ledger may have. One of them is the path of `to_path`."""
 
 
 _STOCK = _Keys(
@@ -74,7 +75,7 @@ def list_part(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the index files of one part, in the order of names. Opens only directories.
 
-    ``skips`` returns whether the files of a second-level directory need no listing.
+    ``skips`` returns whether the files of a second-level directory need no listing. None lists all.
     """
     directories = [index_directory.path for index_directory in part.directories]
     names = list(part.names)
@@ -105,7 +106,7 @@ def list_part(
 
 
 def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPath]:
-    """Yield a gap for each directory whose VERSION changed since the driver read it: another or no disk."""
+    """Yield a gap for each directory whose VERSION changed since planning: its disk is gone or another."""
     for directory in directories:
         path = f"{directory.path}/current/VERSION"
         try:
@@ -162,16 +163,16 @@ def _first_level(
 
 
 class _Leaves:
-    """A buffer of second-level directories that hold only index files in their place, as almost all do.
+    """A buffer of second-level directories. Almost all of them hold only index files in the right place.
 
-    It parses the names of their files together. If a directory has any other file, or cannot be listed,
-    `_leaf` lists it again and reports what it finds.
+    It parses the names of these files together. If a directory has any other file, or cannot be listed,
+    `_leaf` lists the directory again and reports what it finds.
     """
 
     def __init__(self, directories: Sequence[str]) -> None:
         self._directories = directories
         self.inner: dict[_Steps, list[str]] = {}
-        """Third-level directories that may lead to ledgers of other scopes, by the numbers in their path."""
+        """Third-level directories that may lead to ledgers of other scopes, by the numbers in the path."""
         self._clear()
 
     def _clear(self) -> None:
@@ -181,7 +182,7 @@ class _Leaves:
         self._low_bytes: list[int] = []
 
     def add(self, leaf: _Leaf, low: int) -> None:
-        """List a directory whose ledgers have the two lowest bytes ``low``; below 0 if none belongs there."""
+        """List a directory whose ledger ids end in the two bytes ``low``; below 0 if none belongs there."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
@@ -233,9 +234,9 @@ _BYTES = {b"%x" % value: value for value in range(256)}
 def _list_scoped(
     directories: Sequence[str], paths: Sequence[str], steps: _Steps, tops: Sequence[str] = ()
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List all index files of other scopes below some path steps, in all index directories together.
+    """List all index files of scopes other than 0 below some path steps, in all index directories together.
 
-    ``tops`` are first-level directories in other parts, whose files win.
+    ``tops`` are first-level directories of other parts. The server prefers files below them to files here.
     """
     # The first two steps give the scope. Files above that are treated as files of scope 0.
     keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
@@ -274,7 +275,7 @@ def _list_unpadded(
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List ledgers of other scopes below first steps without zero padding; ``inner`` are their third steps.
 
-    Another part may list the padded first step. A ledger that has an index there is opened there.
+    Another part may list the padded first step. The server opens the index of a ledger there if it has one.
     """
     for steps in sorted(inner):
         top = f"{steps[0]:08x}"
@@ -283,7 +284,7 @@ def _list_unpadded(
 
 
 def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
-    """Return the index files below padded first steps by name, with any padding of the other three steps."""
+    """Return the index files, by name, below padded first steps. The later steps may lack padding."""
     padded_files: dict[str, str] = {}
     for top, below in product(tops, index_path.spellings(steps[1:])):
         folder = f"{top}/{below}"
@@ -313,10 +314,10 @@ def _leaf(
     files_by_name: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
-    """List the files of one directory of indexes, whose ``paths`` are in several index directories.
+    """List the files of one directory of indexes, which has one path in each of several index directories.
 
-    ``files_by_name`` are files in other directories that win over those of the same name here. ``inner``
-    receives third-level directories that may lead to ledgers of other scopes.
+    ``files_by_name`` are files in other directories that the server opens before files of the same name here.
+    ``inner`` receives third-level directories that may lead to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = keys
     files_by_name = dict(files_by_name or {})
@@ -361,7 +362,7 @@ def _leaf(
 def _relocation(
     directories: Sequence[str], name: str, path: str, place: str, files_by_name: dict[str, str], keys: _Keys
 ) -> int | SkippedPath:
-    """Return the ledger of a relocation file if no directory has its ``.idx``, else a stray."""
+    """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
@@ -377,7 +378,7 @@ def _relocation(
 
 
 def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Keys) -> SkippedPath:
-    """Return a file outside the place of its name: an index that the server cannot open, or a stray."""
+    """Return a file whose path does not fit its name: an index that the server cannot open, or a stray."""
     ledger = keys.from_name(name)
     if ledger is None:
         return SkippedPath(None, path, IndexState.STRAY, NOT_OURS)

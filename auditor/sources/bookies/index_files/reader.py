@@ -7,7 +7,7 @@ One ``preadv`` puts a whole file into the buffer, at the next multiple of 1024 b
 After the headers have been checked, zeros replace them, so that no run of entries goes on from file to file.
 Then `fold_slots` folds all files of the batch at once. Byte order does not matter, because a slot only counts
 as 0 or not 0. The reader does not ask for the size of a file. A file that fills its room in the buffer is
-large, and is read separately in chunks, so that memory is bounded. Holes in large files are skipped.
+large. The reader reads it separately in chunks, so that memory is bounded, and skips its holes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ from auditor.sources.bookies.availability import FileFault, IndexBatch, IndexFil
 from auditor.sources.regular_file import open_descriptor
 
 BATCH_UNITS = 4096
-"""Size of a batch in KiB, about as much as CPU caches hold. A file takes one KiB or more."""
+"""Size of a batch in KiB, about as much as CPU caches hold. Each file takes at least one KiB of it."""
 
 UNIT = HEADER_BYTES
 
 ROOM = (1 << 20) + UNIT
-"""Room for the slots of one file in a batch, in bytes. It is not a multiple of a page: a full read shows."""
+"""Room for the slots of one file in a batch, in bytes.
+
+It is no multiple of a page, so that a read that fills the room differs from a short read at a page's end.
+"""
 
 AHEAD_BYTES = 128 << 10
 """Number of bytes of each file that are fetched ahead. The system itself fetches the rest of longer files."""
@@ -50,8 +53,8 @@ PAGE = 8192
 class IndexReader:
     """A reader with buffers of about 5 MiB, which it reuses for every batch. Each thread needs its own.
 
-    ``ahead`` is for files that are not in the page cache. Before it reads the first file of a piece, the
-    reader asks the system to fetch all of them. The system fetches many at a time.
+    Set ``ahead`` for files that are not in the page cache. The reader then asks the system to fetch all files
+    of an `IndexFiles` before it reads the first one, because the system fetches many at a time.
     """
 
     def __init__(self, ahead: bool = False) -> None:
@@ -149,7 +152,7 @@ class IndexReader:
         )
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
-        """Read one file in chunks. It overwrites the buffers of a batch."""
+        """Read one large file in chunks. This overwrites the buffers, so no batch may be unfinished."""
         groups, length, start_ns = _NOTHING, 0, time.time_ns()
         state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}
@@ -197,7 +200,7 @@ class IndexReader:
 
 
 class _Filling:
-    """The files of an unfinished batch, with the first unit and the length of each in the buffer."""
+    """The files of an unfinished batch, with the first KiB and the length of each in the buffer."""
 
     def __init__(self) -> None:
         self.began = time.time_ns()
@@ -238,7 +241,10 @@ def _chunk_groups(offset: int, slots: NDArray[np.int64]) -> GroupBatch:
 def _faults(
     octets: NDArray[np.uint8], starts: Longs, lengths: Longs, failures: dict[int, tuple[str, int]]
 ) -> dict[int, FileFault]:
-    """Return the faults of files: a read error before a damaged header, and that before a cut last slot."""
+    """Return the fault of each file that has one.
+
+    A read error comes first, then a damaged header, then a last slot that is not whole.
+    """
     cut = {
         row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
         for row in np.flatnonzero(lengths % SLOT).tolist()

@@ -1,6 +1,7 @@
-"""A bookie's journals: their files, the position from which it would replay them, and the entries after it.
+"""A bookie's journals: their files, the position where a replay would start, and the entries after it.
 
-The position follows from the lastMark files. They are read when the directories are found, before any index.
+The position follows from the lastMark files. The program reads these when it finds the directories, before it
+reads any index.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class JournalEntries(NamedTuple):
         master_keys: Number of records with a ledger's master key.
         cut: Whether the file ends inside a record.
         damage: Bytes after these entries that no server can have written. None in a sound file.
-        replay_error: How a server's replay ends at the damage. None if it goes on.
+        replay_error: How a server's replay ends at the damage. None if the replay continues.
     """
 
     scope_ids: Longs
@@ -95,7 +96,7 @@ def _file_id(name: str) -> int:
 def read_entries(path: str, start: int) -> JournalEntries:
     """Read the records of a journal file from byte ``start`` on. Byte 0 stands for the first record.
 
-    Memory grows with the entries: `ENTRY_BYTES` each, and a third more at the end.
+    Memory grows with the entries: `ENTRY_BYTES` each. It is a third higher when the columns are put together.
 
     Raises:
         OSError: the file cannot be read.
@@ -140,14 +141,14 @@ def read_entries(path: str, start: int) -> JournalEntries:
 
 
 def _take_column(pieces: list[Longs]) -> Longs:
-    """Concatenate the pieces into one array and clear their list, which bounds memory."""
+    """Concatenate the pieces into one array, and clear the list so that the pieces use no memory."""
     column = np.concatenate([np.empty(0, np.int64), *pieces])
     pieces.clear()
     return column
 
 
 def first_records(path: str) -> str | None:
-    """Return `ENTRIES` if a journal file has an entry, else `MASTER_KEYS` if it has one. None without either.
+    """Return `ENTRIES` if a journal file has an entry, else `MASTER_KEYS` if it has a master key, else None.
 
     Raises:
         OSError: the file cannot be read.
@@ -181,14 +182,14 @@ class Journals:
     """The journals of a bookie in configured order, and the times of its marks, in ms.
 
     Attributes:
-        trouble: Why their entries cannot be known completely. None if they can.
-        dated: A time that the index is not older than, with its evidence. Later entries may be in the
+        trouble: Why the entries in the journals cannot be known completely. None if they can.
+        dated: A time up to which the index has all entries, with its evidence. Later entries may be in the
             journals only. None if nothing dates the marks.
         stopped: When the bookie wrote the last mark before it stopped cleanly, with all entries in its index.
-            None if it did not.
+            None if it did not stop cleanly.
         marked: When the newest mark was written. None if it is not known.
-        index_written: When RocksDB last wrote to the index directory that it left first. None if it is not
-            known.
+        index_written: The oldest of the times when RocksDB last wrote to each index directory. None without
+            any.
         unmarked: Ledger directories with a lastMark that cannot be read or decoded. The bookie replays its
             journals from another directory's mark, or from their beginning.
     """
@@ -262,7 +263,7 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
 
 
 def index_written(paths: BookiePaths) -> int | None:
-    """Return when RocksDB last wrote to the index directory with the oldest last write, in ms."""
+    """Return the oldest of RocksDB's last writes to the index directories, in ms. None if none is known."""
     found = [paths.found[path].found for path in paths.index if path in paths.found]
     return min((each.index_written_ms for each in found if each.index_written_ms is not None), default=None)
 

@@ -1,15 +1,15 @@
 """The journal tail of a bookie: the entries after its marks, which may not be in its index yet.
 
-A bookie replays its journals from the greatest mark of its ledger directories. So it holds the entries after
-the mark. Entries before the mark prove nothing: they were in the index once, and may have been lost there.
-The tail is complete only if three conditions hold: every journal directory is the bookie's, the file that the
-mark names still exists, and no file is damaged. A file that ends inside a record is sound: a restart would
-end there too.
+A bookie replays its journals from the greatest mark of its ledger directories. So the bookie holds the
+entries after the mark. Entries before the mark prove nothing: they were in the index once, and the index may
+have lost them. The tail is complete only if three conditions hold: every journal directory is the bookie's,
+the file that the mark names still exists, and no file is damaged. A file that ends inside a record is sound:
+a restart would end there too.
 
 A bookie with ``journalWriteData=false`` writes ledgers' master keys to its journal, and never an entry. So a
-tail proves that an entry is not in the journal only if it has entries. A tail without records also does so if
-the journal before the mark has entries. A tail with master keys alone, or a journal without records, does
-not.
+tail cannot always prove that an entry is not in the journal. A tail that has entries proves it. A tail
+without records proves it if the journal has entries before the mark. A tail with master keys alone, or a
+journal without records, does not prove it.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class TailPart:
 class _Read:
     """The result of reading one journal.
 
-    ``reason``, ``path``, ``offset`` and ``replay_error`` describe its first fault.
+    ``reason``, ``path``, ``offset`` and ``replay_error`` describe the first fault of the journal.
     """
 
     directory: JournalDirectory | None
@@ -214,7 +214,10 @@ def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
 
 
 def _data_doubt(journals: Sequence[_Read]) -> str | None:
-    """Return why a tail without entries does not prove that there were none. None if it does or has some."""
+    """Return why a tail without entries does not prove that the bookie wrote none.
+
+    Returns None if the tail proves it, or has entries.
+    """
     if any(journal.entries for journal in journals):
         return None
     if any(piece.master_keys for journal in journals for piece in journal.pieces):

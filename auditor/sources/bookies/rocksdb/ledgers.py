@@ -5,12 +5,12 @@
     locations-scoped   scope, ledger id, entry id: 3 * i64     as in ``locations``
 
 All numbers are big-endian. The program reads the databases side by side, in the order of keys. So the entries
-of a ledger come together, and are folded batch by batch. If a ledger continues in the next batch, only its
-groups are kept. Memory grows with the groups of one ledger, never with its entries.
+of a ledger come together. The program folds them into groups, batch by batch. If a ledger continues in the
+next batch, it keeps only the groups. Memory grows with the groups of one ledger, never with its entries.
 
-The last database is for ledgers outside scope 0 (BP-35). The proposal gives it no name; this program chose
-one. The proposal also has no index of ledgers for these scopes. So a ledger that has a location exists, and
-none is in limbo. No server writes this database yet.
+The database ``locations-scoped`` is for ledgers outside scope 0 (BP-35). The proposal gives it no name; this
+program chose one. The proposal also has no index of ledgers for these scopes. So a ledger that has a location
+exists, and none is in limbo. No server writes this database yet.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KEY_BYTES, VALUE_BYTES = 16, 8
 class LedgerSets(NamedTuple):
     """Complete ledgers in ascending order of ids, with the entries of each.
 
-    ``failed`` gives, by id, the reason for a ledger whose entries are too irregular to fold.
+    ``failed`` gives, by ledger id, the reason why the entries are too irregular to fold.
     """
 
     ids: Longs
@@ -68,8 +68,8 @@ def fold_locations(
     Args:
         batches: The rows, in the order of keys.
         odd: Receives the rows that the server cannot have written.
-        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. They come after all
-            others. Entry ids are never negative here; `scoped_ledgers` removes such rows.
+        signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come after
+            all others. The rows must then have no negative entry ids: `scoped_ledgers` removes them.
     """
     open_ledger: _Open | None = None
     for rows in batches:
@@ -161,14 +161,17 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
 
 
 def _sound_rows(rows: Rows, odd: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
-    """Return the rows with a key of this length, and a value of a location's length."""
+    """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
     sound = rows.of_lengths(key_bytes, VALUE_BYTES)
     odd.add(rows, np.flatnonzero(~sound), "a key or value of the wrong length")
     return np.flatnonzero(sound)
 
 
 def _bounds(ledgers: BigLongs) -> Longs:
-    """Return where each ledger begins and the last one ends. Ids ascend: if first and last agree, all do."""
+    """Return the row where each ledger begins, and the row where the last one ends.
+
+    Ids ascend: if the first and the last row have the same ledger, all rows have it.
+    """
     if ledgers[0] == ledgers[-1]:
         return np.array([0, len(ledgers)])
     changes = np.flatnonzero(ledgers[1:] != ledgers[:-1]) + 1
@@ -178,13 +181,14 @@ def _bounds(ledgers: BigLongs) -> Longs:
 EXISTING, LIMBO, NONEXISTENT, UNLISTED, BROKEN = range(5)
 """The states of a ledger in the bookie's index of ledgers.
 
-EXISTING: the bookie has it. LIMBO: the bookie does not know which entries it should have. NONEXISTENT: the
-bookie no longer has it. UNLISTED: the index does not list it. BROKEN: its data cannot be read.
+EXISTING: the bookie has the ledger. LIMBO: the bookie does not know which of its entries it should have.
+NONEXISTENT: the bookie no longer has the ledger. UNLISTED: the index does not list the ledger. BROKEN: the
+data of the ledger cannot be read.
 """
 
 
 class IndexedLedgers(NamedTuple):
-    """Ledgers in ascending order of ids, their ``states``, and by id the ``reasons`` of broken ones."""
+    """Ledgers in ascending order of ids, their ``states``, and the ``reasons`` of broken ledgers by id."""
 
     ids: Longs
     states: NDArray[np.uint8]
@@ -201,7 +205,7 @@ class IndexedLedgers(NamedTuple):
 
 
 class StorageFlags:
-    """The flags of the storage. They are known only after its last row."""
+    """The flags of a bookie's storage. They are complete only after the last row of ``ledgers`` was read."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -259,9 +263,9 @@ def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedL
 
 
 class JoinedLedgers(NamedTuple):
-    """Ledgers of both databases in ascending order of ids.
+    """Ledgers from ``locations`` and ``ledgers`` together, in ascending order of ids.
 
-    Each has its entries, its state, and the reason if it is broken.
+    Each ledger has its entries, its state, and the reason if it is broken.
     """
 
     ids: Longs
@@ -273,7 +277,10 @@ class JoinedLedgers(NamedTuple):
 def join_ledgers(
     locations: Iterator[LedgerSets], ledgers: Iterator[IndexedLedgers]
 ) -> Iterator[JoinedLedgers]:
-    """Yield every ledger once. Of each side keep in memory only what the other side has not reached."""
+    """Yield every ledger of either database once.
+
+    From each database keep in memory only the ledgers that the other database has not reached yet.
+    """
     location_sets, ledger_rows = next(locations, None), next(ledgers, None)
     while location_sets is not None or ledger_rows is not None:
         if location_sets is not None and not len(location_sets.ids):
@@ -328,7 +335,7 @@ SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
 def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of `NAME`, scope by scope. Rows that no server wrote go to ``odd``."""
+    """Fold the rows of ``locations-scoped``, scope by scope. Rows that no server wrote go to ``odd``."""
     pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
         for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
@@ -338,7 +345,7 @@ def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tup
 
 
 def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
-    """Yield the rows of each scope, with keys as in ``locations``. A scope's rows are adjacent."""
+    """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
     row_numbers = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
     names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)

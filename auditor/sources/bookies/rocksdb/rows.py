@@ -3,12 +3,12 @@
 Each index directory has two databases: the location of each entry (``locations``), and the ledgers that the
 bookie knows (``ledgers``). The program reads both side by side in the order of keys, in bounded memory. The
 bookie does not serve a ledger that is missing in ``ledgers``, even if ``locations`` has its entries. A bookie
-looks for a ledger in one directory only, which depends on its id. Ledgers of scopes other than 0 have a third
-database: `auditor.sources.bookies.rocksdb.ledgers`.
+looks for a ledger in one directory only, which depends on the ledger's id. Ledgers of scopes other than 0
+have a third database: `auditor.sources.bookies.rocksdb.ledgers`.
 
 The program opens ``locations`` first. A bookie writes the locations of a new ledger before the ledger itself.
-In the other order, many new ledgers of a running bookie would look not indexed. In this order, only those do
-that are between the two writes.
+In the other order, many new ledgers of a running bookie would look not indexed. In this order, a ledger looks
+not indexed only while the bookie is between the two writes.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def read_databases(
 ) -> Iterator[pa.RecordBatch]:
     """Yield one row per ledger. Paths that belong to no ledger (gap, damaged, stray) go to ``passed``.
 
-    If ``earlier`` has all rows of databases that have not changed since, mark those rows there and yield
+    If the databases have not changed since the run of ``earlier``, mark their rows in ``earlier`` and yield
     none.
     """
     current = f"{directory.path}/current"
@@ -98,7 +98,10 @@ def read_databases(
 
 
 def _stamp(current: str) -> int | None:
-    """Return the stamp of all databases in one index directory before they are read. None if it has none."""
+    """Return the stamp of all databases in one index directory before they are read.
+
+    Returns None if they have no stamp.
+    """
     start_ns = time.time_ns()
     file_states: list[tuple[str, os.stat_result]] = []
     for name in ("locations", "ledgers", SCOPED):
@@ -113,7 +116,7 @@ def _stamp(current: str) -> int | None:
 
 
 def _beside(directory: str) -> Iterator[SkippedPath]:
-    """Yield the strays in ``current``, and a gap or damage if the databases there cannot be trusted."""
+    """Yield the strays in ``current``. Yield a gap or damage too if the databases there cannot be trusted."""
     current = f"{directory}/current"
     try:
         below, strays = list_current(directory)
@@ -158,7 +161,7 @@ class _Rows:
     def gather(
         self, ledgers: Iterator[tuple[int, JoinedLedgers]], passed: list[SkippedPath]
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ledgers with their scopes. If reading fails, all further ledgers are unknown."""
+        """Yield the rows of ledgers with their scopes. If reading fails, all later ledgers are unknown."""
         try:
             for scope_id, joined_ledgers in ledgers:
                 if self.full:

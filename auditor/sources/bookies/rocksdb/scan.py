@@ -6,13 +6,13 @@ block as an error. It counts rows that DbLedgerStorage cannot have written, and 
 
 RocksDB's table files never change, so the scratch directory has links to them. The small files that do change
 (CURRENT, the MANIFEST, write-ahead logs) are copied, the logs first. If a flush moves entries from a log to a
-table meanwhile, they are then in both, and never in neither.
+table meanwhile, these entries are in both copies, and never in neither.
 
 RocksDB stops reading a log at the first bad record and goes on without an error. An audit must not, so this
-module checks the copies. Every table in the MANIFEST must exist with the length given there. The logs that it
-needs must exist and be sound to their end. Sequence numbers must continue from the tables to the logs, and
-from log to log. If a check fails and the directory has changed meanwhile, the copy is made again. If the
-directory has not changed, it is damaged.
+module checks the copies. Every table in the MANIFEST must exist with the length given there. The logs that
+the MANIFEST needs must exist and be sound to their end. Sequence numbers must continue from the tables to the
+logs, and from log to log. If a check fails and the directory has changed meanwhile, the copy is made again.
+If the directory has not changed, it is damaged.
 
 RocksDB opens all tables with the database (its ``max_open_files`` is -1 by default). So a later compaction by
 the bookie takes nothing away, and the scratch directory can be deleted at once.
@@ -81,7 +81,7 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
             it returns. It raises `UnreadError` if it cannot.
 
     Raises:
-        DamagedError: the files do not fit together, and do not change.
+        DamagedError: the files contradict each other, and the directory does not change.
         UnreadError: the directory cannot be read, or changed faster than it could be copied.
     """
     troubles: list[str] = []
@@ -334,7 +334,7 @@ def _strings(column: pa.BinaryArray) -> Strings:
 
 
 def _typed_error(directory: str, words: str) -> UnreadError:
-    """Convert RocksDB's error text to an error. Replace the scratch directory in it with the database's."""
+    """Convert RocksDB's error text to an error that names the database and not the scratch directory."""
     words = _SCRATCH_PATH.sub(directory, words)
     if _CORRUPTION not in words:
         return UnreadError(directory, words)
@@ -348,7 +348,7 @@ MAX_SHOWN = 32
 
 @dataclass(slots=True)
 class UnexpectedRows:
-    """The unexpected rows of the database at ``path``, reported as at most one row with state ``damaged``.
+    """The unexpected rows of the database at ``path``. `rows` reports them as one row with state ``damaged``.
 
     >>> list(UnexpectedRows("/data/ledgers0/current/locations").rows())
     []
@@ -361,7 +361,7 @@ class UnexpectedRows:
     def add(self, rows: Rows, row_numbers: NDArray[np.intp], what: str) -> None:
         """Count the rows ``row_numbers``; ``what`` describes their fault.
 
-        Messages never show values: some hold a ledger's master key.
+        Messages never show values, because some values hold a ledger's master key.
         """
         if len(row_numbers) and not self.count:
             key = rows.keys.item(int(row_numbers[0]))
@@ -369,7 +369,7 @@ class UnexpectedRows:
         self.count += len(row_numbers)
 
     def rows(self) -> Iterator[SkippedPath]:
-        """Yield a row with the count and the first key, if there were such rows."""
+        """Yield a row with the count and the first key, if there were unexpected rows."""
         if self.count:
             reason = (
                 f"{plural(self.count, 'row')} that DbLedgerStorage does not write; the first has {self.first}"

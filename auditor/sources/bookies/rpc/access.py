@@ -1,11 +1,12 @@
 """The start of a connection to a bookie: TLS, then a login, as in ``[bookies]`` of the credentials file.
 
-A bookie accepts both in either order. This program starts TLS first, so that no login token is sent in clear.
-With ``[bookies.tls]`` TLS is mandatory: if a bookie refuses START_TLS, the program asks it nothing.
+A bookie accepts TLS and login in either order. This program starts TLS first, so that no login token is sent
+in clear. With ``[bookies.tls]`` TLS is mandatory: if a bookie refuses START_TLS, the program sends it no
+request.
 
 A bookie that rejects a login sends no answer (`SASLBookieAuthProvider` logs a stack trace and drops the
-message). So AUTH has a time limit of its own. After it, the program asks on the same connection for an entry
-that cannot exist. If the bookie refuses that too, the bookie is well and rejects the login.
+message). So AUTH has a time limit of its own. After this time, the program asks on the same connection for an
+entry that cannot exist. If the bookie refuses that read too, it is well and rejects the login.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ SASL_SECTION = "[bookies.sasl] of the credentials file"
 
 @dataclass(frozen=True)
 class BookieAccess:
-    """The TLS and login settings of a connection to a bookie. Call `read_access` in each process to make it.
+    """The TLS and login settings of a connection to a bookie. Each process makes its own with `read_access`.
 
     ``context`` is set if and only if ``tls`` is. If ``tls`` and ``sasl`` are None, the connection is in clear
     and without a login.
@@ -104,7 +105,7 @@ IN_CLEAR = BookieAccess()
 
 
 def read_access(credentials: str | None) -> BookieAccess:
-    """Read the sections for bookies of a credentials file, and the certificates that they name.
+    """Read the bookies' sections of a credentials file, and the certificates that these sections name.
 
     Raises:
         UsageError: the file is invalid, as for `read_credentials`; a certificate or key is not PEM; or GSSAPI
@@ -239,7 +240,7 @@ async def log_in(
 
 
 class Requirement(StrEnum):
-    """The authentication that a bookie requires if it refuses a client without one."""
+    """The authentication that a bookie requires, if it refuses a client that did not authenticate."""
 
     LOGIN = "login"  # SASL, over TLS or not
     CERTIFICATE = "certificate"  # TLS, and a client certificate with a role
@@ -249,7 +250,7 @@ class Requirement(StrEnum):
 async def find_requirement(
     reader: StreamReader, writer: StreamWriter, where: str, timeout_s: float
 ) -> Requirement:
-    """Find out which authentication a bookie requires that refused a read. The connection is useless
+    """Find out which authentication a bookie requires after it refused a read. The connection cannot be used
     afterwards.
 
     SASL answers an empty first token with a challenge (DIGEST-MD5) or not at all (GSSAPI). Any other provider
@@ -277,7 +278,7 @@ async def find_requirement(
 
 
 async def _refuses_reads(reader: StreamReader, writer: StreamWriter, version: int, seconds: float) -> bool:
-    """Return whether a bookie that did not answer AUTH refuses a read, as from a client without a login."""
+    """Return whether a bookie that did not answer AUTH also refuses a read, as it does without a login."""
     try:
         async with asyncio.timeout(seconds):
             writer.write(read_request(0, IMPOSSIBLE_LEDGER, 0, version=version))

@@ -1,17 +1,19 @@
-"""A client that asks one bookie many questions of one kind, and handles silence and refusals.
+"""A client that sends one bookie many requests of one kind, and handles silence and refusals.
 
-If a connection breaks, the client opens another, a bounded number of times. Then it asks for the unanswered
-subjects one at a time. So a subject whose answer breaks the connection affects no other.
+A subject is the ledger or entry that a request asks about. If a connection breaks, the client opens another,
+a bounded number of times. Then it asks for the unanswered subjects one at a time. So a subject whose answer
+breaks the connection affects no other subject.
 
 After a time-out the client asks about a ledger that cannot exist. If the bookie answers, the connection is
-well, and only the silent subjects are unknown. If it does not, the client treats the connection as broken.
+well, and only the silent subjects are unknown. If the bookie does not answer, the client treats the
+connection as broken.
 
 If a bookie refuses this client's login or certificate, the client gives up at once. Each attempt leaves stack
 traces in the bookie's log.
 
-A kind of question may have wires of several protocol versions. The client tries the next version if the
-bookie closes the connection before the first answer, or refuses the version. It keeps the version that gets
-an answer.
+A kind of request may have a `Wire` for each of several protocol versions. The client tries the next version
+if the bookie closes the connection before the first answer, or refuses the version. It keeps the version that
+gets an answer.
 
 A task asks many bookies one after another, with one connection to each:
 
@@ -51,14 +53,14 @@ from auditor.spark.types import DataFrame
 Reply = TypeVar("Reply")
 
 CONNECTIONS = 4
-"""Number of connections in a row without an answer after which the client gives up on a bookie."""
+"""Number of failed connections in a row, without any answer, after which the client gives up on a bookie."""
 MOST_CONNECTIONS = 32
 SINGLE_ATTEMPTS = 2
-"""Number of times that the client asks for a subject by itself after the connection broke with it."""
+"""Number of times that the client asks for a subject alone after a request for it broke the connection."""
 MOST_SILENT = 40
-"""Number of subjects without an answer after which the client gives up on a bookie that answers others."""
+"""Number of silent subjects after which the client gives up on a bookie that answers for others."""
 PAUSE_S = 0.1
-"""First wait before a new connection or after "too many requests", in seconds. Each next one doubles."""
+"""First wait before a new connection or after "too many requests", in seconds. It doubles each time."""
 BUSY = 5
 """Number of times that the client asks for a subject while the bookie answers "too many requests"."""
 
@@ -72,17 +74,18 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     After its time-out a request no longer counts as in flight, though the bookie may still process it.
 
     Attributes:
-        given_up: Why the client stopped asking. Subjects without an answer are then unknown. None before.
-        refuses: Whether that reason is a refusal of `REFUSALS`, or of the login.
+        given_up: Why the client stopped asking. Subjects without an answer are then unknown. None while it
+            asks.
+        refuses: Whether the client stopped because of a refusal, by a status of `REFUSALS` or of the login.
         operations: Numbers of connections and requests, by name.
     """
 
     OPERATION: ClassVar[str]
-    """The name of a request among ``operations``."""
+    """The name of this client's requests in ``operations``."""
     SUBJECTS: ClassVar[str]
-    """The subjects' name in messages, such as "ledgers"."""
+    """Word for the subjects in messages, such as "ledgers"."""
     REFUSALS: ClassVar[dict[int, str]]
-    """Texts for status codes that, like EUA, refuse every request and prove nothing about a subject."""
+    """Texts for status codes that refuse every request, as EUA does, and prove nothing about a subject."""
 
     def __init__(self, host: str, port: int, options: StoreOptions) -> None:
         self.given_up: str | None = None
@@ -103,11 +106,11 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
     @abstractmethod
     def wires(self) -> tuple[Wire[Subject, Answer], ...]:
-        """Return the protocol versions of the question, the first to try in front."""
+        """Return the request in each protocol version. The client tries the first one first."""
 
     @abstractmethod
     def impossible(self) -> Subject:
-        """Return a subject of `IMPOSSIBLE_LEDGER`."""
+        """Return a subject that cannot exist, of ledger `IMPOSSIBLE_LEDGER`."""
 
     @abstractmethod
     def status(self, answer: Answer) -> int:
@@ -122,7 +125,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         """Return the reply for a subject without an answer."""
 
     def enough(self) -> bool:
-        """Return whether the replies so far should be handed on."""
+        """Return whether there are enough replies to hand them on."""
         return False
 
     def can_skip(self, subject: Subject) -> bool:
@@ -130,14 +133,14 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return False
 
     def mute(self, silent: int) -> str | None:
-        """Return why to stop asking a bookie that did not answer for ``silent`` subjects. None to go on."""
+        """Return why to stop asking a bookie that did not answer for ``silent`` subjects, or None."""
         return None
 
     async def ask(self, waiting: deque[Subject]) -> list[Reply]:
         """Ask about subjects from the left until none is left, there are enough replies, or the client gives
         up.
 
-        If the client gives up, every subject without a reply that is no longer in ``waiting`` is unknown.
+        If the client gives up, every subject that it took from ``waiting`` and that has no reply is unknown.
         """
         self._replies = []
         while waiting and self.given_up is None and not self.enough():
@@ -228,7 +231,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return answer
 
     async def _is_well(self, connection: BookieConnection[Subject, Answer]) -> bool:
-        """Return whether the bookie still answers on a connection, for an entry that cannot exist."""
+        """Return whether the bookie still answers on a connection. Ask it for an entry that cannot exist."""
         try:
             await self._request(connection, self.impossible())
         except TimeoutError:
@@ -279,9 +282,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return None
 
     def _next_wire(self) -> bool:
-        """Switch to the next version if the present one never got an answer. Return whether it did.
+        """Switch to the next protocol version if the present one got no answer. Return whether it switched.
 
-        Silence is no reason: a bookie that does not know a version answers so, or closes the connection.
+        Silence is no reason to switch: a bookie that does not know a version says so, or closes the
+        connection.
         """
         if self._understood or self._mute or len(self._wires) < 2:
             return False
@@ -290,7 +294,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         return True
 
     def _give_up_on(self, error: UnreadError) -> None:
-        """Give up after a failed connection if the bookie refuses, or if it was one too many."""
+        """Give up after a failed connection if the bookie refuses, or if too many connections failed."""
         if isinstance(error, RefusedError):
             self._refuse(error.reason)
         elif self._barren >= CONNECTIONS:
@@ -300,7 +304,7 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
 
 
 class Conversation(Generic[Subject, Answer, Reply]):
-    """A client of one bookie at a time. It keeps the connection while the bookie stays the same."""
+    """A client that asks one bookie at a time. It keeps the connection until it asks another bookie."""
 
     def __init__(
         self,
@@ -325,7 +329,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         self._runner.close()
 
     def connect_to(self, bookie_id: str) -> BookieClient[Subject, Answer, Reply]:
-        """Return the client of a bookie. For another bookie than before, this is a new one."""
+        """Return the client of a bookie. Make a new one if the last call was for another bookie."""
         if self._client is None or bookie_id != self._bookie_id:
             self._part()
             self._bookie_id = bookie_id
@@ -333,7 +337,7 @@ class Conversation(Generic[Subject, Answer, Reply]):
         return self._client
 
     def ask(self, bookie_id: str, subjects: Iterable[Subject]) -> Iterator[list[Reply]]:
-        """Yield a bookie's replies for these subjects in bounded parts. Stop once the bookie is given up."""
+        """Yield a bookie's replies for these subjects in bounded parts. Stop once the client gives up."""
         client = self.connect_to(bookie_id)
         waiting = deque(subjects)
         while waiting and client.given_up is None:
@@ -361,7 +365,10 @@ def each_bookie(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.Rec
 
 
 def one_bookie_per_partition(pairs: DataFrame, bookies: int, *order: str) -> DataFrame:
-    """Return the rows with all of one bookie in one partition, in the order of these columns."""
+    """Return the rows, partitioned so that all rows of a bookie are in one partition.
+
+    ``order`` names the columns that sort each partition.
+    """
     # With an explicit number of partitions Spark neither merges nor splits them.
     return pairs.repartition(max(1, bookies), "bookie_id").sortWithinPartitions("bookie_id", *order)
 

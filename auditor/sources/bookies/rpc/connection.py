@@ -5,9 +5,9 @@ registered none (before 4.11, and on etcd), its id is the address. A bookie that
 asked, because an id may only look like an address.
 
 Only `open_connection` connects, starts TLS and logs in (`auditor.sources.bookies.rpc.access`). A connection
-carries questions of one kind. Once it broke, or received an answer that cannot be decoded, it stays lost. The
-caller decides whether to open another. Of a long answer only the needed bytes are kept; the others are
-dropped as they arrive.
+carries requests of one kind. Once it broke, or received an answer that cannot be decoded, it stays lost. The
+caller decides whether to open another connection. Of a long answer only the needed bytes are kept; the rest
+is dropped as it arrives.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CLOSE_SECONDS = 0.2
 
 
 class Wire(Protocol[_Subject, Answer]):
-    """One kind of question in one protocol version. `DecodeError` and a mismatch end a connection."""
+    """One kind of request in one protocol version. A `DecodeError` or a mismatch ends the connection."""
 
     @property
     def version(self) -> int:
@@ -52,16 +52,16 @@ class Wire(Protocol[_Subject, Answer]):
         """Return the bytes of a request; ``number`` is unique on its connection."""
 
     def key(self, number: int, subject: _Subject) -> Hashable:
-        """Return the key that matches an answer with this request."""
+        """Return the key that matches an answer with its request."""
 
     def head(self, length: int) -> int:
-        """Return how many leading bytes of an answer of this length are kept."""
+        """Return how many leading bytes of an answer of ``length`` bytes are kept."""
 
     def answer(self, head: bytes, length: int) -> tuple[Hashable, Answer]:
         """Decode the kept bytes of an answer. Return the key of its request and the answer."""
 
     def mismatch(self, subject: _Subject, answer: Answer) -> DecodeError | None:
-        """Return the error for an answer that does not belong to the request with its key, else None."""
+        """Return an error if the answer does not belong to the request with the same key, else None."""
 
 
 @dataclass
@@ -69,7 +69,7 @@ class BookieConnection(Generic[Subject, Answer]):
     """A connection that can send only the requests of its ``wire``. Open it with `open_connection`.
 
     Attributes:
-        where: Its address in messages.
+        where: The bookie's address in messages.
         timeout_s: Longest wait for one answer, in seconds.
         lost: The error that ended the connection. None while it works.
     """
@@ -156,7 +156,7 @@ class BookieConnection(Generic[Subject, Answer]):
             self.lose(str(error))
 
     async def _receive_answer(self, length: int) -> None:
-        """Read one answer. It counts only after all of its bytes arrived, most of which may be dropped."""
+        """Read one answer. It counts only after all of its bytes arrived, also those that are dropped."""
         head = await self.reader.readexactly(self.wire.head(length))
         if self.access.tls is not None and is_late_start_tls(head):
             return  # the bookie requires more than TLS, and refuses each request
@@ -231,7 +231,7 @@ async def end(writer: StreamWriter) -> None:
 
 
 def address(host: str, port: int) -> str:
-    """Return a bookie's address in the form of the column path of the table availability.
+    """Return a bookie's address in the form of the column ``path`` of the table ``availability``.
 
     >>> address("bk1", 3181), address("::1", 3181)
     ('rpc://bk1:3181', 'rpc://[::1]:3181')
@@ -276,8 +276,8 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
     """Return the pairs of ``bookies`` and the ledgers that they may hold: scope_id, ledger_id, bookie_id.
 
     For a closed ledger, a bookie that should hold none of its entries is not asked. A bookie logs an ERROR
-    with a stack trace for each ledger that it lacks, and would lack most of these. For other ledgers the last
-    entry is not known, so all members of the ensemble are asked.
+    with a stack trace for each ledger that it lacks, and would lack most of these. For a ledger that is not
+    closed the last entry is not known, so all members of the ensemble are asked.
     """
     return (
         ledgers.select(*LEDGER, "state", F.explode("replicas").alias("replica"))

@@ -1,15 +1,15 @@
 """Requests for the entries that bookies hold of ledgers: rows of the table availability.
 
     answer EOK                     the bookie holds the listed entries
-    answer "no such ledger"        the bookie holds no entry of that ledger
-    another refusal, no answer     unknown, for that ledger or for the whole bookie
+    answer "no such ledger"        the bookie holds no entry of the ledger
+    another refusal, no answer     unknown, for the ledger or for the whole bookie
 
 DbLedgerStorage (seen in 4.17.2) does not implement the request: it answers for ledgers that it lacks, and
-never for those that it has. A bookie uses DbLedgerStorage if it listed no ledger and several real ledgers got
-no answer on a connection that is well. The client then stops asking it.
+never for ledgers that it has. The client takes a bookie for one on DbLedgerStorage if the bookie listed no
+ledger and several real ledgers got no answer on a connection that is well. The client then stops asking it.
 
 A reason that concerns a whole bookie gives one row of state gap, without a ledger. Every ledger of the bookie
-without an earlier answer is unknown.
+without an earlier answer is then unknown.
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ from auditor.spark.part_tables import spark_schema
 from auditor.spark.types import DataFrame
 
 CHUNK_BYTES = 64 << 20
-"""Number of bytes of unfolded listings after which they are handed on."""
+"""Number of bytes of unfolded listings after which the client hands the listings on."""
 SILENT = 3
-"""Number of ledgers without an answer, and without any listing, that identify DbLedgerStorage."""
+"""Number of ledgers without an answer that identify DbLedgerStorage, if the bookie listed no ledger."""
 
 DB_LEDGER_STORAGE = "the bookie does not list entries: DbLedgerStorage"
 
@@ -69,7 +69,7 @@ class Reply:
 
     Attributes:
         groups: The entries as listed, not folded. None without a usable answer.
-        reason: Why ``groups`` is None. None if it is not.
+        reason: Why there are no ``groups``. None if there are.
         offset: The byte of the answer at fault. None if there is none.
         answered: When the bookie answered, in ms. None without an answer.
     """
@@ -185,7 +185,7 @@ NOWHERE = "rpc:"
 """The path in rows of a bookie without an address."""
 
 ASKABLE_ROWS = "state != 'gap' and scope_id = 0"
-"""SQL condition for rows with a request: no gap of a whole bookie, and no ledger of another scope."""
+"""SQL condition for rows with a request. It excludes gaps of a whole bookie, and ledgers outside scope 0."""
 
 
 def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], options: StoreOptions) -> DataFrame:
@@ -198,9 +198,9 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
             requests, ``timeout_s`` the longest wait for one answer, in seconds.
 
     Returns:
-        A row of state ok or unreadable for each pair. A bookie that cannot be asked, or no longer, has one
-        row of state gap and no rows for its other pairs. Write the rows at once: each evaluation asks the
-        bookies again.
+        A row of state ok or unreadable for each pair. If a bookie cannot be asked, or no longer answers, one
+        row of state gap stands for all its pairs without a row. Write the rows at once: each evaluation asks
+        the bookies again.
     """
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
@@ -240,7 +240,7 @@ def rpc_rows(
 
 
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.RecordBatch:
-    """Return rows of the replies, each with its scope. Fold the listings together."""
+    """Return rows of the replies, each with the scope of its ledger. Fold all listings in one call."""
     listings = [b"" if reply.groups is None else reply.groups.tobytes() for _, reply in replies]
     ends = np.cumsum([0, *map(len, listings)], dtype=np.int64)
     folded = fold(GroupBatch.frombytes(b"".join(listings), ends))
@@ -261,6 +261,6 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
 
 
 def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
-    """Return the row of a bookie that is not asked any more."""
+    """Return the row of a bookie that the client does not ask, or no longer."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

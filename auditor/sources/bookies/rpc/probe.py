@@ -26,7 +26,7 @@ class Reception(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """A bookie's reaction to this client. ``reason`` says what to do; it is empty if the bookie serves it."""
+    """A bookie's reaction to this client. ``reason`` says what to do. Empty if the bookie serves reads."""
 
     reception: Reception
     reason: str = ""

@@ -1,11 +1,11 @@
 """Plain reads of single entries from bookies: rows of the table witness, one per entry and bookie.
 
     answer EOK                     the bookie serves the entry
-    answer "no such entry"         it does not
-    answer "no such ledger"        it serves no entry of that ledger, so the others need no request
+    answer "no such entry"         the bookie does not serve the entry
+    answer "no such ledger"        it serves no entry of the ledger, so the other entries need no request
     refuses the login or does not  refused: it serves no reads to this client
       know the request
-    another refusal, no answer     unknown, for that entry or for the whole bookie
+    another refusal, no answer     unknown, for the entry or for the whole bookie
 
 The client drops the payload of entries as it arrives (`auditor.codecs.bookie.wire`). Every storage answers
 reads. If a bookie does not speak protocol version 3, the client uses version 2.
@@ -71,7 +71,7 @@ class ReadReply:
     """A bookie's reply for one entry.
 
     Attributes:
-        reason: Why the answer is unknown or refused. None if it is neither.
+        reason: Why the answer is unknown or refused. None for any other answer.
         answered: When the bookie answered, in ms. None without an answer.
         requests: Number of requests for this entry.
     """
@@ -94,7 +94,7 @@ class Reading:
         return read_request(number, subject.ledger_id, subject.entry_id, version=self.version)
 
     def key(self, number: int, subject: Entry) -> Hashable:
-        """Return the number of the request, or in version 2 the entry: an answer then has no number."""
+        """Return the number of the request. In version 2, whose answers have no number, return the entry."""
         return subject if self.version == VERSION_2 else number
 
     def head(self, length: int) -> int:
@@ -149,7 +149,7 @@ class ReadClient(BookieClient[Entry, ReadAnswer, ReadReply]):
         return answer.status
 
     def can_skip(self, subject: Entry) -> bool:
-        """Return whether the bookie answered before that it lacks the entry's ledger."""
+        """Return whether the bookie already answered that it lacks the entry's ledger."""
         return subject.ledger_id in self._absent
 
     def unknown(self, subject: Entry, reason: str) -> ReadReply:

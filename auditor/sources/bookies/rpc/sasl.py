@@ -2,11 +2,11 @@
 
     DIGEST-MD5   an empty token, answered by the challenge; then the digest, answered by the bookie's proof
     GSSAPI       as many tokens as Kerberos needs; then the bookie offers security layers. The client's
-                 choice (none) is the last token, which is not answered
+                 choice (none) is the last token, and the bookie does not answer it
 
 The client sends the first token. For DIGEST-MD5 the service, host and realm are ``bookkeeper`` on every
-bookie (`SaslConstants`). For GSSAPI the bookie's principal is ``bookkeeper/HOST``, with the host that it
-registered.
+bookie (`SaslConstants`). For GSSAPI the bookie's principal is ``bookkeeper/HOST``, where HOST is the host
+that the bookie registered.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _DIGEST_HOST = "bookkeeper"
 
 
 class SaslFailedError(Exception):
-    """A login that fails in the client, before the bookie refuses it. The message has no secret."""
+    """A login that fails in the client, before the bookie can refuse it. The message contains no secret."""
 
 
 def missing_package(sasl: Sasl) -> str | None:
-    """Return the Python package that a mechanism needs and that is not installed. None if all are."""
+    """Return the Python package that a mechanism needs and that is not installed. None if none is missing."""
     return "kerberos" if sasl.mechanism == "GSSAPI" and importlib.util.find_spec("kerberos") is None else None
 
 
 class SaslLogin:
-    """One login on one connection. ``host`` is the bookie's, as registered.
+    """One login on one connection. ``host`` is the host that the bookie registered.
 
     Raises:
-        SaslFailedError: from any method, without a ticket or without the package for tickets.
+        SaslFailedError: from any method, without a Kerberos ticket or without the package for Kerberos.
     """
 
     def __init__(self, sasl: Sasl, host: str) -> None:

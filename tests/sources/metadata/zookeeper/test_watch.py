@@ -39,7 +39,7 @@ def test_every_event_is_read_back_at_any_offset(type: int, path: str, before: by
     ("event", "reason"),
     [
         ("00000001 00000003", "requires"),
-        ("00000001 00000003 00000009 2f62", "a path of 9 bytes, 2 present"),
+        ("00000001 00000003 00000009 2f62", "a path of 9 bytes expected, 2 present"),
         ("00000001 00000003 ffffffff 2f62", "a path of -1 bytes"),
         ("00000001 00000003 00000002 2fff", "can't decode"),
     ],
