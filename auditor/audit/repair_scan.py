@@ -32,7 +32,7 @@ def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
     """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
     down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down=frozenset(down))
+    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down_bookies=frozenset(down))
     return landing.land_some(
         bool(down) and _knows_registrations(roster),
         "reachability",

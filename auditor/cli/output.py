@@ -83,7 +83,7 @@ def print_text(run: Any, choice: TextChoice) -> None:
 def _parts(run: Any, choice: TextChoice, terminal: bool) -> Iterator[str]:
     from auditor.reports import first_screen, text
 
-    width = max(text.NARROWEST, min(columns(), text.WIDEST)) if terminal else text.UNBROKEN
+    width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if terminal else text.UNLIMITED_WIDTH
     if choice.findings_wanted(terminal):
         if choice.all or not choice.selection.everything:
             findings: text.OfRank = SelectedRun(run, choice.selection).with_standings

@@ -42,7 +42,7 @@ from auditor.model.decommission import (
 from auditor.model.replacements import refuses_by_place
 from auditor.model.states import TAKES_WRITES, MarkRow
 from auditor.runs.load_bookie import whole_bookie_id
-from auditor.runs.owners import NAMES, has_owners, owned
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
 from auditor.runs.reader import RunReader, load_placement
 from auditor.simulate.run_windows import CopiesToday, decided_ledgers
 from auditor.simulate.windows import BookieNumbers, Longs, windows_of
@@ -153,10 +153,10 @@ def _read_owned(run: RunReader, ids: Longs, codes: NDArray[np.int8]) -> Iterator
     if not len(ids) or not has_owners(run):
         return
     blocked = pa.table({**{name: ids[:, position] for position, name in enumerate(LEDGER)}, "code": codes})
-    for batch in run.batches("tables/ownership", [*LEDGER, *NAMES, "standing", "borrowed"]):
+    for batch in run.batches("tables/ownership", [*LEDGER, *NAME_COLUMNS, "standing", "borrowed"]):
         is_concerned = pc.is_in(batch["ledger_id"], blocked["ledger_id"].combine_chunks())
         ownership = batch.filter(pc.and_(owned(batch), is_concerned))
-        name = pc.binary_join_element_wise(*(ownership[column] for column in NAMES), "/")
+        name = pc.binary_join_element_wise(*(ownership[column] for column in NAME_COLUMNS), "/")
         table = pa.table({**{column: ownership[column] for column in LEDGER}, "name": name})
         yield table.filter(name.is_valid()).join(blocked, [*LEDGER], join_type="inner")
 

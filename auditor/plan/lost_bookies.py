@@ -27,7 +27,7 @@ from auditor.plan.replication_steps import (
     wait_step,
 )
 from auditor.plan.situation import MAX_LEDGERS, FindingGroups, Situation
-from auditor.reports.decommission import CAUSES
+from auditor.reports.decommission import CAUSE_TEXTS
 from auditor.simulate.windows import Longs
 
 Steps = Iterator[PlanStep | RefusedStep]
@@ -81,7 +81,7 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
     )
     title = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
-        problem = CAUSES[Cause.REPLICATION_OFF][0]
+        problem = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
         way_out = "find out who switched it off and why"
         if (refusal := _find_cluster_refusal(situation)) is None:
             way_out += ", then switch it on again, and plan again"
@@ -240,7 +240,7 @@ def _recover_all(
     yield from refused_steps
     if allowed is None or refused_steps:
         return
-    why = "; ".join(CAUSES[cause][0] for cause in sorted(causes))
+    why = "; ".join(CAUSE_TEXTS[cause][0] for cause in sorted(causes))
     yield make_step(
         allowed, title, findings, procedures.COPY_ALL_LEDGERS.filled(allowed, {"BOOKIE": ",".join(lost)}),
         urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
@@ -311,6 +311,6 @@ def _refuse_blocked(
     names = first_names(lost, _NAMES_SHOWN)
     return refuse(
         ActionKind.RECOVER, _REASONS[blocker.cause], f"copy {plural(blocker.ledgers, 'ledger')} off {names}",
-        CAUSES[blocker.cause][0], _find_way_out(situation, lost, blocker.cause), findings,
+        CAUSE_TEXTS[blocker.cause][0], _find_way_out(situation, lost, blocker.cause), findings,
         [int(sample.ledger_id) for sample in blocker.samples], blocker.ledgers,
     )  # fmt: skip

@@ -47,20 +47,20 @@ def action_lines(number: int, action: Action, run: str, width: int) -> list[str]
 def forbidden_lines(forbidden: Sequence[ForbiddenAction], width: int) -> list[str]:
     """Return the lines on actions that a finding asks for but a hold forbids, each with the way out."""
     lines = []
-    for refused in forbidden:
-        lines += fold_text(forbidden_sentence(refused), width, "  ", "    ")
-        lines += fold_text(f"until: {refused['way_out']}", width, "    ", "      ")
+    for forbidden_action in forbidden:
+        lines += fold_text(forbidden_sentence(forbidden_action), width, "  ", "    ")
+        lines += fold_text(f"until: {forbidden_action['way_out']}", width, "    ", "      ")
     return lines
 
 
-def forbidden_sentence(refused: ForbiddenAction) -> str:
+def forbidden_sentence(action: ForbiddenAction) -> str:
     """Return a sentence that forbids an action and gives the reason.
 
     >>> forbidden_sentence({"kind": "start", "objects": "bk1:3181", "why": "its disk is not mounted",
     ...                     "way_out": "audit again", "checks": ["bookie-down"]})
     'do not start bk1:3181: its disk is not mounted'
     """
-    return f"do not {refused['kind'].replace('-', ' ')} {refused['objects']}: {refused['why']}"
+    return f"do not {action['kind'].replace('-', ' ')} {action['objects']}: {action['why']}"
 
 
 def unconfirmed_note(action: Action) -> str:

@@ -29,16 +29,16 @@ Storages = Mapping[str, str]
 """Index storage by bookie id (`auditor.tables.registry.BOOKIES`). Bookies of unknown storage are missing."""
 
 # Doubts that a table keeps as a word.
-_DOUBTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
-_LABEL = 7
+_DOUBT_TEXTS = {**DOUBT_WORDS, "attribution-suspect": "a directory's cookie and its place name two bookies"}
+_LABEL_COLUMNS = 7
 RUNS_SHOWN = 3
 """Largest number of runs of consecutive entries for which a command is repeated."""
-_SENTENCE = re.compile(r"(?<=\.) (?=[A-Z])")
-_UNSURE = ("Suspect", "Always")
+_SENTENCE_GAP = re.compile(r"(?<=\.) (?=[A-Z])")
+_UNCONFIRMED_SECTIONS = ("Suspect", "Always")
 HOST_PORT = re.compile(r"[^:]+:\d+(:.*)?")
 """Pattern of the bookie ids that the commands of `bookkeeper shell` for cookies accept."""
 _OPEN_STORAGE = "How to rebuild an index depends on the bookie's storage, which this run did not see."
-_COOKIE = re.compile(r"bookkeeper shell cookie_")
+_COOKIE_COMMAND = re.compile(r"bookkeeper shell cookie_")
 _DECIMAL = re.compile(r"-?\d+")
 _NAMES_LEDGER = re.compile(r"\bID\b")
 _NAMES_LAST = re.compile(r"\bLAST\b")
@@ -68,9 +68,9 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     bookies = [finding.bookie_id, *(part.bookie_id for part in finding.missing), *finding.unknown]
     if bookie := next((name for name in bookies if name is not None), None):
         blanks["BOOKIE"] = bookie
-    lacking = [part.groups for part in finding.missing if part.bookie_id == blanks.get("BOOKIE")]
-    of_class = class_groups(finding) if blanks.get("BOOKIE") in finding.unknown else ()
-    if groups := lacking[0] if lacking else of_class:
+    groups_of_bookie = [part.groups for part in finding.missing if part.bookie_id == blanks.get("BOOKIE")]
+    groups_of_class = class_groups(finding) if blanks.get("BOOKIE") in finding.unknown else ()
+    if groups := groups_of_bookie[0] if groups_of_bookie else groups_of_class:
         blanks["FIRST"] = str(min(first for first, _, _, _ in groups))
         blanks["NEXT"] = str(max(last + size for _, last, size, _ in groups))
     if instance_id is not None:
@@ -78,8 +78,8 @@ def blanks_of(finding: Finding, instance_id: str | None = None) -> dict[str, str
     return blanks
 
 
-def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]:
-    """Return the first ``most`` runs of the entries that give a ledger its class, and the number of all runs.
+def class_runs(finding: Finding, max_runs: int) -> tuple[list[tuple[int, int]], int]:
+    """Return ``max_runs`` runs of the entries that give a ledger its class, and the number of all runs.
 
     A run is consecutive entries, as a pair of the first and the last entry id.
 
@@ -95,7 +95,7 @@ def class_runs(finding: Finding, most: int) -> tuple[list[tuple[int, int]], int]
         for first, last, size, period in groups
         for start in range(first, last + 1, period or 1)
     )
-    return list(islice(runs, most)), total
+    return list(islice(runs, max_runs)), total
 
 
 def advice(
@@ -129,8 +129,8 @@ def advice(
         run: The run whose holds apply. None: a manual page, for which no holds apply.
     """
     unstartable = _forbidden_start(check, blanks, run)
-    words = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
-    lines = _label("do", words, width, indent)
+    unquoted_text = check.sections["What to do"].replace("\n- ", " ") if unstartable is None else unstartable
+    lines = _labelled_lines("do", unquoted_text, width, indent)
     below_0 = blanks.get("ID", "").startswith("-")
     open_storage = False
     refusals: set[str] = set()
@@ -144,15 +144,15 @@ def advice(
         if isinstance(answer, Refused):
             if (text := refusal_text(answer)) not in refusals:
                 refusals.add(text)
-                lines += _label("", text, width, indent)
+                lines += _labelled_lines("", text, width, indent)
             continue
-        lines += _command(command, blanks, width, indent, finding, answer)
+        lines += _command_lines(command, blanks, width, indent, finding, answer)
     if open_storage:
-        lines += _label("", _OPEN_STORAGE, width, indent)
+        lines += _labelled_lines("", _OPEN_STORAGE, width, indent)
     if scope_id:
-        lines += _label("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+        lines += _labelled_lines("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
     elif below_0:
-        lines += _label("", "No released shell takes a ledger id below 0.", width, indent)
+        lines += _labelled_lines("", "No released shell takes a ledger id below 0.", width, indent)
     return lines
 
 
@@ -168,7 +168,7 @@ def _forbidden_start(check: Check, blanks: Blanks, run: HeldRun | None) -> str |
     return refusal_text(answer) if isinstance(answer, Refused) else None
 
 
-def _command(
+def _command_lines(
     command: Command,
     blanks: Blanks,
     width: int,
@@ -183,30 +183,35 @@ def _command(
     if permission is None and kind_of_command(command.text) is not None:
         blanks = {}
     lines = []
-    inner = indent + " " * (_LABEL + 4)
-    shown, *below = command_lines(command, width, indent + " " * _LABEL)
-    of_runs = finding is not None and _NAMES_LAST.search(command.text)
-    runs, total = class_runs(finding, RUNS_SHOWN) if finding and of_runs else ([], 0)
+    command_indent = indent + " " * (_LABEL_COLUMNS + 4)
+    first_line, *further_lines = command_lines(command, width, indent + " " * _LABEL_COLUMNS)
+    takes_runs = finding is not None and _NAMES_LAST.search(command.text)
+    runs, total = class_runs(finding, RUNS_SHOWN) if finding and takes_runs else ([], 0)
     for first, last in runs:
-        of_run = {**blanks, "FIRST": str(first), "LAST": str(last)}
-        lines.append(indent + " " * _LABEL + fill_command(shown.strip(), of_run, permission))
+        run_blanks = {**blanks, "FIRST": str(first), "LAST": str(last)}
+        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), run_blanks, permission))
     if not runs:
-        lines.append(indent + " " * _LABEL + fill_command(shown.strip(), blanks, permission))
+        lines.append(indent + " " * _LABEL_COLUMNS + fill_command(first_line.strip(), blanks, permission))
     if total > len(runs):
         lines += fold_text(
-            f"and the same for {total - len(runs):,} more runs of entries", width, inner, inner
+            f"and the same for {total - len(runs):,} more runs of entries",
+            width,
+            command_indent,
+            command_indent,
         )
-    lines += below
-    if _COOKIE.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
-        lines += fold_text("The shell refuses an id that is not a host:port.", width, inner, inner)
+    lines += further_lines
+    if _COOKIE_COMMAND.match(command.text) and not HOST_PORT.fullmatch(blanks.get("BOOKIE", "host:1")):
+        lines += fold_text(
+            "The shell refuses an id that is not a host:port.", width, command_indent, command_indent
+        )
     return lines
 
 
 def storages_of(finding: Finding, known_storages: Storages) -> set[str | None]:
     """Return the index storages of the bookies in a finding. None in the set is an unknown storage."""
     lacking = (part.bookie_id for part in finding.missing)
-    about = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
-    return {known_storages.get(name) for name in about}
+    concerned_bookies = {name for name in (finding.bookie_id, *lacking, *finding.unknown) if name is not None}
+    return {known_storages.get(name) for name in concerned_bookies}
 
 
 def advice_lines(
@@ -242,11 +247,11 @@ def advice_lines(
         )
         is_equally_sure = len(set(certainties)) == 1
         for finding_entry, certainty in zip(group_findings, certainties, strict=True):
-            lines += _finding(finding_entry, "" if is_equally_sure else certainty, width)
+            lines += _finding_lines(finding_entry, "" if is_equally_sure else certainty, width)
         if check is not None:
             first = group_findings[0].finding
-            lines += _label("sure", certainties[0], width, "  ") if is_equally_sure else []
-            lines += _label("why", check.sections["Why it matters"], width, "  ")
+            lines += _labelled_lines("sure", certainties[0], width, "  ") if is_equally_sure else []
+            lines += _labelled_lines("why", check.sections["Why it matters"], width, "  ")
             blanks, kinds = blanks_of(first, instance_id), storages_of(first, storages)
             lines += advice(check, blanks, width, "  ", first.scope_id, first, kinds, run)
     return lines
@@ -277,32 +282,36 @@ def page_advice(
             one.
         run: The run whose holds apply (`advice`).
     """
-    certainty = _sentences(check)[0]
-    if unsure or not certainty.startswith("Confirmed") or len(certainty) > width - len(indent) - _LABEL:
+    certainty = _check_sentences(check)[0]
+    if (
+        unsure
+        or not certainty.startswith("Confirmed")
+        or len(certainty) > width - len(indent) - _LABEL_COLUMNS
+    ):
         confirmed = "confirmed" if not unsure else f"{count - unsure:,} of {count:,} confirmed"
         # A NUL keeps the command in one line, to be copied.
         certainty = f"{confirmed}; bkaudit\0explain\0check\0{check.id}"
     return [
-        *_label("why", check.sections["Why it matters"], width, indent),
-        *_label("sure", certainty, width, indent),
+        *_labelled_lines("why", check.sections["Why it matters"], width, indent),
+        *_labelled_lines("sure", certainty, width, indent),
         *advice(check, blanks, width, indent, first.scope_id if first else 0, first, {storage}, run),
     ]
 
 
-def _finding(entry: FindingWithHistory, certainty: str, width: int) -> list[str]:
+def _finding_lines(entry: FindingWithHistory, certainty: str, width: int) -> list[str]:
     finding = entry.finding
     lines = fold_text(f"{finding.severity}: {finding.message}", width, "  ", "    ")
     for part in filter(None, (class_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "    ", "      ")
     if certainty:
-        lines += _label("sure", certainty, width, "    ")
-    if (since := since_when(entry.standing)) is not None:
-        lines += _label("since", since, width, "    ")
+        lines += _labelled_lines("sure", certainty, width, "    ")
+    if (since_text := since_when(entry.standing)) is not None:
+        lines += _labelled_lines("since", since_text, width, "    ")
     if finding.urgency in DATA_LOSS and finding.fingerprint:
         digest = missing_digest(finding.missing)
         names = f"fingerprint {finding.fingerprint}{f', missing {digest}' if digest else ''}"
-        lines += _label("accept", names, width, "    ")
-        lines.append(f"{'':<{4 + _LABEL}}bkaudit report --accept {finding.fingerprint}")
+        lines += _labelled_lines("accept", names, width, "    ")
+        lines.append(f"{'':<{4 + _LABEL_COLUMNS}}bkaudit report --accept {finding.fingerprint}")
     return lines
 
 
@@ -314,7 +323,7 @@ def how_sure(check: Check, finding: Finding) -> str:
             f"Confirmed by two runs; the first was {earlier['name']}, of {format_time(earlier['finished'])}."
         )
     if finding.confidence == Confidence.CONFIRMED:
-        return _sentences(check)[0]
+        return _check_sentences(check)[0]
     return f"{finding.confidence}: {'; '.join(doubt_sentences(check, finding))}"
 
 
@@ -323,20 +332,20 @@ def doubt_sentences(check: Check, finding: Finding) -> list[str]:
 
     They are the finding's own doubts or, if it has none, those in the section "How sure" of its check.
     """
-    doubts = [_DOUBTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
+    doubts = [_DOUBT_TEXTS.get(str(doubt), str(doubt)) for doubt in finding.evidence.get("doubts") or ()]
     if finding.evidence.get("attribution_suspect"):
-        doubts.append(_DOUBTS["attribution-suspect"])
+        doubts.append(_DOUBT_TEXTS["attribution-suspect"])
     if doubts:
         return doubts
-    sentences = _sentences(check)
+    sentences = _check_sentences(check)
     sentence_text = " ".join(
-        [sentence for sentence in sentences if sentence.startswith(_UNSURE)] or sentences
+        [sentence for sentence in sentences if sentence.startswith(_UNCONFIRMED_SECTIONS)] or sentences
     )
     return [sentence_text[0].lower() + sentence_text[1:].removesuffix(".")]
 
 
-def _sentences(check: Check) -> list[str]:
-    return _SENTENCE.split(" ".join(check.sections["How sure"].split()))
+def _check_sentences(check: Check) -> list[str]:
+    return _SENTENCE_GAP.split(" ".join(check.sections["How sure"].split()))
 
 
 def since_when(standing: Standing | None) -> str | None:
@@ -345,14 +354,14 @@ def since_when(standing: Standing | None) -> str | None:
         return None
     if not standing.change:
         return None if standing.suppressed is None else f"suppressed: {standing.suppressed}"
-    words: dict[str, str] = {
+    unquoted_text: dict[str, str] = {
         Change.NEW: "new in this run",
         Change.WORSE: f"{format_time(standing.first_seen)}; worse than in the run before",
         Change.BETTER: f"{format_time(standing.first_seen)}; better than in the run before",
     }
-    since = words.get(standing.change, format_time(standing.first_seen))
-    return since if standing.suppressed is None else f"{since}; suppressed: {standing.suppressed}"
+    since_text = unquoted_text.get(standing.change, format_time(standing.first_seen))
+    return since_text if standing.suppressed is None else f"{since_text}; suppressed: {standing.suppressed}"
 
 
-def _label(label: str, text: str, width: int, indent: str) -> list[str]:
-    return labelled(label, text, width, indent=indent, columns=_LABEL)
+def _labelled_lines(label: str, text: str, width: int, indent: str) -> list[str]:
+    return labelled(label, text, width, indent=indent, columns=_LABEL_COLUMNS)

@@ -16,47 +16,47 @@ from auditor.reports.csv import escape_formula
 BATCH_ROWS = 20_000
 """Number of rows that are converted to text at once. Parquet row groups have the same number of rows."""
 
-_IDS = ("scope_id", "ledger_id")
+_ID_COLUMNS = ("scope_id", "ledger_id")
 
 
-def write_csv(table: Any, out: BinaryIO) -> None:
+def write_csv(table: Any, output_stream: BinaryIO) -> None:
     """Write an Arrow table as CSV: a header, then one line for each row. Null becomes an empty cell."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(table.column_names)
-    for rows in _batches(table):
-        writer.writerows([_cell(value) for value in row.values()] for row in rows)
-        out.write(buffer.getvalue().encode())
+    for rows in _row_batches(table):
+        writer.writerows([_cell_text(value) for value in row.values()] for row in rows)
+        output_stream.write(buffer.getvalue().encode())
         buffer.seek(0)
         buffer.truncate()
-    out.write(buffer.getvalue().encode())
+    output_stream.write(buffer.getvalue().encode())
 
 
-def _cell(value: Any) -> Any:
+def _cell_text(value: Any) -> Any:
     return escape_formula(value) if isinstance(value, str) else "" if value is None else value
 
 
-def write_jsonl(table: Any, out: BinaryIO) -> None:
+def write_jsonl(table: Any, output_stream: BinaryIO) -> None:
     """Write an Arrow table as JSON lines, one object for each row."""
-    for rows in _batches(table):
+    for rows in _row_batches(table):
         for row in rows:
-            row |= {name: str(row[name]) for name in _IDS if name in row}
+            row |= {name: str(row[name]) for name in _ID_COLUMNS if name in row}
             text = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
-            out.write(f"{text}\n".encode("utf-8", "backslashreplace"))
+            output_stream.write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
 
-def write_parquet(table: Any, out: BinaryIO) -> None:
+def write_parquet(table: Any, output_stream: BinaryIO) -> None:
     """Write an Arrow table as one Parquet file."""
-    columns = {name: _plain(table[name]) for name in table.column_names}
-    pq.write_table(pa.table(columns), out, row_group_size=BATCH_ROWS, compression="zstd")
+    columns = {name: _plain_column(table[name]) for name in table.column_names}
+    pq.write_table(pa.table(columns), output_stream, row_group_size=BATCH_ROWS, compression="zstd")
 
 
-def _plain(column: Any) -> Any:
+def _plain_column(column: Any) -> Any:
     """Return a dictionary-encoded column as a plain column. Any other column is returned unchanged."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _batches(table: Any) -> Iterator[list[dict[str, Any]]]:
+def _row_batches(table: Any) -> Iterator[list[dict[str, Any]]]:
     for batch in table.to_batches(max_chunksize=BATCH_ROWS):
         yield batch.to_pylist()
 

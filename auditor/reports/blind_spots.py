@@ -11,7 +11,7 @@ from auditor.checks import ALL, Need
 from auditor.checks.needs import Lack, Sight, lacks
 from auditor.model.report import Report
 
-LEFT_OUT = "left out by --checks, --skip-checks or the file of --check-settings"
+EXCLUDED_CHECKS = "left out by --checks, --skip-checks or the file of --check-settings"
 """Reason why a check did not run."""
 
 
@@ -67,15 +67,15 @@ def blind_spots(sight: Sight) -> list[BlindSpot]:
 
     ``sight`` has the inputs of the run.
     """
-    by_lack: dict[Lack, list[Need]] = {}
+    needs_by_lack: dict[Lack, list[Need]] = {}
     for need, lack in lacks(sight).items():
-        by_lack.setdefault(lack, []).append(need)
+        needs_by_lack.setdefault(lack, []).append(need)
     spots = [
         BlindSpot(checks_that_need(*needs), lack.why, lack.where, lack.is_known)
-        for lack, needs in by_lack.items()
+        for lack, needs in needs_by_lack.items()
     ]
     if sight.not_run:
-        spots.insert(0, BlindSpot(sight.not_run, LEFT_OUT, left_out=True))
+        spots.insert(0, BlindSpot(sight.not_run, EXCLUDED_CHECKS, left_out=True))
     return [spot for spot in spots if spot.ids]
 
 
@@ -91,7 +91,7 @@ def blind_checks(report: Report) -> Mapping[str, BlindSpot]:
 def not_run_sentence(report: Report) -> str | None:
     """Return a sentence on how many checks did not run and why. None if all checks ran."""
     count = len(report.run.not_run)
-    return f"{count:,} of {len(ALL):,} checks: {LEFT_OUT}" if count else None
+    return f"{count:,} of {len(ALL):,} checks: {EXCLUDED_CHECKS}" if count else None
 
 
 def saw_nothing(report: Report) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """HTML fragments for notebook cells that show parts of a run, without script, style sheet or image file.
 
-Texts from the cluster are escaped and limited in length. Every colour has a sign or word beside it.
+Texts from the cluster are escaped and limited in length. Every ink has a sign or word beside it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ FINDINGS_SHOWN = 12
 COLUMNS, ROWS = 80, 40
 """Largest number of columns and of rows in the drawing of a ledger."""
 
-_TEXT = 300  # characters of one field at most
+_MAX_TEXT_CHARACTERS = 300  # characters of one field at most
 _UNREAD_SHOWN = 5
 _COLOURS = {"critical": "#a50026", "error": "#c2410c", "warning": "#a16207", "note": "#4b6584"}
-_CELLS = {
+_CELL_COLOURS = {
     Cell.PRESENT: ("#4c86a8", "#ffffff", ""),
     Cell.MISSING: ("#a50026", "#ffffff", "×"),
     Cell.PART: ("#f46d43", "#000000", "×"),
@@ -47,16 +47,18 @@ def run_cell(report: Report) -> str:
         ("bookies", f"{bookies}{f'; not read: {unread}' if unread else ''}"),
         *([("not run", left_out)] if (left_out := not_run_sentence(report)) else []),
         *([("constants", "; ".join(constants))] if (constants := changed_constants(report)) else []),
-        *([("blind", blind)] if (blind := blind_sentence(report)) else []),
+        *([("blind", blind_clause)] if (blind_clause := blind_sentence(report)) else []),
     ]
-    return _block(f"<b>{_text(verdict(report))}</b>", _severities(report), _table((), facts))
+    return _html_block(
+        f"<b>{_escape_text(verdict(report))}</b>", _severity_table(report), _table_html((), facts)
+    )
 
 
 def findings_cell(report: Report) -> str:
     """Return a cell with the number of findings of every check, and the first findings in the report."""
     counts = [
         (
-            _severity(check_count.severity),
+            _severity_label(check_count.severity),
             check_count.id,
             *(f"{check_count.sums[name]:,}" for name in ("count", "unsure", "new")),
         )
@@ -65,36 +67,36 @@ def findings_cell(report: Report) -> str:
     total = sum(report.counts.values())
     shown = report.findings[:FINDINGS_SHOWN]
     rows = [
-        (_severity(finding.severity), finding.id, ", ".join(subject(finding)), finding.message)
+        (_severity_label(finding.severity), finding.id, ", ".join(subject(finding)), finding.message)
         for finding in shown
     ]
     remainder = f"the first {len(shown)}; iterate to read all" if total > len(shown) else ""
-    return _block(
+    return _html_block(
         f"<b>{total:,} finding{'' if total == 1 else 's'}</b>",
-        _table(("severity", "check", "findings", "not confirmed", "new"), counts) if counts else "",
-        _table(("severity", "check", "about", "message"), rows) if rows else "",
+        _table_html(("severity", "check", "findings", "not confirmed", "new"), counts) if counts else "",
+        _table_html(("severity", "check", "about", "message"), rows) if rows else "",
         remainder,
     )
 
 
 def ledger_cell(ledger: LedgerView) -> str:
-    """Return a cell with the drawing of a ledger in colour, above the text of `auditor.reports.ledger`."""
+    """Return a cell with the drawing of a ledger in ink, above the text of `auditor.reports.ledger`."""
     stripes = stripes_of(ledger, replicas_of(ledger), COLUMNS, ROWS)
     if not stripes.bookies:
-        return _block(_lines(ledger_text.render(ledger)))
+        return _html_block(_escaped(ledger_text.render(ledger)))
     rows = [
-        f'<tr><th style="text-align:left;font-weight:normal;padding:0 8px 0 0">{_text(name)}</th>'
-        f"{''.join(map(_cell, cells))}</tr>"
+        f'<tr><th style="text-align:left;font-weight:normal;padding:0 8px 0 0">{_escape_text(name)}</th>'
+        f"{''.join(map(_cell_html, cells))}</tr>"
         for name, cells in zip(stripes.bookies, stripes.cells, strict=True)
     ]
-    ends = f"entries 0 to {stripes.edges[-1] - 1}"
-    hidden = stripes.bookies_total - len(stripes.bookies)
-    kinds = [kind for kind in _CELLS if any(kind in cells for cells in stripes.cells)]
-    legend = " ".join(f"<td>&nbsp;</td>{_cell(kind)}<td>{kind}</td>" for kind in kinds)
-    return _block(
+    entries = f"entries 0 to {stripes.edges[-1] - 1}"
+    rest = stripes.bookies_total - len(stripes.bookies)
+    kinds = [kind for kind in _CELL_COLOURS if any(kind in cells for cells in stripes.cells)]
+    legend = " ".join(f"<td>&nbsp;</td>{_cell_html(kind)}<td>{kind}</td>" for kind in kinds)
+    return _html_block(
         f'<table style="border-collapse:separate;border-spacing:1px">{"".join(rows)}</table>',
-        f"<table><tr><td>{ends}{f'; {hidden:,} more bookies' if hidden else ''}</td>{legend}</tr></table>",
-        _lines(ledger_text.render(ledger, drawing=False)),
+        f"<table><tr><td>{entries}{f'; {rest:,} more bookies' if rest else ''}</td>{legend}</tr></table>",
+        _escaped(ledger_text.render(ledger, drawing=False)),
     )
 
 
@@ -131,7 +133,7 @@ def bookie_cell(bookie: BookieView) -> str:
     ]
     problems = [
         (
-            _severity(problem.severity),
+            _severity_label(problem.severity),
             problem.id,
             f"{problem.count:,}",
             f"{problem.unsure:,}",
@@ -139,17 +141,17 @@ def bookie_cell(bookie: BookieView) -> str:
         )
         for problem in bookie.problems
     ]
-    return _block(
-        f"<b>bookie {_text(bookie.bookie_id)}</b>",
-        _table((), facts),
-        _bars(bars),
-        _table(("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disks)
+    return _html_block(
+        f"<b>bookie {_escape_text(bookie.bookie_id)}</b>",
+        _table_html((), facts),
+        _bar_chart(bars),
+        _table_html(("directory", "role", "VERSION of", "instance", "last mark", "ledgers, exactly"), disks)
         if disks
         else "no directory was found",
-        _table(("severity", "check", "findings", "not confirmed", "the first"), problems)
+        _table_html(("severity", "check", "findings", "not confirmed", "the first"), problems)
         if problems
         else "no problem is known",
-        f"<details><summary>all, and what to do</summary>{_lines(bookie_text.render(bookie))}</details>",
+        f"<details><summary>all, and what to do</summary>{_escaped(bookie_text.render(bookie))}</details>",
     )
 
 
@@ -162,68 +164,75 @@ def terminal_text(text: str) -> str:
     return "\n".join(printable(line) for line in text.split("\n"))
 
 
-def _bars(counts: Sequence[tuple[str, int]]) -> str:
+def _bar_chart(counts: Sequence[tuple[str, int]]) -> str:
     """Return a table with a bar beside each number. The longest bar has 300 pixels."""
-    most = max((count for _, count in counts), default=0) or 1
+    max_count = max((count for _, count in counts), default=0) or 1
     bar = '<div style="background:#4c86a8;height:12px;width:{}px"></div>'
-    return _table(
-        (), [(name, f"{count:,}", _EscapedText(bar.format(count * 300 // most))) for name, count in counts]
+    return _table_html(
+        (),
+        [(name, f"{count:,}", _EscapedText(bar.format(count * 300 // max_count))) for name, count in counts],
     )
 
 
-def _severities(report: Report) -> str:
+def _severity_table(report: Report) -> str:
     impact = {impact_row["severity"]: impact_row for impact_row in report.run.impact}
     rows = []
     for severity, sums in count_by_severity(report).items():
         stake = impact.get(str(severity))
         rows.append(
             (
-                _severity(severity),
+                _severity_label(severity),
                 f"{sums['count']:,}",
                 f"{sums['new']:,}",
                 f"{stake['ledgers']:,}" if stake else "",
                 size(stake["bytes"]) if stake else "",
             )
         )
-    return _table(("severity", "findings", "new", "ledgers", "bytes"), rows)
+    return _table_html(("severity", "findings", "new", "ledgers", "bytes"), rows)
 
 
 class _EscapedText(str):
     """Text that is already escaped as HTML."""
 
 
-def _severity(severity: str) -> _EscapedText:
+def _severity_label(severity: str) -> _EscapedText:
     return _EscapedText(f'<span style="color:{_COLOURS[severity]};font-weight:bold">{severity}</span>')
 
 
-def _cell(kind: Cell) -> str:
-    back, front, sign = _CELLS[kind]
+def _cell_html(kind: Cell) -> str:
+    background, ink, sign = _CELL_COLOURS[kind]
     return (
-        f'<td title="{kind}" style="background:{back};color:{front};min-width:9px;height:16px;padding:0;'
+        f'<td title="{kind}" style="background:{background};color:{ink};min-width:9px;height:16px;padding:0;'
         f'text-align:center;font-size:11px">{sign}</td>'
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table_html(column_titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return an HTML table. Each cell is escaped unless it is an `_EscapedText`."""
     style = 'style="text-align:left;vertical-align:top;padding:1px 12px 1px 0"'
-    top = f"<tr>{''.join(f'<th {style}>{title}</th>' for title in head)}</tr>" if head else ""
-    body = "".join(f"<tr>{''.join(f'<td {style}>{_text(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    top = (
+        f"<tr>{''.join(f'<th {style}>{title}</th>' for title in column_titles)}</tr>" if column_titles else ""
+    )
+    body = "".join(
+        f"<tr>{''.join(f'<td {style}>{_escape_text(cell)}</td>' for cell in row)}</tr>" for row in rows
+    )
     return f"<table>{top}{body}</table>"
 
 
-def _text(text: str) -> str:
+def _escape_text(text: str) -> str:
     """Return a text from the cluster as escaped HTML, shortened and of visible characters only."""
     if isinstance(text, _EscapedText):
         return text
-    return escape(printable(text if len(text) <= _TEXT else f"{text[: _TEXT - 3]}..."))
+    return escape(
+        printable(text if len(text) <= _MAX_TEXT_CHARACTERS else f"{text[: _MAX_TEXT_CHARACTERS - 3]}...")
+    )
 
 
-def _lines(text: str) -> str:
+def _escaped(text: str) -> str:
     # A notebook's page may give preformatted text any face; a long text scrolls in its own frame.
     style = "font-family:monospace;line-height:1.3;max-height:36em;overflow:auto"
     return f'<pre style="{style}">{escape(terminal_text(text))}</pre>'
 
 
-def _block(*parts: str) -> str:
+def _html_block(*parts: str) -> str:
     return f"<div>{''.join(f'<div>{part}</div>' for part in parts if part)}</div>"

@@ -4,7 +4,7 @@
 
 writes docs/checks.md, the list of all checks, and a page for each group below docs/checks. Commands that
 several checks share are explained in docs/checks/commands.md. A check's page repeats only the level of their
-risk. The preface of docs/checks.md states once what `_COMMON` has.
+risk. The preface of docs/checks.md states once what `_COMMON_COMMANDS` has.
 """
 
 import re
@@ -16,9 +16,9 @@ from auditor.model.check_settings import CarefulSide, Constant, constants, defau
 from auditor.reports.plain_text import wrap_words
 
 WIDTH = 80
-_BULLET = re.compile(r"^- ", re.MULTILINE)
+_BULLET_START = re.compile(r"^- ", re.MULTILINE)
 
-_PREFACE = """\
+_CHECKS_PREFACE = """\
 # Checks
 
 `python -m auditor.reports.check_pages` writes this list and a page for each group from the checks
@@ -47,34 +47,34 @@ dangers than its default.
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.
 """
-_COMMANDS = """\
+_COMMANDS_PREFACE = """\
 # Commands that several checks name
 
 [All checks and risks](../checks.md). Type `bookkeeper shell` before each command.
 
 """
-_COMMON = (
+_COMMON_COMMANDS = (
     " Suspect if the ledger changed between the scans.",
     " Suspect with `disk-id-mismatch`.",
 )
 """Sentences of many checks; the documents omit them, because their preface says the same once."""
-_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
+_SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL = "bookkeeper shell "
 
 
 def page(check: Check, width: int = WIDTH) -> str:
     """Return a check's manual page for a terminal. Commands are never folded, so that they can be copied."""
-    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill(check.title, width)]
+    parts = [f"{check.id} ({check.severity}, {GROUP_OF[check.id]})", _fill_block(check.title, width)]
     for heading, text in check.sections.items():
         if heading == "Commands":
             lines = [line for command in check.commands for line in command_lines(command, width, "    ")]
             body = "\n".join(lines)
         else:
-            body = "\n".join(_fill(block, width, "    ") for block in _blocks(text))
+            body = "\n".join(_fill_block(block, width, "    ") for block in _text_blocks(text))
         parts.append(f"{heading}\n{body}")
     if check.settings:
-        settings = "\n".join(_fill(f"- {text}", width, "    ") for text in setting_sentences(check))
+        settings = "\n".join(_fill_block(f"- {text}", width, "    ") for text in setting_sentences(check))
         parts.append(f"Settings\n{settings}")
     return "\n\n".join(parts)
 
@@ -85,32 +85,32 @@ def setting_sentences(check: Check) -> list[str]:
 
 
 def _setting_sentence(name: str, constant: Constant) -> str:
-    careful = ""
+    careful_clause = ""
     if constant.careful is not CarefulSide.ANY:
-        side = (
+        careful_side = (
             "any other value"
             if constant.careful is CarefulSide.DEFAULT
-            else f"a {_LESS[constant.careful]} one"
+            else f"a {_OPPOSITE_SIDES[constant.careful]} one"
         )
-        careful = f" With {side}, actions that this check could forbid are refused."
+        careful_clause = f" With {careful_side}, actions that this check could forbid are refused."
     return (
         f"`{name}`, by default {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,}). "
-        f"{constant.reason}{careful}"
+        f"{constant.reason}{careful_clause}"
     )
 
 
-_LESS = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
+_OPPOSITE_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
 """Values of a constant that find fewer dangers, relative to the default, by the constant's careful side."""
 
 
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
     """Return the line of a command, and below it its effect and its risk."""
-    inner = f"{indent}    "
-    does = command.does[0].upper() + command.does[1:]
-    sentences = [f"{does}.", f"Risk: {command.risk}"]
+    command_indent = f"{indent}    "
+    effect = command.does[0].upper() + command.does[1:]
+    sentences = [f"{effect}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
-        *(line for text in sentences for line in wrap_words(text, width, inner, inner)),
+        *(line for text in sentences for line in wrap_words(text, width, command_indent, command_indent)),
     ]
 
 
@@ -120,17 +120,17 @@ def documents() -> dict[str, str]:
     The documents are a list of all checks, a page for each group of checks, and a page of shared commands.
     """
     risks = "".join(f"| {level} | {risk} |\n" for level, risk in RISKS.items())
-    listed = [f"{_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
+    listed = [f"{_CHECKS_PREFACE}{risks}{_CUSTOM_IDS}".rstrip("\n")]
     pages = {}
     for group in GROUPS:
         checks = [check for check in ALL if GROUP_OF[check.id] == group]
         listed += [
             f"## [{group.capitalize()}](checks/{group}.md)",
-            "\n".join(_entry(check) for check in checks),
+            "\n".join(_check_entry(check) for check in checks),
         ]
-        head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
-        pages[f"checks/{group}.md"] = "\n\n".join([head, *map(_markdown_page, checks)]) + "\n"
-    pages["checks/commands.md"] = _COMMANDS + "".join(map(_shared_entry, SHARED.values()))
+        page_head = f"# Checks: {group}\n\n[All checks and risks](../checks.md). [Commands](commands.md)."
+        pages[f"checks/{group}.md"] = "\n\n".join([page_head, *map(_markdown_page, checks)]) + "\n"
+    pages["checks/commands.md"] = _COMMANDS_PREFACE + "".join(map(_shared_entry, SHARED.values()))
     return {"checks.md": "\n\n".join(listed) + "\n", **pages}
 
 
@@ -141,7 +141,7 @@ def write_documents(docs: Path = Path("docs")) -> None:
         (docs / name).write_text(text, "utf-8")
 
 
-def _entry(check: Check) -> str:
+def _check_entry(check: Check) -> str:
     # What leads to a check in this page, as it stood there once, still does.
     link = f"[{check.id}](checks/{GROUP_OF[check.id]}.md#{check.id})"
     return f'- <a id="{check.id}"></a>{link} ({check.severity}): {check.title}'
@@ -169,8 +169,8 @@ def _markdown_page(check: Check) -> str:
             is_after_list = parts[-1].splitlines()[-1].startswith("- ")
             parts.append(f"Commands:\n\n{commands}" if is_after_list else commands)
             continue
-        first, *later_blocks = [_without_common(" ".join(block.split())) for block in _blocks(text)]
-        label = "" if heading == SECTIONS[0] else f"**{_LABELS.get(heading, heading)}.** "
+        first, *later_blocks = [_without_common(" ".join(block.split())) for block in _text_blocks(text)]
+        label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
         values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
@@ -179,33 +179,37 @@ def _markdown_page(check: Check) -> str:
 
 
 def _without_common(text: str) -> str:
-    for sentence in _COMMON:
+    for sentence in _COMMON_COMMANDS:
         text = text.replace(sentence, "")
     return text
 
 
 def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
-    shared = SHARED.get(command.text)
-    does = command.does if shared is None else command.does.removeprefix(shared.does).removeprefix(". ")
-    words = f" {does}." if does else ""
-    risk = command.risk if shared is None else f"{command.level}."
-    return f"- `{command.text.removeprefix(_SHELL)}`{words}{_risk(command.level, risk)}"
+    shared_command = SHARED.get(command.text)
+    effect = (
+        command.does
+        if shared_command is None
+        else command.does.removeprefix(shared_command.does).removeprefix(". ")
+    )
+    effect_text = f" {effect}." if effect else ""
+    risk = command.risk if shared_command is None else f"{command.level}."
+    return f"- `{command.text.removeprefix(_SHELL)}`{effect_text}{_risk(command.level, risk)}"
 
 
 def _default_and_bounds(name: str, constant: Constant) -> str:
     return f"`{name}`: {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,})"
 
 
-def _blocks(text: str) -> list[str]:
+def _text_blocks(text: str) -> list[str]:
     """Split a section into its paragraph and its bullets."""
-    first, *bullets = _BULLET.split(text)
+    first, *bullets = _BULLET_START.split(text)
     return [*([first] if first.strip() else []), *(f"- {bullet}" for bullet in bullets)]
 
 
-def _fill(text: str, width: int, indent: str = "") -> str:
-    later = f"{indent}  " if text.startswith("- ") else indent
-    return "\n".join(wrap_words(" ".join(text.split()), width, indent, later))
+def _fill_block(text: str, width: int, indent: str = "") -> str:
+    later_indent = f"{indent}  " if text.startswith("- ") else indent
+    return "\n".join(wrap_words(" ".join(text.split()), width, indent, later_indent))
 
 
 if __name__ == "__main__":

@@ -31,23 +31,23 @@ def comparison_text(comparison: Comparison, shown: Sequence[StoreDifference], wi
     ``shown`` has samples of the differences (`SHOWN`).
     """
     lines = []
-    for name, side in (("source", comparison.source), ("copy", comparison.copy)):
-        store_text = f"{printable(side.uri)}, {side.layout}, at {side.position}"
+    for name, store_side in (("source", comparison.source), ("copy", comparison.copy)):
+        store_text = f"{printable(store_side.uri)}, {store_side.layout}, at {store_side.position}"
         lines += labelled(name, store_text, width, columns=8)
-    head = ("", "source", "copy", "same", *CopyState)
+    column_titles = ("", "source", "copy", "same", *CopyState)
     rows = [
         (str(tally.item), *(f"{number:,}" for number in (tally.source, tally.copy, tally.same)),
          *(f"{tally.changes[change]:,}" for change in CopyState))
         for tally in comparison.tallies
     ]  # fmt: skip
-    lines += ["", *table_lines(NameTable(head, rows), width)]
+    lines += ["", *table_lines(NameTable(column_titles, rows), width)]
     for change in CopyState:
         if not comparison.count(change):
             continue
         lines += ["", TITLES[change]]
         differences = [difference for difference in shown if difference.change is change]
         for shown_difference in differences:
-            lines += fold_text(_difference(shown_difference), width, "  ", "      ")
+            lines += fold_text(_difference_line(shown_difference), width, "  ", "      ")
         lines += and_more(comparison.count(change) - len(differences), "; --format jsonl has all", "  ")
     lines += [""] if comparison.gaps or comparison.notes else []
     for label, texts in (("not read", comparison.gaps), ("note", comparison.notes)):
@@ -62,7 +62,7 @@ def comparison_json(comparison: Comparison, shown: Sequence[StoreDifference]) ->
         "schema": COMPARISON_SCHEMA,
         "source": asdict(comparison.source),
         "copy": asdict(comparison.copy),
-        "verdict": _word(comparison),
+        "verdict": _verdict_word(comparison),
         "tallies": [asdict(tally) for tally in comparison.tallies],
         "gaps": list(comparison.gaps),
         "notes": list(comparison.notes),
@@ -82,15 +82,15 @@ def comparison_verdict(comparison: Comparison) -> str:
     counts = [f"{comparison.count(change):,} {change}" for change in CopyState if comparison.count(change)]
     gaps = [f"{len(comparison.gaps):,} places not read"] if comparison.gaps else []
     summary = ", ".join(counts + gaps)
-    word = _word(comparison).upper()
+    word = _verdict_word(comparison).upper()
     return f"{word}: {summary}" if summary else f"{word}: the copy has all that the source has, and no more"
 
 
-def _word(comparison: Comparison) -> str:
+def _verdict_word(comparison: Comparison) -> str:
     return {CLEAN: "same", FOUND: "different"}.get(comparison.exit_code, "incomplete")
 
 
-def _difference(difference: StoreDifference) -> str:
+def _difference_line(difference: StoreDifference) -> str:
     name = str(difference.item)
     if difference.item is StoreItem.LEDGER and difference.ledger_id is not None:
         name = LedgerId(difference.ledger_id, difference.scope_id or 0).in_full

@@ -11,10 +11,15 @@ from auditor.model.run_facts import InDoubt, Reuse, Tally
 _NAMES_SHOWN = 5
 MAX_ACCEPTED_COLUMNS = 60
 """Largest width of the list of accepted findings by severity in a verdict. A longer list becomes a number."""
-_COUNTS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = ("count", "new", "worse", "suppressed")
+_COUNT_KEYS: tuple[Literal["count", "new", "worse", "suppressed"], ...] = (
+    "count",
+    "new",
+    "worse",
+    "suppressed",
+)
 
 
-CHECKED = "checked"
+CHECKED_WORD = "checked"
 """Word for ledgers and replicas that were judged. The word for bookies is "read"."""
 
 
@@ -45,13 +50,13 @@ class Extent(NamedTuple):
         >>> Extent("ledgers", "checked", 30, 35, open=3).sentence
         '30 of 35 ledgers, 2 unknown, 3 open'
         """
-        return self._words(self.name)
+        return self._count_words(self.name)
 
     def __str__(self) -> str:
-        return self._words(self.word)
+        return self._count_words(self.word)
 
-    def _words(self, noun: str) -> str:
-        unknown = f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED else ""
+    def _count_words(self, noun: str) -> str:
+        unknown = f", {self.undecided:,} unknown" if self.undecided and self.word == CHECKED_WORD else ""
         is_open = f", {self.open:,} open" if self.open else ""
         return f"{self.covered_count:,} of {self.total:,} {noun}{unknown}{is_open}"
 
@@ -60,8 +65,10 @@ def extents(report: Report) -> tuple[Extent, Extent, Extent]:
     """Return the extents of ledgers, replicas and bookies."""
     coverage = report.coverage
     return (
-        Extent("ledgers", CHECKED, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open),
-        Extent("replicas", CHECKED, coverage.replicas.decided, coverage.replicas.expected),
+        Extent(
+            "ledgers", CHECKED_WORD, coverage.ledgers.decided, coverage.ledgers.total, coverage.ledgers.open
+        ),
+        Extent("replicas", CHECKED_WORD, coverage.replicas.decided, coverage.replicas.expected),
         Extent("bookies", "read", coverage.bookies.read, coverage.bookies.expected),
     )
 
@@ -86,7 +93,7 @@ def count_by_check(report: Report) -> list[CheckCount]:
     for tally in sorted(report.run.tally, key=lambda tally: (place_of_tally(tally), tally["confidence"])):
         key = Urgency(tally["urgency"]), Severity(tally["severity"]), tally["id"]
         check_count = counts.setdefault(key, CheckCount(*key, Counter(), {}))
-        check_count.sums.update({name: tally[name] for name in _COUNTS})
+        check_count.sums.update({name: tally[name] for name in _COUNT_KEYS})
         if tally["confidence"] != Confidence.CONFIRMED:
             check_count.sums["unsure"] += tally["count"]
             check_count.unsure[tally["confidence"]] = tally["count"]
@@ -107,7 +114,7 @@ def count_by_severity(report: Report) -> dict[Severity, Counter[str]]:
     """Return ``count``, ``new``, ``worse`` and ``suppressed`` for every severity, even without findings."""
     sums = {severity: Counter[str]() for severity in Severity}
     for tally in report.run.tally:
-        sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNTS})
+        sums[Severity(tally["severity"])].update({name: tally[name] for name in _COUNT_KEYS})
     return sums
 
 
@@ -167,16 +174,16 @@ def verdict_clauses(report: Report) -> list[str]:
     They are about accepted findings, checks that did not run, objects that were not checked, and holds that
     are not accepted.
     """
-    clauses = [_acceptance(report)]
+    clauses = [_acceptance_clause(report)]
     if left_out := len(report.run.not_run):
         clauses.append(f"{plural(left_out, 'check was', 'checks were')} not run")
     if not report.complete:
         accepted = report.complete_but_accepted
         clauses.append("everything unchecked is accepted" if accepted else "not everything could be checked")
     if holds := unaccepted_holds(report):
-        of_holds = plural(holds, "hold", "holds")
+        holds_text = plural(holds, "hold", "holds")
         verb = "is" if holds == 1 else "are"
-        clauses.append(f"{of_holds} on data that is lost or about to be deleted {verb} not accepted")
+        clauses.append(f"{holds_text} on data that is lost or about to be deleted {verb} not accepted")
     return [clause for clause in clauses if clause]
 
 
@@ -192,7 +199,7 @@ def unaccepted_holds(report: Report) -> int:
     return holds["urgent"]
 
 
-def _acceptance(report: Report) -> str:
+def _acceptance_clause(report: Report) -> str:
     """Return a clause on the accepted findings of each severity. Empty if no finding is accepted."""
     sums = count_by_severity(report)
     accepted = ", ".join(

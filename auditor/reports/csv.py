@@ -44,7 +44,7 @@ COLUMNS = {
 """Meanings of the columns, in the order of the columns."""
 
 BOOKIES_SHOWN = 20
-_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 
 
 def render(findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
@@ -62,19 +62,19 @@ def render(findings: Iterable[Finding], standings: Standings = no_standing) -> I
     for finding in findings:
         buffer.seek(0)
         buffer.truncate()
-        writer.writerow(_row(finding, standings))
+        writer.writerow(_finding_row(finding, standings))
         yield buffer.getvalue()
 
 
-def _row(finding: Finding, standings: Standings) -> list[str | int]:
+def _finding_row(finding: Finding, standings: Standings) -> list[str | int]:
     standing = standings(finding.fingerprint)
     return [
         finding.id,
         str(finding.urgency),
         str(finding.severity),
         str(finding.confidence),
-        _number(finding.scope_id),
-        _number(finding.ledger_id),
+        _id_number(finding.scope_id),
+        _id_number(finding.ledger_id),
         finding.ledger_qualified_name or "",
         escape_formula(finding.bookie_id or ""),
         escape_formula(finding.message),
@@ -84,15 +84,15 @@ def _row(finding: Finding, standings: Standings) -> list[str | int]:
         escape_formula(missing_text(finding, BOOKIES_SHOWN)),
         escape_formula(first_names(finding.unknown, BOOKIES_SHOWN)),
         standing.change if standing else "",
-        _time(standing.first_seen) if standing else "",
+        _time_text(standing.first_seen) if standing else "",
         escape_formula((standing.suppressed if standing else None) or ""),
         escape_formula(json.dumps(finding.evidence, ensure_ascii=False, sort_keys=True)),
         finding.fingerprint,
-        _number(finding.cause),
+        _id_number(finding.cause),
     ]
 
 
-def _number(id: int | None) -> int | str:
+def _id_number(id: int | None) -> int | str:
     return "" if id is None else id
 
 
@@ -103,26 +103,26 @@ def escape_formula(text: str) -> str:
     ['bk:3181', "'=HYPERLINK(0)", "' @x"]
     """
     text = printable(text)
-    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip().startswith(_FORMULA_STARTS) else text
 
 
-def _time(ms: int) -> str:
+def _time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
-ROWS = 20_000
+ROWS_A_BATCH = 20_000
 """Number of rows in a Parquet row group. As many rows are in memory at once."""
 
 
-def write(findings: Iterable[Finding], out: BinaryIO, standings: Standings = no_standing) -> None:
-    """Write all findings to ``out`` as a Parquet file, one row group at a time.
+def write(findings: Iterable[Finding], output_stream: BinaryIO, standings: Standings = no_standing) -> None:
+    """Write all findings to ``output_stream`` as a Parquet file, one row group at a time.
 
     ``change``, ``first_seen`` and ``suppressed`` are null if the run did not record them.
     """
     rows = (_parquet_row(finding, standings) for finding in findings)
-    schema = _schema()
-    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
-        while batch := list(islice(rows, ROWS)):
+    schema = _parquet_schema()
+    with pq.ParquetWriter(output_stream, schema, compression="zstd") as writer:
+        while batch := list(islice(rows, ROWS_A_BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
 
 
@@ -130,7 +130,7 @@ def _parquet_row(finding: Finding, standings: Standings) -> dict[str, Any]:
     standing = standings(finding.fingerprint)
     row = finding_to_json(finding)
     for part in row["missing"]:
-        part["groups"] = [dict(zip(_GROUP, group, strict=True)) for group in part["groups"]]
+        part["groups"] = [dict(zip(_GROUP_FIELDS, group, strict=True)) for group in part["groups"]]
     return {
         **row,
         "scope_id": finding.scope_id,
@@ -142,11 +142,11 @@ def _parquet_row(finding: Finding, standings: Standings) -> dict[str, Any]:
     }
 
 
-_GROUP = ("first_start", "last_start", "size", "period")
+_GROUP_FIELDS = ("first_start", "last_start", "size", "period")
 
 
-def _schema() -> Any:
-    group = pa.struct([(name, pa.int64()) for name in _GROUP])
+def _parquet_schema() -> Any:
+    group = pa.struct([(name, pa.int64()) for name in _GROUP_FIELDS])
     missing = pa.struct([("bookie_id", pa.string()), ("groups", pa.list_(group)), ("count", pa.int64())])
     return pa.schema(
         [

@@ -19,14 +19,14 @@ COMMAND = "bkaudit decommission RUN BOOKIE"
 HOLDS_SHOWN = 3
 """Largest number of holds in the text. JSON has all holds."""
 
-ANSWERS = {
+ANSWER_TEXTS = {
     Answer.NOW: "may go now",
     Answer.AFTER: "not yet",
     Answer.NEVER: "refused",
     Answer.UNKNOWN: "not known",
 }
 
-CAUSES = {
+CAUSE_TEXTS = {
     Cause.HELD: (
         "holds of the run forbid it",
         "remove the reason of each hold, and audit again",
@@ -121,31 +121,36 @@ def decommission_text(rehearsal: Rehearsal, command: str = COMMAND, width: int =
             rests on.
     """
     trial = rehearsal.together
-    lines = fold_text(_verdict(rehearsal), width)
+    lines = fold_text(_verdict_sentence(rehearsal), width)
     if trial.holds:
-        lines += ["", *_holds(rehearsal, width)]
+        lines += ["", *_hold_lines(rehearsal, width)]
     for blocker in trial.blockers:
-        lines += ["", *_blocker(blocker, command, width)]
+        lines += ["", *_blocker_lines(blocker, command, width)]
     for doubt in trial.doubts:
         number = f": {doubt.number:,}" if doubt.number else ""
         lines += ["", *labelled("not known", doubt.what + number, width)]
-    lines += ["", *_one_by_one(rehearsal, width), *_work(rehearsal, width), *_loads(trial.loads)]
-    lines += ["", *_remains(rehearsal, width), "", *_basis(rehearsal, width)]
-    lines += ["", *_commands(rehearsal, width)]
+    lines += [
+        "",
+        *_single_trial_lines(rehearsal, width),
+        *_work_lines(rehearsal, width),
+        *_load_lines(trial.loads),
+    ]
+    lines += ["", *_remaining_lines(rehearsal, width), "", *_basis_lines(rehearsal, width)]
+    lines += ["", *_command_lines(rehearsal, width)]
     return "\n".join(lines)
 
 
 def decommission_json(rehearsal: Rehearsal) -> str:
     """Return the rehearsal as one JSON object."""
-    head = {"schema": DECOMMISSION_SCHEMA, "answer": rehearsal.answer, "exit_code": rehearsal.exit_code}
-    return json.dumps(head | asdict(rehearsal), indent=2, ensure_ascii=False)
+    json_head = {"schema": DECOMMISSION_SCHEMA, "answer": rehearsal.answer, "exit_code": rehearsal.exit_code}
+    return json.dumps(json_head | asdict(rehearsal), indent=2, ensure_ascii=False)
 
 
-def _names(bookies: Sequence[str]) -> str:
+def _name_list(bookies: Sequence[str]) -> str:
     return printable(first_names(bookies, _NAMES_SHOWN))
 
 
-def _verdict(rehearsal: Rehearsal) -> str:
+def _verdict_sentence(rehearsal: Rehearsal) -> str:
     """Return one line with the answer, its first reason and the exit code."""
     trial = rehearsal.together
     reason = ""
@@ -154,12 +159,12 @@ def _verdict(rehearsal: Rehearsal) -> str:
         message = first.message.removeprefix(f"{first.key}: ")
         reason = f" {message[:1].upper()}{message[1:]} ({first.reason})."
     elif trial.blockers:
-        reason = f" {_what_blocks(trial.blockers[0])}."
-    names = _names(rehearsal.bookies)
-    return f"decommission {names}: {ANSWERS[rehearsal.answer]}.{reason} (exit {rehearsal.exit_code})"
+        reason = f" {_blocker_section(trial.blockers[0])}."
+    names = _name_list(rehearsal.bookies)
+    return f"decommission {names}: {ANSWER_TEXTS[rehearsal.answer]}.{reason} (exit {rehearsal.exit_code})"
 
 
-def _holds(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _hold_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """Yield the most important holds, the condition that lifts each, and commands that show the rest."""
     holds = rehearsal.together.holds
     for number, hold in enumerate(holds[:HOLDS_SHOWN]):
@@ -176,9 +181,9 @@ def _holds(rehearsal: Rehearsal, width: int) -> Iterator[str]:
             )
 
 
-def _blocker(blocker: Blocker, command: str, width: int) -> Iterator[str]:
-    _, way_out = CAUSES[blocker.cause]
-    yield from fold_text(f"{blocker.cause}: {_what_blocks(blocker)}", width, later="  ")
+def _blocker_lines(blocker: Blocker, command: str, width: int) -> Iterator[str]:
+    _, remedy = CAUSE_TEXTS[blocker.cause]
+    yield from fold_text(f"{blocker.cause}: {_blocker_section(blocker)}", width, later="  ")
     if blocker.topics:
         topics = ", ".join(f"{topic.topic} ({topic.ledgers:,})" for topic in blocker.topics)
         yield from labelled("topics", topics, width, indent="  ", columns=9)
@@ -192,17 +197,17 @@ def _blocker(blocker: Blocker, command: str, width: int) -> Iterator[str]:
         if blocker.ledgers > len(names):
             yield from labelled("", "this command prints all:", width, indent="  ", columns=9)
             yield f"  {'':<9}{printable(command)} --format csv"
-    yield from labelled("way out", way_out, width, indent="  ", columns=9)
+    yield from labelled("way out", remedy, width, indent="  ", columns=9)
 
 
-def _what_blocks(blocker: Blocker) -> str:
-    what, _ = CAUSES[blocker.cause]
+def _blocker_section(blocker: Blocker) -> str:
+    blocker_text, _ = CAUSE_TEXTS[blocker.cause]
     count = f"{plural(blocker.ledgers, 'ledger')}; " if blocker.ledgers else ""
-    detail = f" ({blocker.detail})" if blocker.detail else ""
-    return f"{count}{what}{detail}"
+    detail_clause = f" ({blocker.detail})" if blocker.detail else ""
+    return f"{count}{blocker_text}{detail_clause}"
 
 
-def _one_by_one(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _single_trial_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if not rehearsal.alone:
         return
     if rehearsal.together.answer is Answer.NOW:
@@ -211,51 +216,54 @@ def _one_by_one(rehearsal: Rehearsal, width: int) -> Iterator[str]:
         yield from fold_text(f"one by one they may go, in this order: {', '.join(rehearsal.order)}", width)
         yield from fold_text("make the others read-only meanwhile, or ledgers are copied to them", width)
     else:
-        words = (f"{trial.bookies[0]} alone: {ANSWERS[trial.answer]}" for trial in rehearsal.alone)
-        yield from fold_text("; ".join(words), width)
+        answer_texts = (
+            f"{trial.bookies[0]} alone: {ANSWER_TEXTS[trial.answer]}" for trial in rehearsal.alone
+        )
+        yield from fold_text("; ".join(answer_texts), width)
     yield ""
 
 
-def _work(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _work_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     trial = rehearsal.together
     work, candidates = trial.work, trial.candidates
-    moves = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
-    yield from labelled("moves", moves if work.ledgers else "nothing", width)
+    copied_text = f"{plural(work.ledgers, 'ledger')}, {plural(work.fragments, 'segment')}"
+    yield from labelled("moves", copied_text if work.ledgers else "nothing", width)
     if work.ledgers:
-        yield from labelled("copies", _copies(work), width)
+        yield from labelled("copies", _copies_text(work), width)
     if work.open_ends:
-        words = (
+        work_text = (
             f"{plural(work.open_ends, 'ledger')} not closed: a worker waits 30 s, fences and closes it under "
             "its writer, and copies its last entries too"
         )
-        yield from labelled("open", words, width)
+        yield from labelled("open", work_text, width)
     if candidates.least is not None:
-        few = (
+        few_spares_text = (
             f"{candidates.least:,}"
             if candidates.least == candidates.most
             else f"{candidates.least:,} to {candidates.most:,}"
         )
-        spares = "spare" if candidates.most == 1 else "spares"
-        least = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
-        few = f"{few} {spares} of a ledger"
-        yield from labelled("targets", f"{few}; {least} only {candidates.least:,}", width)
+        spare_noun = "spare" if candidates.most == 1 else "spares"
+        least_text = plural(candidates.ledgers_with_least, "ledger has", "ledgers have")
+        few_spares_text = f"{few_spares_text} {spare_noun} of a ledger"
+        yield from labelled("targets", f"{few_spares_text}; {least_text} only {candidates.least:,}", width)
     if trial.along:
-        words = (
-            f"{plural(trial.along, 'ledger')} of {_names(rehearsal.absent)}, not registered, move with them"
-        )
-        yield from labelled("along", words, width)
-    yield from labelled("time", _time(rehearsal), width)
+        absent_names = _name_list(rehearsal.absent)
+        work_text = f"{plural(trial.along, 'ledger')} of {absent_names}, not registered, move with them"
+        yield from labelled("along", work_text, width)
+    yield from labelled("time", _time_text(rehearsal), width)
 
 
-def _copies(work: Work) -> str:
-    words = f"striping needs {work.needed:,}, the server makes {work.copied:,} ({size(work.copied_bytes)}"
-    words += f", and {work.unsized:,} of unknown size)" if work.unsized else ")"
+def _copies_text(work: Work) -> str:
+    copies_text = (
+        f"striping needs {work.needed:,}, the server makes {work.copied:,} ({size(work.copied_bytes)}"
+    )
+    copies_text += f", and {work.unsized:,} of unknown size)" if work.unsized else ")"
     if work.copied > work.needed:
-        words += ": if E > Qw, it also copies the entries in between to each new bookie"
-    return words
+        copies_text += ": if E > Qw, it also copies the entries in between to each new bookie"
+    return copies_text
 
 
-def _time(rehearsal: Rehearsal) -> str:
+def _time_text(rehearsal: Rehearsal) -> str:
     workers = plural(rehearsal.workers, "worker")
     if rehearsal.seconds is None:
         return (
@@ -268,23 +276,23 @@ def _time(rehearsal: Rehearsal) -> str:
     )
 
 
-def _loads(loads: Sequence[CopyLoad]) -> Iterator[str]:
+def _load_lines(loads: Sequence[CopyLoad]) -> Iterator[str]:
     if not loads:
         return
-    ordered = sorted(loads, key=lambda load: (-load.entries_written, -load.entries_read, load.bookie_id))
+    sorted_loads = sorted(loads, key=lambda load: (-load.entries_written, -load.entries_read, load.bookie_id))
     rows = [
         (
             printable(load.bookie_id), f"{load.entries_read:,}", size(load.bytes_read),
             f"{load.entries_written:,}", size(load.bytes_written),
         )
-        for load in ordered[:_LOADS_SHOWN]
+        for load in sorted_loads[:_LOADS_SHOWN]
     ]  # fmt: skip
     yield ""
     yield from text_table(("bookie", "reads", "bytes", "writes", "bytes"), rows)
-    yield from and_more(len(ordered) - _LOADS_SHOWN, "; --format json has all")
+    yield from and_more(len(sorted_loads) - _LOADS_SHOWN, "; --format json has all")
 
 
-def _remains(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     """Yield what is left after the command has ended: names of the bookies, and data on their disks."""
     work = rehearsal.together.work
     if work.renamed:
@@ -306,18 +314,18 @@ def _remains(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     yield from labelled("remain", words, width)
 
 
-def _basis(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _basis_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     policy = f"policy {rehearsal.policy}" + (
         f" ({rehearsal.policy_origin})"
         if rehearsal.policy_origin
         else ", because none was given: any spare is accepted"
     )
-    words = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy}; "
-    words += plural(rehearsal.spares, "spare")
-    yield from labelled("rests on", printable(words), width)
+    basis_text = f"{rehearsal.run}, as of {format_time(rehearsal.scan_time)}; {policy}; "
+    basis_text += plural(rehearsal.spares, "spare")
+    yield from labelled("rests on", printable(basis_text), width)
 
 
-def _commands(rehearsal: Rehearsal, width: int) -> Iterator[str]:
+def _command_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     commands = rehearsal.commands
     if rehearsal.answer in (Answer.NEVER, Answer.UNKNOWN) or not commands:
         yield from fold_text(
@@ -330,7 +338,7 @@ def _commands(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     if rehearsal.order and rehearsal.together.answer is Answer.NEVER:
         yield "each in turn: stop it, and wait until its command has ended"
     elif live:
-        yield from fold_text(f"stop {_names(live)}, then, each in turn:", width)
+        yield from fold_text(f"stop {_name_list(live)}, then, each in turn:", width)
     for command in commands[:_NAMES_SHOWN]:
         yield f"  {printable(command)}"
     yield from and_more(len(commands) - _NAMES_SHOWN, indent="  ")

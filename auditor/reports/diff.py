@@ -60,22 +60,22 @@ def text(difference: Difference, shown: dict[str, list[ChangedFinding]], width: 
         counts = [f"{tally.id} {tally.count:,}" for tally in difference.tally if tally.change == change]
         lines += ["", *fold_text(f"{count:,} {TITLES[change]}: {', '.join(counts)}", width, "", "    ")]
         for finding in shown.get(change, ()):
-            lines += fold_text(_sentence(finding), width, "  ", "      ")
+            lines += fold_text(_finding_sentence(finding), width, "  ", "      ")
         lines += and_more(count - len(shown.get(change, ())), "; --format jsonl has all", "  ")
-    lines += ["", *fold_text(_verdict(difference), width)]
+    lines += ["", *fold_text(_verdict_sentence(difference), width)]
     return "\n".join(lines)
 
 
 def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> str:
     """Return the difference as Markdown, for a mail or a ticket. ``shown`` has the `samples`."""
     lines = [
-        f"**{escape_markdown(_verdict(difference))}**",
+        f"**{escape_markdown(_verdict_sentence(difference))}**",
         "",
         "| | run | finished | found |",
         "|---|---|---|---|",
     ]
     for label, run in (("old", difference.old), ("new", difference.new)):
-        name, standing = escape_markdown(run.name), escape_markdown(_standing(run))
+        name, standing = escape_markdown(run.name), escape_markdown(_run_standing(run))
         lines.append(f"| {label} | {name} | {format_time(run.finished)} | {standing} |")
     lines += ["", *(f"- Warning: {escape_markdown(warning)}" for warning in difference.warnings)]
     for change, count in difference.counts.items():
@@ -83,7 +83,7 @@ def markdown(difference: Difference, shown: dict[str, list[ChangedFinding]]) -> 
         if not findings:
             continue
         lines += ["", f"### {count:,} {TITLES[change]}", ""]
-        lines += [f"- {escape_markdown(_sentence(finding))}" for finding in findings]
+        lines += [f"- {escape_markdown(_finding_sentence(finding))}" for finding in findings]
         lines += and_more(count - len(findings), indent="- ")
     return "\n".join(lines)
 
@@ -110,32 +110,32 @@ def jsonl(changes: Iterable[ChangedFinding]) -> Iterator[str]:
 
 def _run_lines(label: str, run: RunSummary, width: int) -> list[str]:
     # A NUL is a blank that is not broken at.
-    standing = ", ".join(part.replace(" ", "\0") for part in _standing(run).split(", "))
+    standing = ", ".join(part.replace(" ", "\0") for part in _run_standing(run).split(", "))
     run_text = f"{run.name}, finished {format_time(run.finished)}: {standing}"
     return labelled(label, run_text, width)
 
 
-def _standing(run: RunSummary) -> str:
+def _run_standing(run: RunSummary) -> str:
     counts = [f"{count:,} {severity}" for severity, count in run.severities.items() if count]
     return f"{run.verdict}, {', '.join(counts) or 'no finding'}"
 
 
-def _sentence(finding: ChangedFinding) -> str:
+def _finding_sentence(finding: ChangedFinding) -> str:
     ledger = finding.ledger_id
     name = None if ledger is None else LedgerId(ledger, finding.scope_id or 0).in_full
     bookie = None if finding.bookie_id is None else printable(finding.bookie_id)
-    about = ", ".join(part for part in (name, bookie) if part) or "the cluster"
-    change_text = f"{finding.severity} {finding.id}: {about}"
-    was = [
-        before
-        for before, after in (
+    subject_text = ", ".join(part for part in (name, bookie) if part) or "the cluster"
+    change_text = f"{finding.severity} {finding.id}: {subject_text}"
+    earlier_texts = [
+        earlier_value
+        for earlier_value, later_value in (
             (finding.previous_severity, finding.severity),
             (finding.previous_confidence, finding.confidence),
         )
-        if before not in (None, after)
+        if earlier_value not in (None, later_value)
     ]
-    if was:
-        change_text += f"; was {', '.join(was)}"
+    if earlier_texts:
+        change_text += f"; was {', '.join(earlier_texts)}"
     if finding.missing or finding.previous_missing:
         change_text += f"; {finding.missing:,} {'entry' if finding.missing == 1 else 'entries'} missing"
         if finding.previous_missing not in (None, finding.missing):
@@ -145,10 +145,10 @@ def _sentence(finding: ChangedFinding) -> str:
     return change_text + (f" [suppressed: {printable(finding.suppressed)}]" if finding.suppressed else "")
 
 
-def _verdict(difference: Difference) -> str:
+def _verdict_sentence(difference: Difference) -> str:
     counts = [f"{count:,} {change}" for change, count in difference.counts.items() if count]
-    changed = ", ".join(counts) or "neither run found anything"
-    return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changed}"
+    changes_text = ", ".join(counts) or "neither run found anything"
+    return f"{verdict_word(difference.old.verdict)} to {verdict_word(difference.new.verdict)}: {changes_text}"
 
 
 def with_decimal_ids(difference: ChangedFinding | StoreDifference) -> dict[str, Any]:

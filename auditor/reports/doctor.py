@@ -95,8 +95,8 @@ class Diagnosis:
 
 
 WIDTH = 80
-_STATE, _NAME = 11, 13
-_TITLES = {
+_STATE_COLUMNS, _NAME_COLUMNS = 11, 13
+_TOPIC_TITLES = {
     HERE: "This machine",
     STORE: "The metadata store",
     OWNERS: "The owners of ledgers",
@@ -108,37 +108,37 @@ _TITLES = {
 def render(diagnosis: Diagnosis, width: int = WIDTH) -> str:
     """Return the page: lines by topic, facts that an audit cannot see, and the number of lines by state."""
     parts = []
-    for (topic,), title in _TITLES.items():
+    for (topic,), title in _TOPIC_TITLES.items():
         lines = [line for line in diagnosis.lines if line.topic == topic]
         if lines:
-            parts.append("\n".join([title, *(_line(line, width) for line in lines)]))
+            parts.append("\n".join([title, *(_line_text(line, width) for line in lines)]))
     if diagnosis.unseen:
-        sentences = [_wrap(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
+        sentences = [_wrap_text(sentence, width, "  - ", "    ") for sentence in diagnosis.unseen]
         parts.append("\n".join(["What such an audit does not see", *sentences]))
-    return "\n\n".join([*parts, _last(diagnosis, width)])
+    return "\n\n".join([*parts, _verdict_line(diagnosis, width)])
 
 
-def _line(line: Line, width: int) -> str:
-    head = f"  {line.state:<{_STATE}}{line.name:<{_NAME}}"
-    shown = _wrap(line.said, width, head, " " * len(head))
+def _line_text(line: Line, width: int) -> str:
+    line_head = f"  {line.state:<{_STATE_COLUMNS}}{line.name:<{_NAME_COLUMNS}}"
+    folded_line = _wrap_text(line.said, width, line_head, " " * len(line_head))
     if line.way_out is None:
-        return shown
-    before = " " * (len(head) - 3) + "-> "
-    return f"{shown}\n{_wrap(line.way_out, width, before, ' ' * len(before))}"
+        return folded_line
+    arrow_indent = " " * (len(line_head) - 3) + "-> "
+    return f"{folded_line}\n{_wrap_text(line.way_out, width, arrow_indent, ' ' * len(arrow_indent))}"
 
 
-def _wrap(text: str, width: int, first: str, later: str) -> str:
+def _wrap_text(text: str, width: int, first_indent: str, later_indent: str) -> str:
     # A path that is longer than a line is left whole: it is there to be copied.
-    return "\n".join(wrap_words(text, width, first, later))
+    return "\n".join(wrap_words(text, width, first_indent, later_indent))
 
 
-def _last(diagnosis: Diagnosis, width: int) -> str:
+def _verdict_line(diagnosis: Diagnosis, width: int) -> str:
     counts = Counter(line.state for line in diagnosis.lines)
     counts_text = ", ".join(f"{counts[state]} {state}" for state in State if counts[state])
-    ends = {
+    ending_by_code = {
         0: "An audit can read every source that was checked.",
         2: "An audit would be refused as wrong usage.",
         3: "An audit can run, but would be incomplete.",
         4: "An audit would end without a result.",
     }
-    return _wrap(f"{counts_text}. {ends[diagnosis.exit_code]}", width, "", "")
+    return _wrap_text(f"{counts_text}. {ending_by_code[diagnosis.exit_code]}", width, "", "")

@@ -34,16 +34,16 @@ def finding_line(finding: Finding, standing: Standing | None = None) -> str:
     >>> finding_line(found, Standing("new", 1_795_237_669_000))
     'note stray-file bookie bk1:3181: x [suspect, new]'
     """
-    scope, ledger, bookie = _subject(finding)
-    about = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
-    text = f"{about}: {finding.message}"
+    scope, ledger, bookie = _subject_parts(finding)
+    subject_text = " ".join(filter(None, (ledger, ledger and scope and f"of {scope}", bookie))) or "cluster"
+    text = f"{subject_text}: {finding.message}"
     if names_subject(finding) and ledger is not None and finding.message.startswith(ledger):
         text = finding.message
     elif names_subject(finding) and finding.bookie_id and finding.message.startswith(finding.bookie_id):
         text = f"bookie {finding.message}"
-    what = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
+    message_text = "; ".join([text, *entry_parts(finding, BOOKIES_SHOWN)])
     tags = ", ".join([str(finding.confidence), *_standing_words(standing)])
-    return printable(" ".join(f"{finding.severity} {finding.id} {what} [{tags}]".split()))
+    return printable(" ".join(f"{finding.severity} {finding.id} {message_text} [{tags}]".split()))
 
 
 def subject(finding: Finding) -> list[str]:
@@ -53,14 +53,16 @@ def subject(finding: Finding) -> list[str]:
     >>> subject(Finding("orphan-ledger", Severity.NOTE, Confidence.CONFIRMED, 0, 42, "bk1:3181"))
     ['ledger 42', 'bookie bk1:3181']
     """
-    return [part for part in _subject(finding) if part is not None]
+    return [part for part in _subject_parts(finding) if part is not None]
 
 
 def names_subject(finding: Finding) -> bool:
     """Return whether the message of a finding is a whole sentence that names all objects of the finding."""
-    about = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
-    begins = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
-    return begins and all(re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in about)
+    subject_patterns = (re.escape(part.removeprefix("bookie ")) for part in subject(finding))
+    has_subject_start = finding.message[:1].isalpha() or finding.message.startswith(finding.bookie_id or " ")
+    return has_subject_start and all(
+        re.search(rf"(?<![\w.-]){part}(?![\w.-]|:\w)", finding.message) for part in subject_patterns
+    )
 
 
 def tags(finding: Finding, standing: Standing | None) -> list[str]:
@@ -72,8 +74,8 @@ def tags(finding: Finding, standing: Standing | None) -> list[str]:
     >>> tags(Finding("x", Severity.NOTE, Confidence.SUSPECT), Standing("worse", 1_795_237_669_000, "known"))
     ['suspect', 'worse', 'since 2026-11-21', 'suppressed: known']
     """
-    unsure = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
-    return unsure + _standing_words(standing)
+    uncertainty_tags = [str(finding.confidence)] if finding.confidence != Confidence.CONFIRMED else []
+    return uncertainty_tags + _standing_words(standing)
 
 
 def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str]:
@@ -86,9 +88,9 @@ def sentence(finding: Finding, standing: Standing | None) -> tuple[str, str, str
     ('ledger 42', 'lies', ' (suspect)')
     """
     # A message that begins with no letter could begin a list or a heading of Markdown.
-    about = "" if names_subject(finding) else ", ".join(subject(finding)) or "cluster"
-    words = ", ".join(tags(finding, standing))
-    return about, finding.message, f" ({words})" if words else ""
+    subject_text = "" if names_subject(finding) else ", ".join(subject(finding)) or "cluster"
+    tags_text = ", ".join(tags(finding, standing))
+    return subject_text, finding.message, f" ({tags_text})" if tags_text else ""
 
 
 def missing_text(finding: Finding, bookies: int) -> str:
@@ -108,7 +110,7 @@ def _missing_parts(missing: Sequence[Missing], bookies: int) -> list[str]:
     return parts + and_more(len(missing) - bookies, " bookies")
 
 
-_IN_CLASS: dict[str, str] = {
+_CLASS_TEXTS: dict[str, str] = {
     LedgerClass.ENTRY_LOST: "no copy left",
     LedgerClass.BELOW_ACK_QUORUM: "below ack quorum",
     LedgerClass.BELOW_WRITE_QUORUM: "below write quorum",
@@ -117,7 +119,7 @@ _IN_CLASS: dict[str, str] = {
 
 def class_groups(finding: Finding) -> tuple[Group, ...]:
     """Return the entries that give a ledger its class, such as entry-lost. Empty if there is no class."""
-    listed = finding.evidence.get("class_entries") if finding.id in _IN_CLASS else None
+    listed = finding.evidence.get("class_entries") if finding.id in _CLASS_TEXTS else None
     return tuple(
         (first, last, size, period) for first, last, size, period in (listed or {}).get("groups", ())
     )
@@ -136,8 +138,8 @@ def class_text(finding: Finding) -> str:
     groups = class_groups(finding)
     if not groups:
         return ""
-    words = "in no index" if _bytes_known(finding) else _IN_CLASS[finding.id]
-    return f"{words}: {entries(groups, finding.evidence['class_entries']['count'])}"
+    reason_text = "in no index" if _bytes_known(finding) else _CLASS_TEXTS[finding.id]
+    return f"{reason_text}: {entries(groups, finding.evidence['class_entries']['count'])}"
 
 
 def _bytes_known(finding: Finding) -> bool:
@@ -161,7 +163,7 @@ def positions_text(finding: Finding) -> str:
     if not owner or not groups or (owner["application"], owner["kind"]) != ("pulsar", "data"):
         return ""
     topic = "/".join(owner[name] for name in ("tenant", "namespace", "topic") if owner[name])
-    shown = _ranges(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
+    shown = _ranges_text(groups, lambda entry: f"{finding.ledger_id}:{entry}", " to ")
     return f"topic {topic}: positions {shown}"
 
 
@@ -180,19 +182,19 @@ def entry_parts(finding: Finding, bookies: int) -> list[str]:
     parts = [part for part in (class_text(finding), positions_text(finding)) if part]
     # Bookies that lack just the entries that the reader has been shown need no list each.
     groups = class_groups(finding)
-    same = [part.bookie_id for part in finding.missing if part.groups == groups]
+    bookies_of_groups = [part.bookie_id for part in finding.missing if part.groups == groups]
     other_parts = [part for part in finding.missing if part.groups != groups]
     return [
         *parts,
-        *([f"absent on {first_names(same, bookies)}"] if same else []),
+        *([f"absent on {first_names(bookies_of_groups, bookies)}"] if bookies_of_groups else []),
         *_missing_parts(other_parts, bookies),
     ]
 
 
 def command_for(finding: Finding, run: str) -> str | None:
     """Return the command that explains the objects of a finding. None if it concerns the whole cluster."""
-    about = explained(finding)
-    return f"bkaudit explain {about} --run {shlex.quote(printable(run))}" if about else None
+    lacking_text = explained(finding)
+    return f"bkaudit explain {lacking_text} --run {shlex.quote(printable(run))}" if lacking_text else None
 
 
 def explained(finding: Finding) -> str:
@@ -213,7 +215,7 @@ def explained(finding: Finding) -> str:
     return ""
 
 
-def _subject(finding: Finding) -> tuple[str | None, str | None, str | None]:
+def _subject_parts(finding: Finding) -> tuple[str | None, str | None, str | None]:
     """Return the scope, ledger and bookie of a finding in words. None for a part that the finding lacks."""
     return (
         f"scope {finding.scope_id}" if finding.scope_id else None,
@@ -230,10 +232,10 @@ def is_suppressed(standing: Standing | None) -> bool:
 def _standing_words(standing: Standing | None) -> list[str]:
     if standing is None:
         return []
-    words = [standing.change] if standing.change not in ("", Change.SAME) else []
+    change_words = [standing.change] if standing.change not in ("", Change.SAME) else []
     if standing.change not in ("", Change.NEW):
-        words.append(f"since {format_time(standing.first_seen)[:10]}")
-    return words + ([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else [])
+        change_words.append(f"since {format_time(standing.first_seen)[:10]}")
+    return change_words + ([f"suppressed: {standing.suppressed}"] if standing.suppressed is not None else [])
 
 
 def entries(groups: Sequence[Group], count: int) -> str:
@@ -246,39 +248,48 @@ def entries(groups: Sequence[Group], count: int) -> str:
     >>> entries([(5, 5, 1, 0)], 1)
     '5 (1 entry)'
     """
-    return f"{_ranges(groups)} ({plural(count, 'entry', 'entries')})"
+    return f"{_ranges_text(groups)} ({plural(count, 'entry', 'entries')})"
 
 
-def _ranges(groups: Sequence[Group], name: Callable[[int], str] = str, to: str = "-") -> str:
+def _ranges_text(
+    groups: Sequence[Group], name: Callable[[int], str] = str, range_separator: str = "-"
+) -> str:
     text = ""
-    plain = True
+    is_previous_plain = True
     for group in groups[:ITEMS_SHOWN]:
         first, last, _, period = group
         is_plain = period <= 0 or (last - first) // period < SPELLED_RUNS
-        shown = _runs(group, name, to) if is_plain else _periodic(group, name, to)
+        shown = (
+            _runs_text(group, name, range_separator)
+            if is_plain
+            else _periodic_text(group, name, range_separator)
+        )
         # A periodic group has a comma of its own.
-        separator = "," if plain and is_plain else "; "
+        separator = "," if is_previous_plain and is_plain else "; "
         text += (separator if text else "") + shown
-        plain = is_plain
+        is_previous_plain = is_plain
     remainder = f" and {len(groups) - ITEMS_SHOWN:,} more ranges" if len(groups) > ITEMS_SHOWN else ""
     return text + remainder
 
 
-def _periodic(group: Group, name: Callable[[int], str], to: str) -> str:
+def _periodic_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, period = group
     length = f", {size} long" if size > 1 else ""
-    return f"{name(first)}{to}{name(last + size - 1)} every {period}{length}"
+    return f"{name(first)}{range_separator}{name(last + size - 1)} every {period}{length}"
 
 
-def _runs(group: Group, name: Callable[[int], str], to: str) -> str:
+def _runs_text(group: Group, name: Callable[[int], str], range_separator: str) -> str:
     first, last, size, _ = group
-    return ",".join(_run(start, size, name, to) for start in ([first] if first == last else [first, last]))
+    return ",".join(
+        _run_text(start, size, name, range_separator)
+        for start in ([first] if first == last else [first, last])
+    )
 
 
-def _run(start: int, size: int, name: Callable[[int], str], to: str) -> str:
+def _run_text(start: int, size: int, name: Callable[[int], str], range_separator: str) -> str:
     if size <= 2:
         return ",".join(name(entry) for entry in range(start, start + size))
-    return f"{name(start)}{to}{name(start + size - 1)}"
+    return f"{name(start)}{range_separator}{name(start + size - 1)}"
 
 
 def causes_of(report: Report) -> list[FindingCause]:
@@ -311,7 +322,7 @@ def suppression_entry(finding: Finding, today: date) -> str:
     """
     is_loss = finding.urgency in DATA_LOSS
     digest = missing_digest(finding.missing) if is_loss else None
-    latest = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
+    latest_note = f"  # the latest day allowed, {MAX_ACCEPTED_DAYS} days from today" if is_loss else ""
     lines = [
         f"# {printable(f'{finding.severity} {finding.id}: {finding.message}')}",
         "[[suppress]]",
@@ -322,6 +333,6 @@ def suppression_entry(finding: Finding, today: date) -> str:
             else []
         ),
         'reason = ""  # say why; an empty reason is refused',
-        f"until = {latest_day(today)}{latest}",
+        f"until = {latest_day(today)}{latest_note}",
     ]
     return "\n".join(lines)

@@ -38,12 +38,12 @@ from auditor.reports.plain_text import ELLIPSIS, columns_of, cut_text, fold_text
 from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
-LINES = 22
+MAX_LINES = 22
 """Largest number of lines. A terminal has 24: the command takes one line, and the prompt another."""
-_LABEL = 11
+_LABEL_COLUMNS = 11
 _COUNT_LABEL, _COUNT = 25, 5
 """Number of columns for the label of a line of findings, and for the number of findings after it."""
-_NARROW, _HANGING = 72, 4
+_NARROW_COLUMNS, _HANGING_COLUMNS = 72, 4
 """Least width of a terminal for a column of labels before findings, and the indentation in narrower ones.
 
 In a narrower terminal the names of checks follow the number of findings directly.
@@ -94,24 +94,24 @@ class _Part:
     forms: Sequence[Form]
     place: _Place
     fuller_place: _Place = _Place.REMAINDER
-    columns: int = _LABEL
+    columns: int = _LABEL_COLUMNS
     hanging: int | None = None
 
     def lines(self, form: Form, width: int) -> list[str]:
         """Return the lines of a form. Only the first row has the label."""
-        below = " " * (self.columns if self.hanging is None else self.hanging)
-        heads = chain([f"{self.label:<{self.columns}}"], repeat(below))
+        below_indent = " " * (self.columns if self.hanging is None else self.hanging)
+        label_columns = chain([f"{self.label:<{self.columns}}"], repeat(below_indent))
         return [
             line
-            for head, row in zip(heads, form, strict=False)
-            for line in fold_text(row, width, head, below)
+            for label_text, row in zip(label_columns, form, strict=False)
+            for line in fold_text(row, width, label_text, below_indent)
         ]
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
     """Return the first screen.
 
-    The screen has at most `LINES` lines, unless the parts that are always shown need more.
+    The screen has at most `MAX_LINES` lines, unless the parts that are always shown need more.
 
     Args:
         report: The report of a run.
@@ -120,62 +120,68 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH) -> str:
             one with `WIDTH` columns, unfolded.
     """
     columns = width if width <= WIDEST else WIDTH
-    last = [*fold_text(verdict(report), width), *first_action_lines(report, run, width), *_next(report, run)]
-    above = [*_seen(report, columns), *_remarks(report, columns)]
-    below = [*_counts(report, columns), *_causes(report, columns), *_history(report, columns)]
+    actions = first_action_lines(report, run, width)
+    last = [*fold_text(verdict(report), width), *actions, *_next_commands(report, run)]
+    preface = [*_reading_parts(report, columns), *_remark_parts(report, columns)]
+    body = [*_counts(report, columns), *_causes(report, columns), *_history(report, columns)]
     # No command is folded here, but a terminal does it; and there are two blank lines.
-    room = LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last)
-    forms = _choose([*above, *below], room, columns)
+    room = MAX_LINES - 2 - sum(max(1, ceil(columns_of(line) / columns)) for line in last)
+    forms = _choose_forms([*preface, *body], room, columns)
     shown = [
         part.lines(form, width) if form is not None else []
-        for part, form in zip([*above, *below], forms, strict=True)
+        for part, form in zip([*preface, *body], forms, strict=True)
     ]
-    above_lines, below_lines = chain(*shown[: len(above)]), chain(*shown[len(above) :])
-    nothing = [] if report.run.tally else ["nothing found"]
-    return "\n".join([*above_lines, "", *nothing, *below_lines, "", *last]).removeprefix("\n")
+    above_lines, below_lines = chain(*shown[: len(preface)]), chain(*shown[len(preface) :])
+    nothing_lines = [] if report.run.tally else ["nothing found"]
+    return "\n".join([*above_lines, "", *nothing_lines, *below_lines, "", *last]).removeprefix("\n")
 
 
-def _choose(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
+def _choose_forms(parts: Sequence[_Part], room: int, columns: int) -> list[Form | None]:
     """Return a form for each part, as full as ``room`` lines allow. None leaves the part out."""
     sizes = [[len(part.lines(form, columns)) for form in part.forms] for part in parts]
     steps = [(part.place, number, False) for number, part in enumerate(parts)]
     steps += [(part.fuller_place, number, True) for number, part in enumerate(parts)]
-    chosen: list[int | None] = [None] * len(parts)
+    choices: list[int | None] = [None] * len(parts)
     for place, number, is_fuller in sorted(steps):
-        form_sizes, chosen_form = sizes[number], chosen[number]
+        form_sizes, chosen_form = sizes[number], choices[number]
         line_count = 0 if chosen_form is None else form_sizes[chosen_form]
-        most = line_count + room if is_fuller else form_sizes[-1]
-        if (is_fuller and chosen_form is None) or (most - line_count > room and place != _Place.ALWAYS):
+        limit = line_count + room if is_fuller else form_sizes[-1]
+        if (is_fuller and chosen_form is None) or (limit - line_count > room and place != _Place.ALWAYS):
             continue
-        fullest = next((form for form, size in enumerate(form_sizes) if size <= most), len(form_sizes) - 1)
-        chosen[number] = fullest
-        room -= form_sizes[fullest] - line_count
-    return [None if form is None else part.forms[form] for part, form in zip(parts, chosen, strict=True)]
+        form_number = next(
+            (form for form, size in enumerate(form_sizes) if size <= limit), len(form_sizes) - 1
+        )
+        choices[number] = form_number
+        room -= form_sizes[form_number] - line_count
+    return [None if form is None else part.forms[form] for part, form in zip(parts, choices, strict=True)]
 
 
-def _naming(head: str, before: str, names: Sequence[str]) -> list[Form]:
+def _name_forms(title: str, separator: str, names: Sequence[str]) -> list[Form]:
     """Return forms with fewer and fewer names and the number of further ones. The last form has no name."""
     words = [name.replace(" ", "\0") for name in names]
-    most = min(len(names), _NAMES_SHOWN)
-    return [*((f"{head}{before}{first_names(words, shown)}",) for shown in range(most, 0, -1)), (head,)]
+    max_names = min(len(names), _NAMES_SHOWN)
+    return [
+        *((f"{title}{separator}{first_names(words, shown)}",) for shown in range(max_names, 0, -1)),
+        (title,),
+    ]
 
 
-def _brief(text: str, columns: int) -> str:
+def _shorten(text: str, columns: int) -> str:
     """Return as many first clauses of a text as fit into one line beside the label.
 
-    >>> _brief("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
+    >>> _shorten("3 journals are incomplete, so that some is suspect: bk-a, bk-b and 1 more", 40)
     '3 journals are incomplete'
-    >>> _brief("20 ledgers (rack /r1, /r2)", 26)
+    >>> _shorten("20 ledgers (rack /r1, /r2)", 26)
     '20 ledgers'
     """
-    room = columns - _LABEL
+    room = columns - _LABEL_COLUMNS
     if columns_of(text) <= room:
         return text
     # What stands in brackets has nothing that ends a clause but its beginning.
-    hidden = re.sub(r"\(.*?\)", lambda brackets: "(" + "x" * (len(brackets[0]) - 1), text)
-    ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", hidden)]
-    fitting = [text[:end] for end in ends if columns_of(text[:end]) <= room]
-    return fitting[-1] if fitting else cut_text(text, room - len(ELLIPSIS)).rstrip() + ELLIPSIS
+    masked_text = re.sub(r"\(.*?\)", lambda brackets: "(" + "x" * (len(brackets[0]) - 1), text)
+    clause_ends = [end.start() for end in re.finditer(r"[:;,] | \(| and (?=has )|$", masked_text)]
+    fitting_texts = [text[:end] for end in clause_ends if columns_of(text[:end]) <= room]
+    return fitting_texts[-1] if fitting_texts else cut_text(text, room - len(ELLIPSIS)).rstrip() + ELLIPSIS
 
 
 def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
@@ -188,62 +194,65 @@ def _first_rows(texts: Sequence[str], columns: int | None = None) -> list[Form]:
         remainder = f" ({len(texts) - shown:,} more)" if len(texts) > shown else ""
         rows = list(texts[:shown])
         if columns is not None:
-            rows = [*(_brief(row, columns) for row in rows[:-1]), _brief(rows[-1], columns - len(remainder))]
+            rows = [
+                *(_shorten(row, columns) for row in rows[:-1]),
+                _shorten(rows[-1], columns - len(remainder)),
+            ]
         forms.append((*rows[:-1], rows[-1] + remainder))
     return forms
 
 
-def _rows(text: str, columns: int) -> list[Form]:
+def _row_forms(text: str, columns: int) -> list[Form]:
     """Return two forms of a text: in full, and shortened to one line."""
-    return [(text,), (_brief(text, columns),)]
+    return [(text,), (_shorten(text, columns),)]
 
 
-def _seen(report: Report, columns: int) -> Iterator[_Part]:
+def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on the cluster, on what was checked, and on what was not checked."""
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
     time = format_time(run.scan_time)
-    name = shorten(cluster.instance_id or "no instance id", columns - _LABEL - len(time) - 2)
+    name = shorten(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(time) - 2)
     yield _Part("cluster", [(f"{name}, {time}",)], _Place.CLUSTER)
     store = f"{cluster.metadata_uri}, layout {cluster.layout}"
-    yield _Part("metadata", _rows(store, columns), _Place.FACTS)
+    yield _Part("metadata", _row_forms(store, columns), _Place.FACTS)
     checked: list[Form] = [(ledgers.sentence,)]
     if not report.metadata_only:
         checked.insert(
             0, (f"{ledgers.sentence}; {replicas.covered_count:,} of {replicas.total:,} ledger copies",)
         )
     yield _Part("checked", checked, _Place.CLUSTER)
-    unread = _naming(str(bookies), "; not read: ", report.coverage.bookies.unread)
+    unread = _name_forms(str(bookies), "; not read: ", report.coverage.bookies.unread)
     if report.metadata_only:
-        unread = _rows(_NO_BOOKIES.format(bookies.total), columns)
+        unread = _row_forms(_NO_BOOKIES.format(bookies.total), columns)
     yield _Part("bookies", unread, _Place.CLUSTER, _Place.CONTEXT)
     if run.repair is not None and (repair := repair_line(run.repair, run.scan_time)) is not None:
-        yield _Part("repair", _rows(repair, columns), _Place.NOT_READ, _Place.CONTEXT)
-    if (blind := blind_sentence(report)) is not None:
+        yield _Part("repair", _row_forms(repair, columns), _Place.NOT_READ, _Place.CONTEXT)
+    if (blind_clause := blind_sentence(report)) is not None:
         names = [id for id in saw_nothing(report) if id not in run.not_run]
-        yield _Part("skipped", _naming(blind, ": ", names), _Place.CONTEXT)
+        yield _Part("skipped", _name_forms(blind_clause, ": ", names), _Place.CONTEXT)
     if run.not_run:
-        head = f"{len(run.not_run):,} of {len(ALL):,} checks"
-        yield _Part("not run", _naming(head, ": ", run.not_run), _Place.CLUSTER, _Place.CONTEXT)
+        label_text = f"{len(run.not_run):,} of {len(ALL):,} checks"
+        yield _Part("not run", _name_forms(label_text, ": ", run.not_run), _Place.CLUSTER, _Place.CONTEXT)
     if constants := changed_constants(report):
-        yield _Part("constants", _rows("; ".join(constants), columns), _Place.CONTEXT)
+        yield _Part("constants", _row_forms("; ".join(constants), columns), _Place.CONTEXT)
     if (accepted := accepted_gaps(report)) is not None:
-        yield _Part("accepted", _rows(accepted, columns), _Place.CONTEXT)
+        yield _Part("accepted", _row_forms(accepted, columns), _Place.CONTEXT)
     if run.resumed is not None:
-        since = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
-        yield _Part("resumed", [(since,)], _Place.CONTEXT)
+        since_text = f"with tables of an interrupted run, from {format_time(run.resumed)} on"
+        yield _Part("resumed", [(since_text,)], _Place.CONTEXT)
     if run.reused:
-        yield _Part("reused", _rows(reuse_sentence(run.reused), columns), _Place.FACTS)
+        yield _Part("reused", _row_forms(reuse_sentence(run.reused), columns), _Place.FACTS)
     if run.in_doubt:
         # A reason that is cut may say the opposite of what it says in full.
-        doubt = _rows(doubtful_ids_line(run.in_doubt), columns)
+        doubt = _row_forms(doubtful_ids_line(run.in_doubt), columns)
         yield _Part("unknown", doubt, _Place.NOT_READ, _Place.NOT_READ)
     if run.gaps:
         gaps = f"{plural(len(run.gaps), 'place', 'places')}, such as {run.gaps[0]}"
-        yield _Part("not read", _rows(gaps, columns), _Place.NOT_READ)
+        yield _Part("not read", _row_forms(gaps, columns), _Place.NOT_READ)
 
 
-def _remarks(report: Report, columns: int) -> Iterator[_Part]:
+def _remark_parts(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the parts on data that is one failure from loss, and on notices that ask for an action."""
     other_texts, shown = [], False
     for remark in sorted(
@@ -253,7 +262,7 @@ def _remarks(report: Report, columns: int) -> Iterator[_Part]:
         if kind in (RemarkKind.NEAR_LOSS, RemarkKind.ONE_REACHABLE):
             label = "" if shown else "exposure"
             shown = True
-            yield _Part(label, _rows(sentence_of(remark), columns), _Place.REMARK, _Place.IN_FULL)
+            yield _Part(label, _row_forms(sentence_of(remark), columns), _Place.REMARK, _Place.IN_FULL)
         elif kind.acts and kind is not RemarkKind.NOT_COMPARED:
             other_texts.append(remark["text"])
     if other_texts:
@@ -267,24 +276,24 @@ def _counts(report: Report, columns: int) -> list[_Part]:
     """
     parts = []
     urgent_severities: set[Severity] = set()
-    for label, group in groupby(count_by_check(report), key=_label):
+    for label, group in groupby(count_by_check(report), key=_check_label):
         check_counts = list(group)
         if check_counts[0].urgency in URGENCY_LABELS:
             urgent_severities |= {check_count.severity for check_count in check_counts}
         elif check_counts[0].severity in urgent_severities:
             label = f"other {label}"
-        urgent = check_counts[0].urgency != Urgency.REST or check_counts[0].severity.at_least(
+        is_urgent = check_counts[0].urgency != Urgency.REST or check_counts[0].severity.at_least(
             Severity.CRITICAL
         )
         error = check_counts[0].severity.at_least(Severity.ERROR)
-        fuller_place = _Place.URGENT if urgent else _Place.ERRORS if error else _Place.MILD
+        fuller_place = _Place.URGENT if is_urgent else _Place.ERRORS if error else _Place.MILD
         number = f"{sum(check_count.sums['count'] for check_count in check_counts):,}"
-        if columns < _NARROW:
-            head, hanging = f"{label} {number}: ", _HANGING
+        if columns < _NARROW_COLUMNS:
+            label_text, hanging = f"{label} {number}: ", _HANGING_COLUMNS
         else:
-            head, hanging = f"{label:<{_COUNT_LABEL}}{number:>{_COUNT}}   ", None
+            label_text, hanging = f"{label:<{_COUNT_LABEL}}{number:>{_COUNT}}   ", None
         forms = _count_forms(report, check_counts)
-        parts.append(_Part(head, forms, _Place.ALWAYS, fuller_place, len(head), hanging))
+        parts.append(_Part(label_text, forms, _Place.ALWAYS, fuller_place, len(label_text), hanging))
     return parts
 
 
@@ -293,8 +302,8 @@ def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
 
     A NUL stands for a blank at which no line may break.
     """
-    impact = _impact(report, check_counts)
-    names = [_count(check_count).replace(" ", "\0") for check_count in check_counts]
+    impact = _impact_text(report, check_counts)
+    names = [_count_text(check_count).replace(" ", "\0") for check_count in check_counts]
     forms = []
     for shown in range(len(check_counts), 0, -1):
         hidden_count = len(check_counts) - shown
@@ -303,11 +312,11 @@ def _count_forms(report: Report, check_counts: list[CheckCount]) -> list[Form]:
     return [*forms, (plural(len(check_counts), "check"),)]
 
 
-def _label(check_count: CheckCount) -> str:
+def _check_label(check_count: CheckCount) -> str:
     return URGENCY_LABELS.get(check_count.urgency) or SEVERITY_LABELS[check_count.severity]
 
 
-def _impact(report: Report, check_counts: list[CheckCount]) -> str:
+def _impact_text(report: Report, check_counts: list[CheckCount]) -> str:
     """Return a clause on the ledgers and bytes that these findings concern.
 
     The report has this impact only by severity. The text is empty if further checks have the same severity.
@@ -321,23 +330,25 @@ def _impact(report: Report, check_counts: list[CheckCount]) -> str:
     stake = [impact for impact in report.run.impact if impact["severity"] in severities and impact["ledgers"]]
     if other_counts or len(severities) > 1 or not stake:
         return ""
-    words = f"on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
-    return "; " + words.replace(" ", "\0")
+    impact_text = f"on {plural(stake[0]['ledgers'], 'ledger')} of {size(stake[0]['bytes'])}"
+    return "; " + impact_text.replace(" ", "\0")
 
 
-def _count(check_count: CheckCount) -> str:
+def _count_text(check_count: CheckCount) -> str:
     """Return the id and the count of a check, and how many are unconfirmed, new, worse or suppressed."""
-    notable = check_count.unsure | {name: check_count.sums[name] for name in ("new", "worse", "suppressed")}
-    parts = ", ".join(f"{count:,} {name}" for name, count in notable.items() if count)
+    notable_counts = check_count.unsure | {
+        name: check_count.sums[name] for name in ("new", "worse", "suppressed")
+    }
+    parts = ", ".join(f"{count:,} {name}" for name, count in notable_counts.items() if count)
     return f"{check_count.id} {check_count.sums['count']:,}{f' ({parts})' if parts else ''}"
 
 
 def _causes(report: Report, columns: int) -> Iterator[_Part]:
     """Yield the part on causes that explain several findings. `bkaudit report` lists these findings."""
     if causes := causes_of(report):
-        full = _first_rows([cause_sentence(cause) for cause in causes])
+        all_causes = _first_rows([cause_sentence(cause) for cause in causes])
         brief = _first_rows([cause["sentence"] for cause in causes], columns)
-        yield _Part("cause", [*full, brief[-1]], _Place.CAUSE, _Place.IN_FULL)
+        yield _Part("cause", [*all_causes, brief[-1]], _Place.CAUSE, _Place.IN_FULL)
 
 
 def _history(report: Report, columns: int) -> Iterator[_Part]:
@@ -346,19 +357,19 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
     reasons = [
         sentence_of(remark) for remark in report.run.remarks if remark["kind"] == RemarkKind.NOT_COMPARED
     ]
-    short = [_brief(reason, columns) for reason in reasons[:1]]
+    short_reasons = [_shorten(reason, columns) for reason in reasons[:1]]
     if changes is not None:
-        since = f"since {format_time(changes['finished'])}"
+        since_text = f"since {format_time(changes['finished'])}"
         counts = f"{changes['new']:,} new, {changes['worse']:,} worse, {changes['fixed']:,} fixed"
-        full = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since}"
-        brief = f"{counts}, {since}"
+        all_causes = f"{counts}, {changes['better']:,} better, {changes['same']:,} as before, {since_text}"
+        brief = f"{counts}, {since_text}"
         if changes["unseen"]:
-            full += f"; {changes['unseen']:,} could not be checked again"
-            brief = f"{counts}, {changes['unseen']:,} not checked, {since}"
-        forms = [(full, *reasons), (full, *short), (brief, *short), (brief,)]
+            all_causes += f"; {changes['unseen']:,} could not be checked again"
+            brief = f"{counts}, {changes['unseen']:,} not checked, {since_text}"
+        forms = [(all_causes, *reasons), (all_causes, *short_reasons), (brief, *short_reasons), (brief,)]
         yield _Part("changed", forms, _Place.ALWAYS, _Place.CHANGES)
     elif reasons:
-        yield _Part("changed", [tuple(reasons), tuple(short)], _Place.ALWAYS, _Place.CHANGES)
+        yield _Part("changed", [tuple(reasons), tuple(short_reasons)], _Place.ALWAYS, _Place.CHANGES)
     else:
         yield _Part("changed", [("there is no earlier run to compare with",)], _Place.FACTS)
     total = sum(entry["count"] for entry in entries)
@@ -367,10 +378,10 @@ def _history(report: Report, columns: int) -> Iterator[_Part]:
     clauses = [f"{total:,}: {first_names(standing, _REASONS_SHOWN)}"] if total else []
     clauses += [f"expired: {first_names(expired, _REASONS_SHOWN)}"] if expired else []
     if clauses:
-        yield _Part("suppressed", _rows("; ".join(clauses), columns), _Place.CONTEXT)
+        yield _Part("suppressed", _row_forms("; ".join(clauses), columns), _Place.CONTEXT)
 
 
-def _next(report: Report, run: str) -> list[str]:
+def _next_commands(report: Report, run: str) -> list[str]:
     """Return the lines of the commands that show all actions.
 
     Commands are never folded, so that they can be copied.

@@ -33,42 +33,44 @@ class Form:
         cls, ending: str, parts: Callable[[ReportSource], Iterable[str]], complete: bool = False
     ) -> Form:
         """Return a form of text. ``parts`` makes the text of a run in parts."""
-        return cls(ending, lambda run, out: write_parts(out, parts(run)), complete=complete)
+        return cls(
+            ending, lambda run, output_stream: write_parts(output_stream, parts(run)), complete=complete
+        )
 
 
-def _text(run: ReportSource) -> Iterable[str]:
+def _text_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import first_screen, text
 
     for line in text.for_pipe(run.report, text.samples(run.report, run.standings())):
         yield f"{line}\n"
-    yield f"\n{first_screen.render(run.report, run.path, text.UNBROKEN)}\n"
+    yield f"\n{first_screen.render(run.report, run.path, text.UNLIMITED_WIDTH)}\n"
 
 
-def _csv(run: ReportSource) -> Iterable[str]:
+def _csv_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import csv
 
     return csv.render(run.findings, run.standings_in_order())
 
 
-def _markdown(run: ReportSource) -> Iterable[str]:
+def _markdown_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import markdown
 
     return markdown.render(run.report, run.standings()), "\n"
 
 
-def _sarif(run: ReportSource) -> Iterable[str]:
+def _sarif_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import sarif
 
     return sarif.render(run.report, run.findings, run.standings_in_order())
 
 
-def _junit(run: ReportSource) -> Iterable[str]:
+def _junit_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import junit
 
     return junit.render(run.report, run.standings()), "\n"
 
 
-def _openmetrics(run: ReportSource) -> Iterable[str]:
+def _openmetrics_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import openmetrics
 
     text = openmetrics.render(
@@ -77,22 +79,22 @@ def _openmetrics(run: ReportSource) -> Iterable[str]:
     return (text,)
 
 
-def _plain(run: ReportSource) -> Iterable[str]:
+def _plain_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import pager
 
     return pager.plain(run.report, run.changes_since_complete(), run.path), "\n"
 
 
-def _slack(run: ReportSource) -> Iterable[str]:
+def _slack_parts(run: ReportSource) -> Iterable[str]:
     from auditor.reports import pager
 
     return pager.slack(run.report, run.changes_since_complete(), run.path), "\n"
 
 
-def _parquet(run: ReportSource, out: BinaryIO) -> None:
+def _write_parquet_form(run: ReportSource, output_stream: BinaryIO) -> None:
     from auditor.reports import csv
 
-    csv.write(run.findings, out, run.standings_in_order())
+    csv.write(run.findings, output_stream, run.standings_in_order())
 
 
 def json_line(finding: Finding) -> str:
@@ -106,26 +108,26 @@ def json_line(finding: Finding) -> str:
 
 
 FORMS = {
-    "text": Form.of_text("txt", _text, complete=True),
+    "text": Form.of_text("txt", _text_parts, complete=True),
     "json": Form.of_text("json", lambda run: (run.report.to_json(),)),
     "jsonl": Form.of_text(
         "jsonl", lambda run: (f"{json_line(finding)}\n" for finding in run.findings), complete=True
     ),
-    "csv": Form.of_text("csv", _csv, complete=True),
-    "markdown": Form.of_text("md", _markdown),
+    "csv": Form.of_text("csv", _csv_parts, complete=True),
+    "markdown": Form.of_text("md", _markdown_parts),
     "html": Form.of_text("html", lambda run: run.html_page(), complete=True),
-    "sarif": Form.of_text("sarif", _sarif, complete=True),
-    "junit": Form.of_text("xml", _junit),
-    "openmetrics": Form.of_text("prom", _openmetrics),
-    "plain": Form.of_text("plain.txt", _plain),
-    "slack": Form.of_text("slack.json", _slack),
-    "parquet": Form("parquet", _parquet, binary=True, complete=True),
+    "sarif": Form.of_text("sarif", _sarif_parts, complete=True),
+    "junit": Form.of_text("xml", _junit_parts),
+    "openmetrics": Form.of_text("prom", _openmetrics_parts),
+    "plain": Form.of_text("plain.txt", _plain_parts),
+    "slack": Form.of_text("slack.json", _slack_parts),
+    "parquet": Form("parquet", _write_parquet_form, binary=True, complete=True),
 }
 """Forms by their names, the values of ``--format``."""
 
 
-def write_parts(out: BinaryIO, parts: Iterable[str]) -> None:
+def write_parts(output_stream: BinaryIO, parts: Iterable[str]) -> None:
     """Write text as UTF-8, part by part."""
     for part in parts:
         # A surrogate that stands alone, which evidence may have, is written as JSON has it.
-        out.write(part.encode("utf-8", "backslashreplace"))
+        output_stream.write(part.encode("utf-8", "backslashreplace"))

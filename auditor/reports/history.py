@@ -19,7 +19,7 @@ from auditor.reports.plain_text import columns_of, fold_text, printable
 _DATA_AGE_SHOWN_MS = 3_600_000
 """Least time between the oldest data and the end of a run for which the age of the data is shown, in ms."""
 
-_CHANGES: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
+_CHANGE_KEYS: tuple[Literal["new", "fixed", "worse", "better", "unseen"], ...] = (
     "new",
     "fixed",
     "worse",
@@ -41,22 +41,22 @@ def text(runs: Sequence[RunSummary], width: int | None = None) -> str:
     """
     if not runs:
         return "no finished run is here"
-    lines = _table(runs, in_one_row=True)
+    lines = _table_lines(runs, in_one_row=True)
     if width is not None and max(map(columns_of, lines)) > width:
-        lines = _table(runs, in_one_row=False)
+        lines = _table_lines(runs, in_one_row=False)
     clusters = {cluster_key(run) for run in runs}
     if len(clusters) > 1:
-        words = f"these are runs of {len(clusters)} clusters; only those of one are compared"
-        lines += [words] if width is None else fold_text(words, width)
+        clusters_warning = f"these are runs of {len(clusters)} clusters; only those of one are compared"
+        lines += [clusters_warning] if width is None else fold_text(clusters_warning, width)
     return "\n".join(lines)
 
 
-def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
+def _table_lines(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
     """Return the lines of a header and of each run, which takes one row or two."""
-    numbers = [("crit", "err", "warn", "note", *_CHANGES[:3])]
+    numbers = [("crit", "err", "warn", "note", *_CHANGE_KEYS[:3])]
     for run in runs:
-        changed = [str(run.changes[key]) if run.changes else "-" for key in _CHANGES[:3]]
-        numbers.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *changed))
+        change_cells = [str(run.changes[key]) if run.changes else "-" for key in _CHANGE_KEYS[:3]]
+        numbers.append((*(str(run.severities[severity]) for severity in _SEVERITIES), *change_cells))
     widths = [max(map(len, column)) for column in zip(*numbers, strict=True)]
     counts = [" ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in numbers]
     times = ["finished", *(format_time(run.finished)[:-7] for run in runs)]
@@ -77,16 +77,16 @@ def _table(runs: Sequence[RunSummary], in_one_row: bool) -> list[str]:
 
 def to_csv(runs: Sequence[RunSummary]) -> str:
     """Return one CSV row for each run. Times are milliseconds since 1970, UTC."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    csv_buffer = StringIO()
+    writer = csv.writer(csv_buffer, lineterminator="\n")
     fixed = ("path", "started", "finished", "scan_time", "instance_id", "verdict", "complete")
-    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGES, "metadata_uri"])
+    writer.writerow([*fixed, *_SEVERITIES, "previous", *_CHANGE_KEYS, "metadata_uri"])
     for run in runs:
         changes = run.changes
-        changed = [changes["previous"], *(changes[key] for key in _CHANGES)] if changes else [""] * 6
+        change_cells = [changes["previous"], *(changes[key] for key in _CHANGE_KEYS)] if changes else [""] * 6
         counts = [run.severities[severity] for severity in _SEVERITIES]
-        writer.writerow([*(getattr(run, name) for name in fixed), *counts, *changed, run.metadata_uri])
-    return out.getvalue().rstrip("\n")
+        writer.writerow([*(getattr(run, name) for name in fixed), *counts, *change_cells, run.metadata_uri])
+    return csv_buffer.getvalue().rstrip("\n")
 
 
 def to_json(runs: Sequence[RunSummary]) -> str:
@@ -111,7 +111,7 @@ def status_line(report: Report, run: str, now_ms: int, data_time: int | None = N
     parts = [
         counts or ("only suppressed findings" if suppressed else "no finding"),
         *([f"first action: {printable(action['text'])}"] if (action := report.first_action) else []),
-        *_unavailable(facts),
+        *_unavailable_reasons(facts),
         *([f"{suppressed:,} suppressed"] if suppressed else []),
         *([f"{plural(holds, 'urgent hold')} not accepted"] if (holds := unaccepted_holds(report)) else []),
         _status_changes(report),
@@ -138,7 +138,7 @@ def _data_age(finished: int, data_time: int | None, now_ms: int) -> list[str]:
     ]
 
 
-def _unavailable(facts: RunFacts) -> list[str]:
+def _unavailable_reasons(facts: RunFacts) -> list[str]:
     """Return how many ledgers nobody can read or close now. Empty if there are none or it is unknown."""
     count = facts.repair["unavailable"] + facts.repair["unrecoverable"] if facts.repair else 0
     return [f"{plural(count, 'ledger')} unavailable"] if count else []

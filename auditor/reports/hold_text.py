@@ -10,7 +10,7 @@ from auditor.model.ledger_id import LedgerId
 from auditor.model.permission import ActionObject, Refused
 from auditor.reports.plain_text import fold_text
 
-_WORDS = {
+_OBJECT_WORDS = {
     ActionKind.RECOVER: "recover",
     ActionKind.STOP: "stop",
     ActionKind.RESTORE_METADATA: "restore metadata of",
@@ -35,12 +35,12 @@ def refusal_text(refused: Refused) -> str:
     >>> refusal_text(Refused(ActionKind.RECOVER, objects, why=old.sentence, unfit=old))
     'Do not: recover ledger 42: the data of this run is more than 24 hours old; audit again'
     """
-    names = " and ".join(dict.fromkeys(map(_name, refused.objects))) or "anything"
+    names = " and ".join(dict.fromkeys(map(_object_name, refused.objects))) or "anything"
     # Most messages begin with their object, which stands here already.
-    return f"Do not: {_WORDS[refused.kind]} {names}: {refused.sentence.removeprefix(f'{names}: ')}"
+    return f"Do not: {_OBJECT_WORDS[refused.kind]} {names}: {refused.sentence.removeprefix(f'{names}: ')}"
 
 
-def _name(object: ActionObject) -> str:
+def _object_name(object: ActionObject) -> str:
     if object.kind is not HoldObject.LEDGER:
         return object.key
     scope, _, number = object.key.partition("/")

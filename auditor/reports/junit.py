@@ -29,14 +29,14 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     """Return the whole document, whose size the number of checks limits."""
     run = report.run
     seconds = f"{max(0, run.finished - run.started) / 1000:.3f}"
-    blind = blind_checks(report)
+    skipped_checks = blind_checks(report)
     reported = list(
         dict.fromkeys(
             BY_ID[check_count.id] for check_count in count_by_check(report) if check_count.id in BY_ID
         )
     )
     checks = [*reported, *(check for check in ALL if check not in reported)]
-    cases = [_case(report, check, blind.get(check.id), standings) for check in checks]
+    cases = [_check_case(report, check, skipped_checks.get(check.id), standings) for check in checks]
     totals = {
         "tests": str(len(cases)),
         "failures": str(sum(case.find("failure") is not None for case in cases)),
@@ -48,47 +48,51 @@ def render(report: Report, standings: Standings = no_standing) -> str:
     started = datetime.fromtimestamp(run.started / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     suite = ET.SubElement(suites, "testsuite", {"name": "bookkeeper-auditor", "timestamp": started, **totals})
     properties = ET.SubElement(suite, "properties")
-    for name, value in _facts(report).items():
+    for name, value in _run_properties(report).items():
         ET.SubElement(properties, "property", name=name, value=printable(value))
     suite.extend(cases)
     ET.indent(suites)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suites, encoding="unicode") + "\n"
 
 
-def _facts(report: Report) -> dict[str, str]:
-    decided = {
-        f"{extent.name} {extent.word}": f"{extent.covered_count} of {extent.total}"
-        for extent in extents(report)
+def _run_properties(report: Report) -> dict[str, str]:
+    properties_of_run = {
+        f"{one_extent.name} {one_extent.word}": f"{one_extent.covered_count} of {one_extent.total}"
+        for one_extent in extents(report)
     }
     return {
         "cluster": report.cluster.instance_id or "",
         "metadata": report.cluster.metadata_uri,
         "verdict": report.verdict,
-        **decided,
+        **properties_of_run,
     }
 
 
-def _case(report: Report, check: Check, blind: BlindSpot | None, standings: Standings) -> ET.Element:
+def _check_case(
+    report: Report, check: Check, skipped_checks: BlindSpot | None, standings: Standings
+) -> ET.Element:
     case = ET.Element("testcase", classname=f"bookkeeper.{GROUP_OF[check.id]}", name=check.id)
     tallies = [tally for tally in report.run.tally if BY_ID.get(tally["id"]) is check]
-    failing = sum(
+    failing_count = sum(
         tally["count"] - tally["suppressed"]
         for tally in tallies
         if Severity(tally["severity"]).at_least(Severity.WARNING)
     )
-    if failing:
-        worst = min((Severity(tally["severity"]) for tally in tallies), key=lambda severity: severity.rank)
-        summary = f"{plural(failing, 'finding')}: {check.title}"
-        failure = ET.SubElement(case, "failure", message=summary, type=str(worst))
-        failure.text = _text(report, check, tallies, standings)
-    elif blind is not None:
-        ET.SubElement(case, "skipped", message=printable(skip_sentence(blind)))
-    if tallies and not failing:
-        ET.SubElement(case, "system-out").text = _text(report, check, tallies, standings)
+    if failing_count:
+        worst_severity = min(
+            (Severity(tally["severity"]) for tally in tallies), key=lambda severity: severity.rank
+        )
+        summary = f"{plural(failing_count, 'finding')}: {check.title}"
+        failure = ET.SubElement(case, "failure", message=summary, type=str(worst_severity))
+        failure.text = _failure_text(report, check, tallies, standings)
+    elif skipped_checks is not None:
+        ET.SubElement(case, "skipped", message=printable(skip_sentence(skipped_checks)))
+    if tallies and not failing_count:
+        ET.SubElement(case, "system-out").text = _failure_text(report, check, tallies, standings)
     return case
 
 
-def _text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
+def _failure_text(report: Report, check: Check, tallies: list[Tally], standings: Standings) -> str:
     """Return the text of a test case: counts by severity and confidence, then findings in the report."""
     lines = [
         f"{tally['count']:,} {tally['severity']}, {tally['confidence']}"
@@ -96,13 +100,16 @@ def _text(report: Report, check: Check, tallies: list[Tally], standings: Standin
         for tally in tallies
     ]
     samples = (finding for finding in report.findings if BY_ID.get(finding.id) is check)
-    lines += [_line(finding, standings(finding.fingerprint)) for finding in islice(samples, SHOWN)]
+    lines += [_finding_line(finding, standings(finding.fingerprint)) for finding in islice(samples, SHOWN)]
     lines.append(f"More: bkaudit explain check {check.id}")
     # XML cannot carry control characters.
     return "\n".join(printable(line) for line in lines)
 
 
-def _line(finding: Finding, standing: Standing | None) -> str:
-    about, message, tags = sentence(finding, standing)
-    parts = [f"{f'{about}: ' if about else ''}{message}{tags}", *entry_parts(finding, BOOKIES_SHOWN)]
+def _finding_line(finding: Finding, standing: Standing | None) -> str:
+    subject_text, message, tags = sentence(finding, standing)
+    parts = [
+        f"{f'{subject_text}: ' if subject_text else ''}{message}{tags}",
+        *entry_parts(finding, BOOKIES_SHOWN),
+    ]
     return "; ".join(parts)

@@ -80,29 +80,29 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
         return text_table(table.head, rows)
     cells = [table.head, *rows]
     numbers = sum(max(columns_of(row[place]) for row in cells) + 2 for place in range(1, len(table.head)))
-    room = width - numbers
-    if room >= MIN_NAME_COLUMNS:
-        return text_table(table.head, [(shorten(row[0], room), *row[1:]) for row in rows])
+    name_width = width - numbers
+    if name_width >= MIN_NAME_COLUMNS:
+        return text_table(table.head, [(shorten(row[0], name_width), *row[1:]) for row in rows])
     # The numbers stand below each name, indented.
-    name, *heads = table.head
-    head, *below = text_table(["", *heads], [["", *row[1:]] for row in rows])
-    if max(map(columns_of, (head, *below))) > width:
-        return [line for row in rows for line in _sentences(table.head, row, width)]
-    lines = [name, head]
-    for row, line in zip(rows, below, strict=True):
+    name, *number_titles = table.head
+    title_line, *body_lines = text_table(["", *number_titles], [["", *row[1:]] for row in rows])
+    if max(map(columns_of, (title_line, *body_lines))) > width:
+        return [line for row in rows for line in _row_sentences(table.head, row, width)]
+    lines = [name, title_line]
+    for row, line in zip(rows, body_lines, strict=True):
         lines += [shorten(row[0], width), line]
     return lines
 
 
-def _sentences(head: Sequence[str], row: Sequence[str], width: int) -> list[str]:
+def _row_sentences(title_line: Sequence[str], row: Sequence[str], width: int) -> list[str]:
     """Return a row as its name and, below the name, each further cell after its heading."""
     # A NUL keeps a head and its cell together.
     pairs = [
         f"{title} {cell}".strip().replace(" ", "\0")
-        for title, cell in zip(head[1:], row[1:], strict=True)
+        for title, cell in zip(title_line[1:], row[1:], strict=True)
         if cell
     ]
     return [
-        *fold_text(f"{head[0]} {row[0]}", width, "", "  "),
+        *fold_text(f"{title_line[0]} {row[0]}", width, "", "  "),
         *fold_text(", ".join(pairs), width, "  ", "  "),
     ]

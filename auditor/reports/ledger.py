@@ -81,11 +81,11 @@ def replicas_of(ledger: LedgerView) -> list[Replica]:
     replicas = []
     for view in ledger.replicas:
         expected, held_groups = np.frombuffer(view.expected, GROUP), np.frombuffer(view.held, GROUP)
-        lacking, extra = (
+        missing_groups, extra = (
             coverage.difference(expected, held_groups),
             coverage.difference(held_groups, expected),
         )
-        replicas.append(Replica(view, expected, lacking, extra))
+        replicas.append(Replica(view, expected, missing_groups, extra))
     return replicas
 
 
@@ -103,12 +103,12 @@ def stripes_of(ledger: LedgerView, replicas: Sequence[Replica], columns: int, ro
     if count <= 0 or not replicas:
         return Stripes((), (), (), len(replicas))
     # Integers, because entry ids pass what a float can tell apart.
-    edges = tuple((last + 1) * number // count for number in range(count + 1))
+    stripe_edges = tuple((last + 1) * number // count for number in range(count + 1))
     shown = replicas[:rows]
     return Stripes(
-        edges,
+        stripe_edges,
         tuple(replica.view.bookie_id for replica in shown),
-        tuple(_cells(replica, edges) for replica in shown),
+        tuple(_stripe_cells(replica, stripe_edges) for replica in shown),
         len(replicas),
     )
 
@@ -121,19 +121,19 @@ def last_drawn(ledger: LedgerView, replicas: Sequence[Replica]) -> int:
     """
     if ledger.state == LedgerState.CLOSED and ledger.last_entry_id is not None and ledger.last_entry_id >= 0:
         return ledger.last_entry_id
-    ends = [
+    segment_ends = [
         coverage.last_entry(groups) for replica in replicas for groups in (replica.expected, replica.extra)
     ]
-    return max(ends, default=-1)
+    return max(segment_ends, default=-1)
 
 
-def _cells(replica: Replica, edges: Sequence[int]) -> tuple[Cell, ...]:
+def _stripe_cells(replica: Replica, stripe_edges: Sequence[int]) -> tuple[Cell, ...]:
     sets = (replica.expected, replica.lacking, replica.extra)
-    counts = (coverage.count_between(groups, edges) for groups in sets)
-    return tuple(_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
+    counts = (coverage.count_between(groups, stripe_edges) for groups in sets)
+    return tuple(_stripe_cell(replica.view.known, *column) for column in zip(*counts, strict=True))
 
 
-def _cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cell:
+def _stripe_cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cell:
     if lacking:
         if not is_known:
             return Cell.UNKNOWN
@@ -146,14 +146,14 @@ def _cell(is_known: bool, expected: int, lacking: int, extra: int) -> Cell:
 
 WIDTH = 80
 ATTACHED_SHOWN = 8
-LABEL = 24
+LABEL_COLUMNS = 24
 ROWS_SHOWN = 40
 SEGMENTS_SHOWN = 12
 DOWN_SHOWN = 3
 
 
-ASCII = dict(zip(Cell, "#Xx?+.", strict=True))
-UNICODE = dict(zip(Cell, "█○◐?+·", strict=True))
+ASCII_SIGNS = dict(zip(Cell, "#Xx?+.", strict=True))
+UNICODE_SIGNS = dict(zip(Cell, "█○◐?+·", strict=True))
 """Character for each state of a cell."""
 
 
@@ -166,22 +166,22 @@ def render(ledger: LedgerView, unicode: bool = False, drawing: bool = True, widt
         drawing: Whether the page has the drawing.
         width: Columns of a line. Only a long path or id exceeds it.
     """
-    signs = UNICODE if unicode else ASCII
+    signs = UNICODE_SIGNS if unicode else ASCII_SIGNS
     rows = replicas_of(ledger)
-    drawn = _drawing(ledger, rows, signs, width) if drawing else []
-    parts = [_metadata(ledger, width), _segments(ledger, width), drawn, _words(ledger, rows, width)]
-    parts += [_in_logs(ledger, width), _answers(ledger, width)]
+    drawn = _stripe_drawing(ledger, rows, signs, width) if drawing else []
+    parts = [_metadata_lines(ledger, width), _segment_lines(ledger, width), drawn]
+    parts += [_replica_lines(ledger, rows, width), _log_lines(ledger, width), _answer_lines(ledger, width)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _metadata(ledger: LedgerView, width: int) -> list[str]:
+def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     name = LedgerId(ledger.ledger_id, ledger.scope_id)
     if ledger.status == "gone":
-        return _wrap(f"{name.in_words}: not in the metadata; bookies hold it", width, "  ")
+        return _wrap_text(f"{name.in_words}: not in the metadata; bookies hold it", width, "  ")
     verdict = _class_words(ledger)
     if ledger.potential_class not in (None, ledger.judged_class):
         verdict += f" (could be {ledger.potential_class})"
-    lines = _wrap(f"{name.in_words}: {verdict}", width, "  ")
+    lines = _wrap_text(f"{name.in_words}: {verdict}", width, "  ")
     facts = [("at", f"{ledger.path}, version {ledger.version}")]
     if ledger.scope_id:
         facts.append(("named", name.qualified_name))
@@ -201,7 +201,7 @@ def _metadata(ledger: LedgerView, width: int) -> list[str]:
         facts.append(("down", f"{names}: not registered"))
     elif ledger.availability_unknown:
         facts.append(("down", "not known: the saved metadata has no registrations"))
-    facts.append(("written", f"created {_time(ledger.ctime)}, changed {_time(ledger.mtime)}"))
+    facts.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
     attached = [shorten(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
     label_words = (
@@ -216,9 +216,9 @@ def _metadata(ledger: LedgerView, width: int) -> list[str]:
     return lines
 
 
-def _wrap(text: str, width: int, later: str) -> list[str]:
-    """Return a text in lines, of which all but the first begin with ``later``. A longer word is broken."""
-    return textwrap.wrap(text, width, subsequent_indent=later, break_on_hyphens=False)
+def _wrap_text(text: str, width: int, indent: str) -> list[str]:
+    """Return a text in lines, of which all but the first begin with ``indent``. A longer word is broken."""
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_on_hyphens=False)
 
 
 def _class_words(ledger: LedgerView) -> str:
@@ -226,13 +226,13 @@ def _class_words(ledger: LedgerView) -> str:
 
     A ledger with an unregistered ensemble member is never called healthy.
     """
-    judged = ledger.judged_class or "not judged"
+    judged_text = ledger.judged_class or "not judged"
     if not ledger.down:
-        return judged
-    copies = judged
-    if judged == LedgerClass.HEALTHY:
-        whole = ledger.potential_class == LedgerClass.HEALTHY
-        copies = "all copies on disk" if whole else "no missing copy known"
+        return judged_text
+    copies = judged_text
+    if judged_text == LedgerClass.HEALTHY:
+        is_whole = ledger.potential_class == LedgerClass.HEALTHY
+        copies = "all copies on disk" if is_whole else "no missing copy known"
     match ledger.reach:
         case Reach.UNAVAILABLE:
             entries = plural(ledger.unreached, "entry", "entries")
@@ -244,7 +244,7 @@ def _class_words(ledger: LedgerView) -> str:
     return f"{plural(len(ledger.down), 'member')} down; {copies}"
 
 
-def _segments(ledger: LedgerView, width: int) -> list[str]:
+def _segment_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on the segments of a ledger: the entries and the ensemble of each segment."""
     lines = []
     segments = ledger.segments
@@ -254,30 +254,35 @@ def _segments(ledger: LedgerView, width: int) -> list[str]:
         else:
             end = str(ledger.last_entry_id) if ledger.state == LedgerState.CLOSED else ""
         line = f"  entries {segment.first_entry_id}-{end}: {' '.join(segment.ensemble)}"
-        lines += _wrap(line, width, "      ")
+        lines += _wrap_text(line, width, "      ")
     lines += and_more(len(segments) - SEGMENTS_SHOWN, " segments", "  ")
     return ["segments", *lines] if lines else []
 
 
-def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str], width: int) -> list[str]:
+def _stripe_drawing(
+    ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, str], width: int
+) -> list[str]:
     if not rows:
         return ["no bookie should hold an entry, and none does"]
-    label = min(LABEL, max(len(row.view.bookie_id) for row in rows)) + 2
+    label = min(LABEL_COLUMNS, max(len(row.view.bookie_id) for row in rows)) + 2
     stripes = stripes_of(ledger, rows, width - label, ROWS_SHOWN)
-    edges, columns = stripes.edges, len(stripes.edges) - 1
+    stripe_edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
         return ["no entry: nothing is expected"]
-    last = edges[-1] - 1
+    last = stripe_edges[-1] - 1
     end = str(last).rjust(max(columns - 1, len(str(last)) + 1)) if last else ""
     lines = [f"{'':<{label}}0{end}"]
     marks = {segment.first_entry_id for segment in ledger.segments[1:]}
     if any(0 < mark <= last for mark in marks):
-        cuts = "".join(
-            "|" if any(edges[n] <= mark < edges[n + 1] for mark in marks) else " " for n in range(columns)
+        mark_line = "".join(
+            "|"
+            if any(stripe_edges[column_number] <= mark < stripe_edges[column_number + 1] for mark in marks)
+            else " "
+            for column_number in range(columns)
         )
-        lines.append(f"{'segments':<{label}}{cuts}".rstrip())
+        lines.append(f"{'segments':<{label}}{mark_line}".rstrip())
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
-        lines.append(f"{_short(bookie_id):<{label}}{''.join(signs[cell] for cell in cells)}")
+        lines.append(f"{_short_name(bookie_id):<{label}}{''.join(signs[cell] for cell in cells)}")
     lines += and_more(len(rows) - ROWS_SHOWN, " bookies")
     if columns <= last:
         lines.append(f"a column is about {column_width(last, columns)} entries")
@@ -286,19 +291,19 @@ def _drawing(ledger: LedgerView, rows: Sequence[Replica], signs: Mapping[Cell, s
     return [*lines, *fold_text(legend, width)]
 
 
-def _words(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
-    folded: list[str] = []
+def _replica_lines(ledger: LedgerView, rows: Sequence[Replica], width: int) -> list[str]:
+    folded_lines: list[str] = []
     for row in rows[:ROWS_SHOWN]:
         for words in replica_words(ledger, row):
-            folded += _wrap(f"{row.view.bookie_id} {words}", width, "    ")
-    return folded
+            folded_lines += _wrap_text(f"{row.view.bookie_id} {words}", width, "    ")
+    return folded_lines
 
 
 def replica_words(
     ledger: LedgerView,
     replica: Replica,
     owner: str = "",
-    cut: Callable[[str, int], str] = lambda text, _: text,
+    shorten_text: Callable[[str, int], str] = lambda text, _: text,
 ) -> list[str]:
     """Return predicates on a bookie: its missing entries, its surplus entries, and the state of its index.
 
@@ -306,17 +311,19 @@ def replica_words(
         ledger: The ledger.
         replica: The ledger's replica on the bookie.
         owner: Text before the state of the index, such as "its index ".
-        cut: Function that shortens a text, a list of entries or a reason, to a number of characters.
+        shorten_text: Function that shortens a text, a list of entries or a reason, to a number of characters.
     """
     view, words = replica.view, []
     if len(replica.lacking):
         # The writer of a ledger that is not closed may still be sending them.
-        lacks = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
-        words.append(f"{lacks if view.known else 'unknown:'} {cut(_entries(replica.lacking), 240)}")
+        lack_verb = "lacks" if ledger.state in (LedgerState.CLOSED, None) else "so far lacks"
+        words.append(
+            f"{lack_verb if view.known else 'unknown:'} {shorten_text(_entries_text(replica.lacking), 240)}"
+        )
     if len(replica.extra):
-        words.append(f"holds unexpected entries: {cut(_entries(replica.extra), 240)}")
+        words.append(f"holds unexpected entries: {shorten_text(_entries_text(replica.extra), 240)}")
     if not view.known or view.state not in (IndexState.OK, IndexState.ABSENT):
-        words.append(f"{owner}is {view.state}{f': {cut(view.reason, 120)}' if view.reason else ''}")
+        words.append(f"{owner}is {view.state}{f': {shorten_text(view.reason, 120)}' if view.reason else ''}")
     elif len(replica.expected) and view.state == IndexState.ABSENT:
         words.append("was read and has no index of this ledger")
     return words
@@ -325,11 +332,11 @@ def replica_words(
 LOGS_SHOWN = 20
 
 
-def _in_logs(ledger: LedgerView, width: int) -> list[str]:
+def _log_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on entry logs with entries that the bookie's index lacks."""
     lines = ["entries in entry logs that the bookie's index lacks"] if ledger.in_logs else []
     for log in ledger.in_logs[:LOGS_SHOWN]:
-        lines += _wrap(f"  {log_words(log)}", width, "    ")
+        lines += _wrap_text(f"  {log_words(log)}", width, "    ")
     return lines + and_more(len(ledger.in_logs) - LOGS_SHOWN, " entry logs", "  ")
 
 
@@ -343,12 +350,14 @@ def log_words(log: LogEntriesView) -> str:
     if log.entries is None:
         reason = f": {log.reason}" if log.reason else ""
         return f"{name}: {log.size:,} bytes of the ledger, entries not known{reason}"
-    lost = f", {log.lost_count:,} of them in no index" if log.lost_count else ""
+    lost_clause = f", {log.lost_count:,} of them in no index" if log.lost_count else ""
     damage = f"; not read to its end: {log.reason}" if log.reason else ""
-    return f"{name}: {_entries(np.frombuffer(log.entries, GROUP))}, {log.size:,} bytes{lost}{damage}"
+    return (
+        f"{name}: {_entries_text(np.frombuffer(log.entries, GROUP))}, {log.size:,} bytes{lost_clause}{damage}"
+    )
 
 
-_SAYS = {
+_ANSWER_TEXTS = {
     WitnessAnswer.SERVED: "serves",
     WitnessAnswer.NO_SUCH_ENTRY: "does not have",
     WitnessAnswer.NO_SUCH_LEDGER: "does not have the ledger; asked for",
@@ -357,30 +366,30 @@ _SAYS = {
 }
 
 
-def _answers(ledger: LedgerView, width: int) -> list[str]:
+def _answer_lines(ledger: LedgerView, width: int) -> list[str]:
     """Return the lines on bookies' answers to reads of single entries."""
     lines = ["asked for entries by plain reads"] if ledger.answers else []
     for answer in ledger.answers[:ROWS_SHOWN]:
         reason = f": {answer.reason}" if answer.reason else ""
-        entry_text = _entries(np.frombuffer(answer.entries, GROUP))
-        line = f"  {answer.bookie_id} {_SAYS[answer.answer]} {entry_text}{reason}"
-        lines += _wrap(line, width, "    ")
+        entry_text = _entries_text(np.frombuffer(answer.entries, GROUP))
+        line = f"  {answer.bookie_id} {_ANSWER_TEXTS[answer.answer]} {entry_text}{reason}"
+        lines += _wrap_text(line, width, "    ")
     return lines + and_more(len(ledger.answers) - ROWS_SHOWN, " answers", "  ")
 
 
-def _entries(groups: Groups) -> str:
-    listed: list[Group] = [(a, b, c, d) for a, b, c, d in groups.tolist()]
+def _entries_text(groups: Groups) -> str:
+    listed: list[Group] = [(start, end, size, period) for start, end, size, period in groups.tolist()]
     return entries(listed, coverage.count(groups))
 
 
-def _short(bookie_id: str) -> str:
+def _short_name(bookie_id: str) -> str:
     """Return a bookie id of limited length. Both its ends stay, because host names and ports differ there."""
-    if len(bookie_id) <= LABEL:
+    if len(bookie_id) <= LABEL_COLUMNS:
         return bookie_id
-    return f"{bookie_id[: LABEL - 9]}~{bookie_id[-8:]}"
+    return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"
 
 
-def _time(ms: int | None) -> str:
+def _time_text(ms: int | None) -> str:
     if ms is None:
         return "at an unknown time"
     try:

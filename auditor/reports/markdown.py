@@ -28,14 +28,14 @@ from auditor.reports.coverage import (
 from auditor.reports.finding_text import entry_parts, sentence
 from auditor.reports.plain_text import printable
 
-LIMIT = 60_000
+MAX_CHARACTERS = 60_000
 """Largest number of characters. An issue tracker accepts 65,536."""
 
 SHOWN = 5
 """Largest number of findings shown for a check. Counts include those that are not shown."""
 
 _BOOKIES_SHOWN = 3
-_FIELD = 1_000  # characters of one text
+_MAX_FIELD_CHARACTERS = 1_000  # characters of one text
 _MARKUP = re.compile(r"[\\`*_{}\[\]|~$!]")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;", "#": "&#35;"})
 _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE)
@@ -43,19 +43,19 @@ _LINK = re.compile(r"\b(?:(https?|ftp|mailto|xmpp)(:)|(www)(\.))", re.IGNORECASE
 
 def render(report: Report, standings: Standings = no_standing) -> str:
     """Return verdict, coverage and counts, then as many findings of each check as there is room for."""
-    text = "\n\n".join([_head(report), _coverage(report), *_counts(report)])
-    room = LIMIT - len(_CUT)
+    text = "\n\n".join([_head_section(report), _coverage_section(report), *_count_lines(report)])
+    remaining_characters = MAX_CHARACTERS - len(_CUT_NOTE)
     for _, group in groupby(
         report.findings, key=lambda finding: (finding.urgency, finding.severity, finding.id)
     ):
-        section = "\n\n" + _section(report, list(group), standings)
-        if len(text) + len(section) > room:
-            return text + _CUT
+        section = "\n\n" + _check_section(report, list(group), standings)
+        if len(text) + len(section) > remaining_characters:
+            return text + _CUT_NOTE
         text += section
     return text
 
 
-_CUT = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
+_CUT_NOTE = "\n\nMore was found: `bkaudit report RUN` shows it.\n"
 
 
 def escape_markdown(text: str) -> str:
@@ -64,13 +64,13 @@ def escape_markdown(text: str) -> str:
     >>> escape_markdown("<b>*x*</b> @all #1 http://evil")
     '&lt;b&gt;\\\\*x\\\\*&lt;/b&gt; &#64;all &#35;1 http\\\\://evil'
     """
-    text = printable(text if len(text) <= _FIELD else f"{text[:_FIELD]}...")
+    text = printable(text if len(text) <= _MAX_FIELD_CHARACTERS else f"{text[:_MAX_FIELD_CHARACTERS]}...")
     text = _MARKUP.sub(lambda match: f"\\{match[0]}", text)
     text = _LINK.sub(lambda match: f"{match[1] or match[3]}\\{match[2] or match[4]}", text)
     return text.translate(_ENTITIES)
 
 
-def _head(report: Report) -> str:
+def _head_section(report: Report) -> str:
     counts = severity_words(report) or "Nothing was found"
     lines = [
         f"## BookKeeper audit: {verdict_word(report.verdict)}",
@@ -90,7 +90,7 @@ def _head(report: Report) -> str:
     return "\n\n".join(lines)
 
 
-def _coverage(report: Report) -> str:
+def _coverage_section(report: Report) -> str:
     run, cluster = report.run, report.cluster
     unread = first_names([escape_markdown(name) for name in report.coverage.bookies.unread], SHOWN)
     if report.metadata_only:
@@ -99,7 +99,7 @@ def _coverage(report: Report) -> str:
         ("cluster", escape_markdown(cluster.instance_id or "no instance id")),
         ("metadata", escape_markdown(cluster.metadata_uri)),
         ("time", format_time(run.scan_time)),
-        *((extent.name, str(extent)) for extent in extents(report)),
+        *((checked_extent.name, str(checked_extent)) for checked_extent in extents(report)),
     ]
     if unread:
         rows[-1] = ("bookies", f"{rows[-1][1]}; not read: {unread}")
@@ -118,7 +118,7 @@ def _coverage(report: Report) -> str:
     return "\n".join(["| checked | |", "| --- | --- |", *(f"| {name} | {text} |" for name, text in rows)])
 
 
-def _counts(report: Report) -> list[str]:
+def _count_lines(report: Report) -> list[str]:
     """Return the table of findings by check, and the table of ledgers and bytes by severity."""
     if not report.run.tally:
         return []
@@ -142,18 +142,18 @@ def _counts(report: Report) -> list[str]:
     ]
 
 
-def _section(report: Report, findings: list[Finding], standings: Standings) -> str:
+def _check_section(report: Report, findings: list[Finding], standings: Standings) -> str:
     shown, id = findings[:SHOWN], findings[0].id
     count = sample_words(len(shown), count_of(report, findings[0]))
     lines = [f"### {escape_markdown(id)} ({findings[0].severity}; {count})", ""]
     if check := BY_ID.get(id):
         lines += [escape_markdown(check.title), ""]
-    return "\n".join([*lines, *(_item(finding, standings(finding.fingerprint)) for finding in shown)])
+    return "\n".join([*lines, *(_finding_item(finding, standings(finding.fingerprint)) for finding in shown)])
 
 
-def _item(finding: Finding, standing: Standing | None) -> str:
-    about, message, tags = map(escape_markdown, sentence(finding, standing))
-    lines = [f"- {f'**{about}**: ' if about else ''}{message}{tags}"]
+def _finding_item(finding: Finding, standing: Standing | None) -> str:
+    subject_text, message, tags = map(escape_markdown, sentence(finding, standing))
+    lines = [f"- {f'**{subject_text}**: ' if subject_text else ''}{message}{tags}"]
     if parts := entry_parts(finding, _BOOKIES_SHOWN):
         lines.append(f"  - {escape_markdown('; '.join(parts))}")
     return "\n".join(lines)

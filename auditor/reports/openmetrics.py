@@ -22,11 +22,11 @@ from auditor.model.states import SpaceClass, Verdict
 from auditor.reports.blind_spots import BlindSpot, blind_checks
 from auditor.reports.coverage import place_of_tally
 
-BOOKIES = 1_000
+MAX_BOOKIES = 1_000
 OTHERS_LABEL = "(others)"
 """Label of the sample that all bookies or namespaces above the limit share. Real names have no brackets."""
 
-NAMESPACES = 100
+MAX_NAMESPACES = 100
 """Largest number of namespaces with samples of their own. Those with the worst findings come first.
 
 Namespaces without findings follow, the largest first.
@@ -78,20 +78,20 @@ METRICS = {
 }
 """Help text of every metric, in the order of the metrics."""
 
-_OF_A_TALLY: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
+_TALLY_LABELS: tuple[Literal["id", "urgency", "severity", "confidence"], ...] = (
     "id", "urgency", "severity", "confidence",
 )  # fmt: skip
-LABELS = {
+METRIC_LABELS = {
     "bkaudit_run_info": ("version", "layout"),
     "bkaudit_verdict": ("verdict",),
     "bkaudit_ledgers": ("state",),
     "bkaudit_replicas": ("state",),
     "bkaudit_bookies": ("state",),
     "bkaudit_check_blind": ("id", "extent"),
-    "bkaudit_findings": _OF_A_TALLY,
-    "bkaudit_findings_suppressed": _OF_A_TALLY,
-    "bkaudit_findings_new": _OF_A_TALLY,
-    "bkaudit_findings_worse": _OF_A_TALLY,
+    "bkaudit_findings": _TALLY_LABELS,
+    "bkaudit_findings_suppressed": _TALLY_LABELS,
+    "bkaudit_findings_new": _TALLY_LABELS,
+    "bkaudit_findings_worse": _TALLY_LABELS,
     "bkaudit_at_risk_ledgers": ("severity",),
     "bkaudit_at_risk_bytes": ("severity",),
     "bkaudit_near_loss_ledgers": ("level",),
@@ -109,7 +109,7 @@ LABELS = {
 """Labels of each metric in addition to ``cluster``. A metric without such labels has no key."""
 
 
-END = "# EOF\n"
+END_LINE = "# EOF\n"
 """Last line of the text."""
 
 
@@ -139,8 +139,8 @@ def render(
         near_losses: Data that is one failure from loss, by level of the failure.
     """
     cluster = {"cluster": report.cluster.name}
-    samples = _samples(report, last_complete, space or SpaceGauges(), namespaces)
-    return gauges(METRICS, cluster, (*samples, *near_loss_samples(near_losses))) + END
+    samples = _report_samples(report, last_complete, space or SpaceGauges(), namespaces)
+    return gauges(METRICS, cluster, (*samples, *near_loss_samples(near_losses))) + END_LINE
 
 
 def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iterable[Sample]) -> str:
@@ -156,13 +156,13 @@ def gauges(metrics: Mapping[str, str], cluster: Mapping[str, str], samples: Iter
     # TYPE up gauge
     up{cluster="a"} 1
     """
-    by_metric: dict[str, list[Sample]] = {name: [] for name in metrics}
+    samples_by_metric: dict[str, list[Sample]] = {name: [] for name in metrics}
     for sample in samples:
-        by_metric[sample.metric].append(sample)
+        samples_by_metric[sample.metric].append(sample)
     lines = []
     for name, help in metrics.items():
         lines += [f"# HELP {name} {help}", f"# TYPE {name} gauge"]
-        for sample in by_metric[name]:
+        for sample in samples_by_metric[name]:
             labels = {**cluster, **sample.labels}.items()
             label_text = ",".join(f'{label}="{_escape_label(value)}"' for label, value in labels)
             lines.append(f"{name}{{{label_text}}} {sample.value:.15g}")
@@ -180,7 +180,7 @@ def _repair_samples(repair: RepairFacts) -> Iterator[Sample]:
         yield Sample("bkaudit_repair_queued_ledgers", {}, repair["queued"])
 
 
-def _samples(
+def _report_samples(
     report: Report, last_complete: int | None, space: SpaceGauges, namespaces: Sequence[OwnerTotal] | None
 ) -> Iterable[Sample]:
     run, coverage, changes = report.run, report.coverage, report.run.changes
@@ -207,12 +207,16 @@ def _samples(
     yield Sample("bkaudit_bookies", {"state": "read"}, coverage.bookies.read)
     yield Sample("bkaudit_bookies", {"state": "unread"}, coverage.bookies.expected - coverage.bookies.read)
     yield Sample("bkaudit_gaps", {}, len(run.gaps))
-    blind = blind_checks(report)
-    for id, spot in blind.items():
-        yield Sample("bkaudit_check_blind", {"id": id, "extent": _extent(spot)}, 1)
-    seen_in_part = {check.id for check in ALL if check.id not in blind or _extent(blind[check.id]) == "part"}
+    skipped_checks = blind_checks(report)
+    for id, spot in skipped_checks.items():
+        yield Sample("bkaudit_check_blind", {"id": id, "extent": _spot_extent(spot)}, 1)
+    seen_in_part = {
+        check.id
+        for check in ALL
+        if check.id not in skipped_checks or _spot_extent(skipped_checks[check.id]) == "part"
+    }
     for tally in [*sorted(run.tally, key=place_of_tally), *_nothing_found(run.tally, seen_in_part)]:
-        labels: dict[str, str] = {name: tally[name] for name in _OF_A_TALLY}
+        labels: dict[str, str] = {name: tally[name] for name in _TALLY_LABELS}
         yield Sample("bkaudit_findings", labels, tally["count"])
         yield Sample("bkaudit_findings_suppressed", labels, tally["suppressed"])
         yield Sample("bkaudit_findings_new", labels, tally["new"])
@@ -255,33 +259,40 @@ def space_samples(gauges: SpaceGauges) -> Iterator[Sample]:
     """
     classes = {total.name: total.classes for total in gauges.totals}
     bytes_by_kind = {disk.name: disk.by_kind for disk in gauges.disks}
-    fullest = [total.name for total in sorted(gauges.totals, key=lambda total: (-total.bytes, total.name))]
+    fullest_bookies = [
+        total.name for total in sorted(gauges.totals, key=lambda total: (-total.bytes, total.name))
+    ]
     for metric, label, sizes, kinds in (
         ("bkaudit_space_bytes", "class", classes, [*map(str, SpaceClass)]),
         ("bkaudit_space_reclaimable_bytes", "by", gauges.reclaimable, ["delete", "minor", "major"]),
         ("bkaudit_space_beside_bytes", "kind", bytes_by_kind, [byte_kind.name for byte_kind in DISK_BYTES]),
     ):
-        for bookie, of_kind in _bounded(sizes, fullest).items():
+        for bookie, bytes_of_kinds in _limit_bookies(sizes, fullest_bookies).items():
             for kind in kinds:
-                yield Sample(metric, {"bookie": bookie, label: kind}, of_kind.get(kind, 0))
+                yield Sample(metric, {"bookie": bookie, label: kind}, bytes_of_kinds.get(kind, 0))
     systems = [
         (disk.fullest.used, disk.name, disk.fullest) for disk in gauges.disks if disk.fullest is not None
     ]
-    for _, name, system in sorted(systems, key=lambda entry: (-entry[0], entry[1]))[:BOOKIES]:
+    for _, name, system in sorted(systems, key=lambda entry: (-entry[0], entry[1]))[:MAX_BOOKIES]:
         yield Sample("bkaudit_disk_capacity_bytes", {"bookie": name}, system.capacity)
         yield Sample("bkaudit_disk_free_bytes", {"bookie": name}, system.free)
-    for forecast in gauges.forecasts[:BOOKIES]:
+    for forecast in gauges.forecasts[:MAX_BOOKIES]:
         yield Sample("bkaudit_disk_full_days", {"bookie": forecast.name}, forecast.days)
 
 
-def _bounded(sizes: Mapping[str, Mapping[str, int]], fullest: Sequence[str]) -> dict[str, Mapping[str, int]]:
-    """Return the sizes of up to `BOOKIES` bookies, the fullest first, and the sum of all further bookies."""
-    ordered = [*(name for name in fullest if name in sizes), *sorted(sizes.keys() - {*fullest})]
-    sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered[:BOOKIES]}
+def _limit_bookies(
+    sizes: Mapping[str, Mapping[str, int]], fullest_bookies: Sequence[str]
+) -> dict[str, Mapping[str, int]]:
+    """Return the sizes of up to `MAX_BOOKIES` bookies, the fullest first, and the sum of all others."""
+    ordered_names = [
+        *(name for name in fullest_bookies if name in sizes),
+        *sorted(sizes.keys() - {*fullest_bookies}),
+    ]
+    sizes_by_name: dict[str, Mapping[str, int]] = {name: sizes[name] for name in ordered_names[:MAX_BOOKIES]}
     other_sizes: Counter[str] = Counter()
-    for name in ordered[BOOKIES:]:
+    for name in ordered_names[MAX_BOOKIES:]:
         other_sizes.update(sizes[name])
-    return sizes_by_name | ({OTHERS_LABEL: other_sizes} if len(ordered) > BOOKIES else {})
+    return sizes_by_name | ({OTHERS_LABEL: other_sizes} if len(ordered_names) > MAX_BOOKIES else {})
 
 
 def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sample]:
@@ -307,23 +318,23 @@ def namespace_samples(namespaces: Sequence[OwnerTotal] | None) -> Iterator[Sampl
 
 
 def _bounded_namespaces(namespaces: Sequence[OwnerTotal]) -> list[OwnerTotal]:
-    """Return the totals of the first `NAMESPACES` namespaces, and the sum of all further namespaces."""
-    nobodys = [namespace for namespace in namespaces if namespace.name == NOBODY]
+    """Return the totals of the first `MAX_NAMESPACES` namespaces, and the sum of all further namespaces."""
+    unowned_samples = [namespace for namespace in namespaces if namespace.name == NOBODY]
     named_namespaces = [namespace for namespace in namespaces if namespace.name != NOBODY]
-    bad = [namespace for namespace in named_namespaces if namespace.findings]
-    large = sorted(
+    namespaces_at_risk = [namespace for namespace in named_namespaces if namespace.findings]
+    largest_namespaces = sorted(
         (namespace for namespace in named_namespaces if not namespace.findings),
         key=lambda namespace: (-namespace.bytes, namespace.name),
     )
-    ordered = [*bad, *large]
-    sampled = sorted(ordered[:NAMESPACES], key=lambda namespace: namespace.name)
+    shown_namespaces = [*namespaces_at_risk, *largest_namespaces]
+    sampled = sorted(shown_namespaces[:MAX_NAMESPACES], key=lambda namespace: namespace.name)
     remainder = OwnerTotal(OTHERS_LABEL)
-    for other_namespace in ordered[NAMESPACES:]:
+    for other_namespace in shown_namespaces[MAX_NAMESPACES:]:
         remainder.add(other_namespace)
-    return [*sampled, *([remainder] if ordered[NAMESPACES:] else []), *nobodys]
+    return [*sampled, *([remainder] if shown_namespaces[MAX_NAMESPACES:] else []), *unowned_samples]
 
 
-def _extent(spot: BlindSpot) -> str:
+def _spot_extent(spot: BlindSpot) -> str:
     """Return how much of its input a check lacked: ``all``, ``part``, ``unknown``, or ``not-run``."""
     if spot.left_out:
         return "not-run"

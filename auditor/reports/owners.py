@@ -32,11 +32,11 @@ def totals_text(totals: Sequence[OwnerTotal], level: Level, width: int | None = 
     tenant  ledgers  bytes  entries  dangling  leaked  leaked bytes  leaked entries  findings
     shop    2        700 B  9        1         0       0 B           0               1 error
     """
-    head = (
+    column_titles = (
         *(level, "ledgers", "bytes", "entries", "dangling", "leaked", "leaked bytes", "leaked entries"),
         "findings",
     )
-    return "\n".join(table_lines(NameTable(head, [*map(_row, totals)]), width))
+    return "\n".join(table_lines(NameTable(column_titles, [*map(_total_row, totals)]), width))
 
 
 def findings_text(total: OwnerTotal) -> str:
@@ -49,7 +49,7 @@ def findings_text(total: OwnerTotal) -> str:
     return ", ".join(f"{count:,} {severity}" for severity, count in counts if count)
 
 
-def _row(total: OwnerTotal) -> tuple[str, ...]:
+def _total_row(total: OwnerTotal) -> tuple[str, ...]:
     return (
         NO_OWNER if total.name == NOBODY else printable(total.name),
         f"{total.ledgers:,}",
@@ -63,39 +63,39 @@ def _row(total: OwnerTotal) -> tuple[str, ...]:
     )
 
 
-_NOTHING = "-"
+_NO_CELL = "-"
 _LEDGER_HEAD = ("ledger", "class", "standing", "entries", "size", "offload", "subscriptions")
-_CURSORS = ("subscription", "acknowledged up to", "own ledger", "")
+_CURSOR_TITLES = ("subscription", "acknowledged up to", "own ledger", "")
 _REFERENCE_HEAD = ("besides", "ledger", "standing", "")
 
 
 def topic_text(view: TopicView, width: int | None = None) -> str:
     """Return the page of a topic. Lines have at most ``width`` columns, or any width if it is None."""
-    lines = [*_folded(f"topic {view.name}", width, ""), *_folded(view.path, width)]
+    lines = [*_folded_lines(f"topic {view.name}", width, ""), *_folded_lines(view.path, width)]
     if view.unread is not None:
-        lines += _folded(f"its list could not be read: {view.unread}", width)
+        lines += _folded_lines(f"its list could not be read: {view.unread}", width)
     else:
-        lines += ["", *_table(_LEDGER_HEAD, map(_ledger, view.ledgers), width)]
+        lines += ["", *_table_lines(_LEDGER_HEAD, map(_ledger_row, view.ledgers), width)]
         if not view.ledgers:
             lines.append("  no ledger is listed")
-        lines += _unavailable(view, width)
-    lines += ["", *_table(_CURSORS, map(_cursor, view.cursors), width)]
+        lines += _unavailable_lines(view, width)
+    lines += ["", *_table_lines(_CURSOR_TITLES, map(_cursor_row, view.cursors), width)]
     if view.unlisted is not None:
-        lines += _folded(f"its subscriptions could not be listed: {view.unlisted}", width)
+        lines += _folded_lines(f"its subscriptions could not be listed: {view.unlisted}", width)
     elif not view.cursors:
         lines.append("  no subscription")
     if view.others:
-        lines += ["", *_table(_REFERENCE_HEAD, map(_other, view.others), width)]
+        lines += ["", *_table_lines(_REFERENCE_HEAD, map(_reference_row, view.others), width)]
     return "\n".join(lines)
 
 
-def _unavailable(view: TopicView, width: int | None) -> list[str]:
+def _unavailable_lines(view: TopicView, width: int | None) -> list[str]:
     """Return a sentence on ledgers of the topic that nobody can read now. Empty if all can be read."""
     count = sum(ledger.reach in (Reach.UNAVAILABLE, Reach.UNRECOVERABLE) for ledger in view.ledgers)
     if not count:
         return []
     have = plural(count, "ledger has", "ledgers have")
-    return _folded(f"{have} too few registered members to be read or closed", width)
+    return _folded_lines(f"{have} too few registered members to be read or closed", width)
 
 
 def _class_words(ledger: TopicLedger) -> str:
@@ -107,30 +107,30 @@ def _class_words(ledger: TopicLedger) -> str:
     return ledger.reach if ledger.klass == LedgerClass.HEALTHY else f"{ledger.reach}, {ledger.klass}"
 
 
-def _ledger(ledger: TopicLedger) -> tuple[str, ...]:
+def _ledger_row(ledger: TopicLedger) -> tuple[str, ...]:
     return (
         str(ledger.ledger_id),
         _class_words(ledger),
         f"{ledger.fault or ledger.standing}{', borrowed' if ledger.borrowed else ''}",
-        _NOTHING if ledger.entries is None else f"{ledger.entries:,}",
-        _NOTHING if ledger.size is None else size(ledger.size),
-        ledger.offload or _NOTHING,
+        _NO_CELL if ledger.entries is None else f"{ledger.entries:,}",
+        _NO_CELL if ledger.size is None else size(ledger.size),
+        ledger.offload or _NO_CELL,
         ledger.backlog,
     )
 
 
-def _cursor(cursor: TopicCursor) -> tuple[str, ...]:
+def _cursor_row(cursor: TopicCursor) -> tuple[str, ...]:
     if cursor.unread is not None:
-        return printable(cursor.name), "not known", _NOTHING, printable(cursor.unread)
+        return printable(cursor.name), "not known", _NO_CELL, printable(cursor.unread)
     place = "nothing" if cursor.position is None else f"{cursor.position[0]}:{cursor.position[1]}"
-    own = _NOTHING if cursor.ledger_id is None else str(cursor.ledger_id)
+    cursor_ledger = _NO_CELL if cursor.ledger_id is None else str(cursor.ledger_id)
     newer = "" if cursor.ledger_id is None else "or later, in its own ledger"
     note = "its own ledger is not in the store" if cursor.standing == "dangling" else newer
-    return printable(cursor.name), place, own, note
+    return printable(cursor.name), place, cursor_ledger, note
 
 
-def _other(reference: OtherReference) -> tuple[str, ...]:
-    ledger = _NOTHING if reference.ledger_id is None else str(reference.ledger_id)
+def _reference_row(reference: OtherReference) -> tuple[str, ...]:
+    ledger = _NO_CELL if reference.ledger_id is None else str(reference.ledger_id)
     return (
         reference.kind,
         ledger,
@@ -139,12 +139,12 @@ def _other(reference: OtherReference) -> tuple[str, ...]:
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
-    room = None if width is None else width - 2
-    return [f"  {line}".rstrip() for line in table_lines(NameTable(head, [*rows]), room)]
+def _table_lines(column_titles: Sequence[str], rows: Iterable[Sequence[str]], width: int | None) -> list[str]:
+    text_width = None if width is None else width - 2
+    return [f"  {line}".rstrip() for line in table_lines(NameTable(column_titles, [*rows]), text_width)]
 
 
-def _folded(text: str, width: int | None, indent: str = "  ") -> list[str]:
+def _folded_lines(text: str, width: int | None, indent: str = "  ") -> list[str]:
     """Return an indented sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
@@ -153,11 +153,11 @@ LEAKS_SCHEMA = "bookkeeper-auditor/leaks/1"
 SHOWN = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
-ORDER = (
+LEAK_ORDER = (
     "Look at confirmed ones first, from the top: they are the largest. A suspect is confirmed by the next "
     "run that is --owner-grace later. Before a ledger is deleted, see that its last owner is gone for good."
 )
-_HEAD = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
+_LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
 
 Listing = Callable[[LeakTotals, Iterable[Leak], int], Iterator[str]]
 """Renderer of leaks: a function of totals, leaks and scan time in ms that yields the parts of a text."""
@@ -169,48 +169,48 @@ def leaks_text(
     """Yield the table of leaks for a terminal, the totals, and the order in which to look at the leaks."""
     shown_leaks = list(islice(leaks, SHOWN))
     if shown_leaks:
-        table = NameTable(_HEAD, [_cells(leak, now_ms) for leak in shown_leaks])
+        table = NameTable(_LEAK_TITLES, [_leak_cells(leak, now_ms) for leak in shown_leaks])
         yield "\n".join(table_lines(table, width)) + "\n"
     yield from and_more(totals.ledgers - len(shown_leaks), "; --format csv or jsonl has all\n")
-    for sentence in ("", _sentence(totals), *([ORDER] if totals.ledgers else [])):
-        yield "\n".join(_folded(sentence, width, "")) + "\n"
+    for sentence in ("", _totals_sentence(totals), *([LEAK_ORDER] if totals.ledgers else [])):
+        yield "\n".join(_folded_lines(sentence, width, "")) + "\n"
 
 
 def leaks_markdown(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """Yield the leaks as a Markdown table, for a ticket."""
-    yield f"**{_sentence(totals)}**\n\n"
+    yield f"**{_totals_sentence(totals)}**\n\n"
     if not totals.ledgers:
         return
-    yield f"{ORDER}\n\n| {' | '.join(_HEAD)} |\n|{'---|' * len(_HEAD)}\n"
+    yield f"{LEAK_ORDER}\n\n| {' | '.join(_LEAK_TITLES)} |\n|{'---|' * len(_LEAK_TITLES)}\n"
     shown = 0
     for leak in islice(leaks, SHOWN):
         shown += 1
-        yield f"| {' | '.join(map(escape_markdown, _cells(leak, now_ms)))} |\n"
+        yield f"| {' | '.join(map(escape_markdown, _leak_cells(leak, now_ms)))} |\n"
     yield from and_more(totals.ledgers - shown, "\n", "\n")
 
 
 def leaks_csv(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """Yield a header and one row for each leak. A text like a formula gets an apostrophe in front."""
-    names = [*_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
-    yield _line(names)
+    names = [*_leak_object(Leak(0, "", "", "", None, None, None, None, "", None), now_ms)]
+    yield _csv_line(names)
     for leak in leaks:
-        values = _object(leak, now_ms).values()
-        yield _line([escape_formula(value) if isinstance(value, str) else value for value in values])
+        values = _leak_object(leak, now_ms).values()
+        yield _csv_line([escape_formula(value) if isinstance(value, str) else value for value in values])
 
 
 def leaks_json(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """Yield one JSON object with the totals and every leak."""
-    head = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": ORDER}
-    yield json.dumps(head, ensure_ascii=False)[:-1] + ', "leaks": ['
+    column_titles = {"schema": LEAKS_SCHEMA, "totals": asdict(totals), "order": LEAK_ORDER}
+    yield json.dumps(column_titles, ensure_ascii=False)[:-1] + ', "leaks": ['
     for number, leak in enumerate(leaks):
-        yield f"{',' if number else ''}\n{json.dumps(_object(leak, now_ms), ensure_ascii=False)}"
+        yield f"{',' if number else ''}\n{json.dumps(_leak_object(leak, now_ms), ensure_ascii=False)}"
     yield "\n]}\n"
 
 
 def leaks_jsonl(totals: LeakTotals, leaks: Iterable[Leak], now_ms: int) -> Iterator[str]:
     """Yield one JSON line for each leak."""
     for leak in leaks:
-        yield json.dumps(_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
+        yield json.dumps(_leak_object(leak, now_ms), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 LISTINGS: dict[str, Listing] = {
@@ -223,7 +223,7 @@ LISTINGS: dict[str, Listing] = {
 """Renderer of each value of ``--format``."""
 
 
-def _sentence(totals: LeakTotals) -> str:
+def _totals_sentence(totals: LeakTotals) -> str:
     if not totals.ledgers:
         return "No leaked ledger is known."
     return (
@@ -233,7 +233,7 @@ def _sentence(totals: LeakTotals) -> str:
     )
 
 
-def _cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
+def _leak_cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
     return (
         str(leak.ledger_id),
         leak.confidence,
@@ -247,13 +247,13 @@ def _cells(leak: Leak, now_ms: int) -> tuple[str, ...]:
     )
 
 
-def _object(leak: Leak, now_ms: int) -> dict[str, Any]:
+def _leak_object(leak: Leak, now_ms: int) -> dict[str, Any]:
     age = None if leak.made is None else max(now_ms - leak.made, 0) // 1000
     value = {**asdict(leak), "age_seconds": age}
     return {**value, "ledger_id": str(leak.ledger_id)}
 
 
-def _line(values: Iterable[Any]) -> str:
+def _csv_line(values: Iterable[Any]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerow(values)
     return buffer.getvalue()
@@ -264,8 +264,8 @@ OWNERS_SHOWN = {"tenant": 20, "namespace": 30, "topic": 50}
 
 LEAKS_SHOWN = 40
 
-_NAME = 120
-_OPEN = "namespace"
+_MAX_NAME_CHARACTERS = 120
+_OPEN_LEVEL = "namespace"
 """Level that the HTML page shows without a click."""
 
 
@@ -278,12 +278,12 @@ def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
     [('tenant', 7, 'shop')]
     """
     if owners is None or not (any(owners.totals.values()) or owners.leaks):
-        return {"owners": [], "leaks": [], "leaked": None, "leak_order": ORDER}
+        return {"owners": [], "leaks": [], "leaked": None, "leak_order": LEAK_ORDER}
     levels = [
         {
             "name": level,
             "total": owners.totals[level],
-            "open": level == _OPEN,
+            "open": level == _OPEN_LEVEL,
             "rows": [_page_row(total) for total in totals],
         }
         for level, totals in owners.levels.items()
@@ -297,9 +297,9 @@ def owners_shown(owners: OwnerFigures | None) -> dict[str, Any]:
         }
         for leak, age in zip(owners.leaks, ages, strict=True)
     ]
-    return {"owners": levels, "leaks": leaks, "leaked": owners.leaked, "leak_order": ORDER}
+    return {"owners": levels, "leaks": leaks, "leaked": owners.leaked, "leak_order": LEAK_ORDER}
 
 
 def _page_row(total: OwnerTotal) -> dict[str, Any]:
-    name = NO_OWNER if total.name == NOBODY else shorten(total.name, _NAME)
+    name = NO_OWNER if total.name == NOBODY else shorten(total.name, _MAX_NAME_CHARACTERS)
     return {"name": name, "total": total, "findings": findings_text(total)}

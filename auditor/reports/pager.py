@@ -22,93 +22,107 @@ from auditor.reports.action_text import first_action_lines
 from auditor.reports.coverage import count_by_check, extents, severity_words, verdict_word
 from auditor.reports.plain_text import printable, shorten
 
-LINES = 19
+MAX_LINES = 19
 WIDTH = 160
 """Largest number of characters in a line. A command may have four times as many, so that it can be copied."""
-SLACK = 4_000
+MAX_SLACK_CHARACTERS = 4_000
 """Largest number of characters that Slack recommends for a text. Slack cuts a text at 40,000."""
-_LABEL = 11
-_WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
-_UNSEEN = "could not be checked again"
+_LABEL_COLUMNS = 11
+_CHANGE_WORDS = {Change.NEW: "new", Change.WORSE: "worse", Change.BETTER: "better", Change.FIXED: "fixed"}
+_UNCHECKED_TEXT = "could not be checked again"
 _ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'"})
 
 
-def plain(report: Report, since: ChangesSince, run: str) -> str:
+def plain(report: Report, earlier_changes: ChangesSince, run: str) -> str:
     """Return the message as text. ``run`` is the run's name in commands."""
-    return "\n".join([_headline(report), *_lines(report, since, run, WIDTH)])
+    return "\n".join([_headline_text(report), *_message_lines(report, earlier_changes, run, WIDTH)])
 
 
-def slack(report: Report, since: ChangesSince, run: str) -> str:
+def slack(report: Report, earlier_changes: ChangesSince, run: str) -> str:
     """Return the message as the JSON that a Slack webhook takes. ``run`` is the run's name in commands."""
     for width in (WIDTH, WIDTH // 2, WIDTH // 4, WIDTH // 8):
-        block = "\n".join(_lines(report, since, run, width)).translate(_ESCAPES)
-        text = f"*{_headline(report)}*\n```\n{block}\n```"
-        if len(text) <= SLACK:
+        block = "\n".join(_message_lines(report, earlier_changes, run, width)).translate(_ESCAPES)
+        text = f"*{_headline_text(report)}*\n```\n{block}\n```"
+        if len(text) <= MAX_SLACK_CHARACTERS:
             break
     return json.dumps({"text": text, "unfurl_links": False, "unfurl_media": False}, ensure_ascii=False)
 
 
-def _headline(report: Report) -> str:
+def _headline_text(report: Report) -> str:
     return f"BookKeeper audit: {verdict_word(report.verdict)}"
 
 
-def _lines(report: Report, since: ChangesSince, run: str, width: int) -> list[str]:
-    above = [*_about(report), *_since(report, since)]
+def _message_lines(report: Report, earlier_changes: ChangesSince, run: str, width: int) -> list[str]:
+    leading_lines = [*_run_lines(report), *_change_counts_line(report, earlier_changes)]
     first = first_action_lines(report, run, width)
-    last = f"{'next':<{_LABEL}}bkaudit explain run {shlex.quote(printable(run))}"
-    changes = list(_changes(since) if since.run is not None else _found(report))
-    room = LINES - 2 - len(first) - len(above)
-    if len(changes) > room:
-        changes[room - 1 :] = [("", f"and {plural(len(changes) - room + 1, 'line')} more like these")]
-    cut = [f"{label:<{_LABEL}}{shorten(text, width)}" for label, text in (*above, *changes)]
-    return [*(shorten(line, 4 * width) for line in first), *cut, shorten(last, 4 * width)]
+    last = f"{'next':<{_LABEL_COLUMNS}}bkaudit explain run {shlex.quote(printable(run))}"
+    changes = list(
+        _change_lines(earlier_changes) if earlier_changes.run is not None else _finding_lines(report)
+    )
+    changes_room = MAX_LINES - 2 - len(first) - len(leading_lines)
+    if len(changes) > changes_room:
+        changes[changes_room - 1 :] = [
+            ("", f"and {plural(len(changes) - changes_room + 1, 'line')} more like these")
+        ]
+    shortened_lines = [
+        f"{label:<{_LABEL_COLUMNS}}{shorten(text, width)}" for label, text in (*leading_lines, *changes)
+    ]
+    return [*(shorten(line, 4 * width) for line in first), *shortened_lines, shorten(last, 4 * width)]
 
 
-def _about(report: Report) -> Iterator[tuple[str, str]]:
+def _run_lines(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the lines on cluster, time, counts and coverage."""
     yield "cluster", f"{report.cluster.name}, {format_time(report.run.scan_time)}"
     yield "found", severity_words(report, suppressed=False) or "nothing"
     if not report.complete:
-        yield "checked", "; ".join(extent.sentence for extent in extents(report))
+        yield "checked", "; ".join(checked_extent.sentence for checked_extent in extents(report))
 
 
-def _since(report: Report, since: ChangesSince) -> Iterator[tuple[str, str]]:
+def _change_counts_line(report: Report, earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
     """Yield the lines on the run that this run is compared with, and on the numbers of changes."""
-    if since.run is None:
-        yield "since", "; ".join(since.warnings) or "there is no run before this one"
+    if earlier_changes.run is None:
+        yield "since", "; ".join(earlier_changes.warnings) or "there is no run before this one"
         return
-    counts = [f"{count:,} {word}" for change, word in _WORDS.items() if (count := since.count(change))]
-    if unseen := since.count(Change.UNSEEN):
-        counts.append(f"{unseen:,} {_UNSEEN}")
-    yield "since", f"{format_time(since.run.finished)}: {', '.join(counts) or 'nothing changed'}"
-    yield from (("warning", warning) for warning in since.warnings)
+    counts = [
+        f"{count:,} {word}"
+        for change, word in _CHANGE_WORDS.items()
+        if (count := earlier_changes.count(change))
+    ]
+    if unseen := earlier_changes.count(Change.UNSEEN):
+        counts.append(f"{unseen:,} {_UNCHECKED_TEXT}")
+    yield "since", f"{format_time(earlier_changes.run.finished)}: {', '.join(counts) or 'nothing changed'}"
+    yield from (("warning", warning) for warning in earlier_changes.warnings)
 
 
-def _changes(since: ChangesSince) -> Iterator[tuple[str, str]]:
+def _change_lines(earlier_changes: ChangesSince) -> Iterator[tuple[str, str]]:
     """Yield a line for each group of new or worse findings, one for all fixed, and one for all unchecked."""
-    for group in since.groups:
+    for group in earlier_changes.groups:
         if group.change in (Change.NEW, Change.WORSE):
-            names = first_names([_subject(finding) for finding in group.first], len(group.first), group.count)
-            yield _WORDS[Change(group.change)], f"{group.severity} {_counted(group)}: {names}"
+            names = first_names(
+                [_subject_text(finding) for finding in group.first], len(group.first), group.count
+            )
+            yield _CHANGE_WORDS[Change(group.change)], f"{group.severity} {_group_text(group)}: {names}"
     for change, label in ((Change.FIXED, "fixed"), (Change.UNSEEN, "unchecked")):
-        if counts := [_counted(group) for group in since.groups if group.change == change]:
+        if counts := [_group_text(group) for group in earlier_changes.groups if group.change == change]:
             yield label, ", ".join(counts)
 
 
-def _found(report: Report) -> Iterator[tuple[str, str]]:
+def _finding_lines(report: Report) -> Iterator[tuple[str, str]]:
     """Yield the lines on all findings. They are for a run that has no earlier run to be compared with."""
     for check_count in count_by_check(report):
         if count := check_count.sums["count"] - check_count.sums["suppressed"]:
-            unsure = f" ({check_count.sums['unsure']:,} not confirmed)" if check_count.sums["unsure"] else ""
-            yield "", f"{check_count.severity} {check_count.id} {count:,}{unsure}"
+            unconfirmed_clause = (
+                f" ({check_count.sums['unsure']:,} not confirmed)" if check_count.sums["unsure"] else ""
+            )
+            yield "", f"{check_count.severity} {check_count.id} {count:,}{unconfirmed_clause}"
 
 
-def _counted(group: ChangeGroup) -> str:
-    unsure = f" ({group.confidence})" if group.confidence != Confidence.CONFIRMED else ""
-    return f"{group.id} {group.count:,}{unsure}"
+def _group_text(group: ChangeGroup) -> str:
+    unconfirmed_clause = f" ({group.confidence})" if group.confidence != Confidence.CONFIRMED else ""
+    return f"{group.id} {group.count:,}{unconfirmed_clause}"
 
 
-def _subject(finding: ChangedFinding) -> str:
+def _subject_text(finding: ChangedFinding) -> str:
     parts = [f"bookie {finding.bookie_id}"] if finding.bookie_id is not None else []
     if finding.ledger_id is not None:
         parts.insert(0, LedgerId(finding.ledger_id, finding.scope_id or 0).in_words)

@@ -31,8 +31,8 @@ def shorten(text: str, limit: int = 120) -> str:
     'bk-17.sto...com:3181'
     """
     if len(text) > limit:  # cut first: a text may be long
-        tail = (limit - 3) // 2
-        text = f"{text[: limit - 3 - tail]}...{text[-tail:]}"
+        tail_columns = (limit - 3) // 2
+        text = f"{text[: limit - 3 - tail_columns]}...{text[-tail_columns:]}"
     return printable(text)
 
 
@@ -45,7 +45,7 @@ def columns_of(text: str) -> int:
     >>> [columns_of(text) for text in ("bk-1", "台帳", "e\\u0301")]
     [4, 4, 1]
     """
-    return len(text) if text.isascii() else sum(map(_columns, text))
+    return len(text) if text.isascii() else sum(map(_character_columns, text))
 
 
 def pad(text: str, columns: int) -> str:
@@ -67,8 +67,8 @@ def cut_text(text: str, columns: int) -> str:
         return text[: max(columns, 0)]
     if columns_of(text) <= columns:
         return text
-    ends = accumulate(map(_columns, text))
-    return text[: sum(end <= columns for end in ends)]
+    end_columns = accumulate(map(_character_columns, text))
+    return text[: sum(end <= columns for end in end_columns)]
 
 
 def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
@@ -90,27 +90,28 @@ def fold_text(text: str, width: int, first: str = "", later: str = "", lines: in
     >>> fold_text("one two three four", 10, lines=1)
     ['one tw ...']
     """
-    folded: list[str] = []
-    line, empty = first, True
+    folded_lines: list[str] = []
+    line, is_line_empty = first, True
     for word in re.split(r"[^\S\0]+", text.strip()):
         word = printable(word.replace("\0", " "))
-        if not empty and columns_of(line) + 1 + columns_of(word) > width:
-            folded.append(line)
-            line, empty = later, True
-        line += word if empty else f" {word}"
-        empty = False
-        while columns_of(line) > width and len(head := cut_text(line, width)) > len(later):
-            folded.append(head)
-            line = later + line[len(head) :]
-    folded.append(line)
-    if lines is not None and len(folded) > lines:
+        if not is_line_empty and columns_of(line) + 1 + columns_of(word) > width:
+            folded_lines.append(line)
+            line, is_line_empty = later, True
+        line += word if is_line_empty else f" {word}"
+        is_line_empty = False
+        while columns_of(line) > width and len(line_head := cut_text(line, width)) > len(later):
+            folded_lines.append(line_head)
+            line = later + line[len(line_head) :]
+    folded_lines.append(line)
+    if lines is not None and len(folded_lines) > lines:
         # What is left fills the last line, in the middle of a word if need be.
-        cut_lines = [line_text.removeprefix(later) for line_text in folded[lines:]]
-        folded[lines - 1] = (
-            cut_text(" ".join([folded[lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip() + ELLIPSIS
+        cut_lines = [line_text.removeprefix(later) for line_text in folded_lines[lines:]]
+        folded_lines[lines - 1] = (
+            cut_text(" ".join([folded_lines[lines - 1], *cut_lines]), width - len(ELLIPSIS)).rstrip()
+            + ELLIPSIS
         )
-        del folded[lines:]
-    return folded
+        del folded_lines[lines:]
+    return folded_lines
 
 
 def labelled(label: str, text: str, width: int, indent: str = "", columns: int = 11) -> list[str]:
@@ -130,20 +131,20 @@ def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 
 
-def _columns(char: str) -> int:
+def _character_columns(char: str) -> int:
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def text_table(line_head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table, with two blanks between its columns.
 
     >>> text_table(("a", "b"), [("one", "2")])
     ['a    b', 'one  2']
     """
-    lines = [head, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(head))]
+    lines = [line_head, *rows]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(line_head))]
     return [
         "  ".join(f"{value:<{width}}" for value, width in zip(line, widths, strict=True)).rstrip()
         for line in lines

@@ -24,7 +24,7 @@ from auditor.reports.plain_text import fold_text, labelled, printable
 
 PLAN_CHECK_SCHEMA = "bookkeeper-auditor/plan-check/2"
 WIDTH = 80
-_SHOWN = 8
+_ROWS_SHOWN = 8
 _INDENT = "   "
 _PLACEHOLDER = re.compile(r"\bID\b")
 
@@ -39,17 +39,17 @@ def plan_text(plan: RepairPlan, now_ms: int | None = None, width: int = WIDTH) -
         width: Columns of a line. Commands are never folded.
     """
     basis = printable(f"{plan.run}, as of {format_time(plan.scan_time)}; {plan.metadata_uri}")
-    lines = [*_fold(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
+    lines = [*_fold_lines(_headline(plan, now_ms), width), *labelled("rests on", basis, width)]
     for step in plan.steps:
-        lines += ["", *_step(step, width)]
+        lines += ["", *_step_lines(step, width)]
     if plan.refused:
         lines += ["", "refused"]
         for refused in plan.refused:
-            lines += _refused(refused, width)
+            lines += _refused_lines(refused, width)
     if plan.without_step:
-        lines += ["", *labelled("no step", _numbers(plan.without_step), width)]
+        lines += ["", *labelled("no step", _count_texts(plan.without_step), width)]
     if plan.accepted:
-        lines += ["", *labelled("accepted", f"{_numbers(plan.accepted)}, by suppressions", width)]
+        lines += ["", *labelled("accepted", f"{_count_texts(plan.accepted)}, by suppressions", width)]
     return "\n".join(lines)
 
 
@@ -60,16 +60,16 @@ def plan_json(plan: RepairPlan, now_ms: int | None = None) -> str:
 
 def plan_markdown(plan: RepairPlan, now_ms: int | None = None) -> str:
     """Return the plan as a list of tasks for a ticket. Each step has a check box, and commands are code."""
-    return "\n".join(_markdown(plan, now_ms))
+    return "\n".join(_markdown_lines(plan, now_ms))
 
 
 def check_text(check: PlanCheck, width: int = WIDTH) -> str:
     """Return one or two lines on each step: still true, done, no longer true or unknown, and why."""
-    lines = _fold(expired_text(check.expires), width) if check.expired else []
+    lines = _fold_lines(expired_text(check.expires), width) if check.expired else []
     lines += [*fold_text(f"asked {check.asked}, as of {format_time(check.time)}", width), ""]
     for step in check.steps:
-        lines += _fold(f"{step.number}. {step.state}: {step.about}", width)
-        if counts := _counts(step):
+        lines += _fold_lines(f"{step.number}. {step.state}: {step.about}", width)
+        if counts := _counts_text(step):
             lines += fold_text(counts, width, _INDENT, _INDENT)
         for why in step.why:
             lines += fold_text(why, width, _INDENT, f"{_INDENT}  ")
@@ -78,20 +78,20 @@ def check_text(check: PlanCheck, width: int = WIDTH) -> str:
 
 def check_json(check: PlanCheck) -> str:
     """Return the check as one JSON object with every step."""
-    head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": check.exit_code}
-    return json.dumps(head | asdict(check), indent=2, ensure_ascii=False)
+    json_head = {"schema": PLAN_CHECK_SCHEMA, "exit_code": check.exit_code}
+    return json.dumps(json_head | asdict(check), indent=2, ensure_ascii=False)
 
 
 def check_markdown(check: PlanCheck) -> str:
     """Return the check as a list of tasks, in which the box of a step that is done has a cross."""
     lines = [f"**{expired_text(check.expires)}**", ""] if check.expired else []
-    lines += [f"Asked {_code(check.asked)}, as of {format_time(check.time)}.", ""]
+    lines += [f"Asked {_code_span(check.asked)}, as of {format_time(check.time)}.", ""]
     for step in check.steps:
         box = "x" if step.state is StepState.DONE else " "
-        why = "; ".join([*filter(None, [_counts(step)]), *step.why])
+        why = "; ".join([*filter(None, [_counts_text(step)]), *step.why])
         lines.append(
-            f"- [{box}] **{step.number}. {step.state}**: {_plain(step.about)}"
-            + _plain(f" ({why})" * bool(why))
+            f"- [{box}] **{step.number}. {step.state}**: {_escape(step.about)}"
+            + _escape(f" ({why})" * bool(why))
         )
     return "\n".join(lines)
 
@@ -102,12 +102,12 @@ def condition_text(condition: Condition) -> str:
     >>> condition_text(Condition(Fact.REGISTERED, "bk-1:3181", "no"))
     'bk-1:3181 is not registered'
     """
-    yes, no = _SENTENCES[condition.fact]
-    sentence = no if condition.value in ("no", "none", "off", "gone") else yes
+    yes_sentence, no_sentence = _CONDITION_SENTENCES[condition.fact]
+    sentence = no_sentence if condition.value in ("no", "none", "off", "gone") else yes_sentence
     return printable(sentence.format(of=condition.of, value=condition.value))
 
 
-_SENTENCES = {
+_CONDITION_SENTENCES = {
     Fact.REGISTERED: ("{of} is registered ({value})", "{of} is not registered"),
     Fact.COOKIE: ("{of} has its cookie ({value})", "{of} has no cookie"),
     Fact.REPLICATION: ("replication is switched {value}", "replication is switched off"),
@@ -138,49 +138,58 @@ def _headline(plan: RepairPlan, now_ms: int | None) -> str:
         return (
             f"{expired_text(plan.expires)} ({plural(len(plan.steps), 'step')}, {len(plan.refused)} refused)"
         )
-    do = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
-    words = f"{plural(do, 'step')} to do, {len(plan.steps) - do} to wait, {len(plan.refused)} refused"
-    return words if plan.complete else f"{words}; the run was incomplete, so that more steps may be needed"
+    step_count = sum(step.kind is not ActionKind.WAIT for step in plan.steps)
+    wait_count = len(plan.steps) - step_count
+    headline = f"{plural(step_count, 'step')} to do, {wait_count} to wait, {len(plan.refused)} refused"
+    return (
+        headline if plan.complete else f"{headline}; the run was incomplete, so that more steps may be needed"
+    )
 
 
-def _step(step: PlanStep, width: int) -> Iterator[str]:
-    yield from _fold(f"{step.number}. {step.kind}: {step.about}", width)
+def _step_lines(step: PlanStep, width: int) -> Iterator[str]:
+    yield from _fold_lines(f"{step.number}. {step.kind}: {step.about}", width)
     for command in step.commands:
         if command.role is not CommandRole.UNDO:
             # A command is one line, however long: what is folded cannot be typed.
             yield f"{_INDENT}{command.role:<9}{printable(command.text)}"
-    if names := _ledgers(step):
-        yield from _label("ID" if _takes_each(step) else "ledgers", names, width)
+    if names := _ledgers_text(step):
+        yield from _labelled_lines("ID" if _takes_each(step) else "ledgers", names, width)
     for need in step.needs:
-        yield from _label("check", need, width)
-    yield from _label("if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width)
-    yield from _label("then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width)
-    yield from _label("risk", step.risk, width)
-    yield from _label("undo", step.undo, width)
+        yield from _labelled_lines("check", need, width)
+    yield from _labelled_lines(
+        "if", "; ".join(map(condition_text, step.requires)) or "nothing is asked", width
+    )
+    yield from _labelled_lines(
+        "then", step.effect + (f" (at most {size(step.bytes)})" if step.bytes else ""), width
+    )
+    yield from _labelled_lines("risk", step.risk, width)
+    yield from _labelled_lines("undo", step.undo, width)
     yield from (
         f"{_INDENT}{'':<9}{step_command.text}"
         for step_command in step.commands
         if step_command.role is CommandRole.UNDO
     )
-    yield from _label("again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires), width)
-    yield from _label("for", _findings(step.findings), width)
+    yield from _labelled_lines(
+        "again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires), width
+    )
+    yield from _labelled_lines("for", _findings_text(step.findings), width)
 
 
 def _takes_each(step: PlanStep) -> bool:
     return any(_PLACEHOLDER.search(command.text) for command in step.commands)
 
 
-def _ledgers(step: PlanStep) -> str:
+def _ledgers_text(step: PlanStep) -> str:
     if not step.ledger_count:
         return ""
-    names = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_SHOWN])
-    hidden_count = step.ledger_count - min(len(step.ledgers), _SHOWN)
+    names = ", ".join(ledger.ledger_id for ledger in step.ledgers[:_ROWS_SHOWN])
+    hidden_count = step.ledger_count - min(len(step.ledgers), _ROWS_SHOWN)
     listed = f", {len(step.ledgers):,} of them listed" if len(step.ledgers) < step.ledger_count else ""
     prefix = "each of " if _takes_each(step) and step.ledger_count > 1 else ""
     return f"{prefix}{names}" + (f" and {hidden_count:,} more{listed}" if hidden_count else "")
 
 
-def _findings(findings: Sequence[PlanFinding]) -> str:
+def _findings_text(findings: Sequence[PlanFinding]) -> str:
     """Return the ids of checks, each with the number of findings and the first fingerprints."""
     return "; ".join(
         f"{plural(finding.count, 'finding')} {finding.id} ({first_of(finding)})"
@@ -198,28 +207,28 @@ def first_of(finding: PlanFinding) -> str:
     return first_names(finding.fingerprints, len(finding.fingerprints), finding.count)
 
 
-def _refused(refused: RefusedStep, width: int) -> Iterator[str]:
+def _refused_lines(refused: RefusedStep, width: int) -> Iterator[str]:
     yield from fold_text(f"{refused.reason}: {refused.about}", width, "  ", "    ")
-    yield from _label("why", refused.why, width, "    ")
+    yield from _labelled_lines("why", refused.why, width, "    ")
     if refused.ledgers:
         names = first_names(refused.ledgers, len(refused.ledgers), refused.ledger_count)
-        yield from _label("ledgers", names, width, "    ")
-    yield from _label("way out", refused.way_out, width, "    ")
+        yield from _labelled_lines("ledgers", names, width, "    ")
+    yield from _labelled_lines("way out", refused.way_out, width, "    ")
 
 
-def _numbers(counts: Sequence[UnplannedCount]) -> str:
+def _count_texts(counts: Sequence[UnplannedCount]) -> str:
     return ", ".join(f"{count.count:,} {count.id}" for count in counts)
 
 
-def _fold(text: str, width: int) -> list[str]:
+def _fold_lines(text: str, width: int) -> list[str]:
     return fold_text(text, width, later=_INDENT)
 
 
-def _label(label: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
+def _labelled_lines(label: str, text: str, width: int, indent: str = _INDENT) -> list[str]:
     return labelled(label, text, width, indent=indent, columns=9)
 
 
-def _counts(step: StepCheck) -> str:
+def _counts_text(step: StepCheck) -> str:
     numbers = {
         "done": step.ledgers_done, "still true": step.ledgers_true, "no longer true": step.ledgers_changed,
         "not known": step.ledgers_unknown,
@@ -228,40 +237,41 @@ def _counts(step: StepCheck) -> str:
     return f"ledgers: {', '.join(counts)}" if counts else ""
 
 
-def _markdown(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
+def _markdown_lines(plan: RepairPlan, now_ms: int | None) -> Iterator[str]:
     yield f"**{_headline(plan, now_ms)}**"
     yield ""
-    yield f"Of {_code(plan.run)}, as of {format_time(plan.scan_time)}."
+    yield f"Of {_code_span(plan.run)}, as of {format_time(plan.scan_time)}."
     for step in plan.steps:
         yield ""
-        yield f"- [ ] **{step.number}. {step.kind}**: {_plain(step.about)}"
-        yield from (f"    - {command.role}: {_code(command.text)}" for command in step.commands)
-        if names := _ledgers(step):
+        yield f"- [ ] **{step.number}. {step.kind}**: {_escape(step.about)}"
+        yield from (f"    - {command.role}: {_code_span(command.text)}" for command in step.commands)
+        if names := _ledgers_text(step):
             yield f"    - {'ID: ' if _takes_each(step) else 'ledgers: '}{names}"
-        for label, words in (
+        for label, item_text in (
             *(("check first", need) for need in step.needs),
             ("if", "; ".join(map(condition_text, step.requires))),
             ("then", step.effect), ("risk", step.risk), ("undo", step.undo),
             ("look again" if step.kind is ActionKind.WAIT else "until", format_time(step.expires)),
         ):  # fmt: skip
-            yield f"    - {label}: {_plain(words)}"
+            yield f"    - {label}: {_escape(item_text)}"
     if plan.refused:
         yield ""
         yield "Refused:"
         yield ""
         for entry in plan.refused:
-            yield f"- **{entry.reason}**: {_plain(entry.about)}: {_plain(entry.why)}. {_plain(entry.way_out)}"
+            entry_text = f"{_escape(entry.about)}: {_escape(entry.why)}. {_escape(entry.way_out)}"
+            yield f"- **{entry.reason}**: {entry_text}"
     for label, counts in (("No step for", plan.without_step), ("Accepted by suppressions", plan.accepted)):
         if counts:
             yield ""
-            yield f"{label}: {_plain(_numbers(counts))}."
+            yield f"{label}: {_escape(_count_texts(counts))}."
 
 
-def _code(text: str) -> str:
+def _code_span(text: str) -> str:
     text = printable(text)
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
     return f"{fence} {text} {fence}" if len(fence) > 1 else f"`{text}`"
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     return re.sub(r"([\\*_\[\]<>|#])", r"\\\1", printable(text))

@@ -13,12 +13,12 @@ from typing import Any, get_args
 from auditor.model.finding import Severity
 from auditor.model.option_values import FailOn, Moment, Option, Texts, YesNo
 from auditor.model.options import AuditOptions, option_types
-from auditor.reports.openmetrics import LABELS, METRICS
+from auditor.reports.openmetrics import METRIC_LABELS, METRICS
 from auditor.tables.run_tables import TABLES
 
-_TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
-_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}
-_OPTIONS = """\
+_METRICS_TABLE = re.compile(r"(?<=<!-- metrics -->\n\n)(?:\|.*\n)*")
+_TYPE_WORDS = {bool: "true, false", int: "whole number", float: "number", str: "text"}
+_OPTIONS_PREFACE = """\
 # Options
 
 `python -m auditor.reports.reference_pages` writes this page. Each option is a key of `--conf FILE`, an
@@ -28,7 +28,7 @@ override the file. [conf/audit.toml](../conf/audit.toml) says when to change eac
 | option | value | default | |
 | --- | --- | --- | --- |
 """
-_TABLES_PAGE = """\
+_TABLES_PREFACE = """\
 # Tables of a run
 
 `python -m auditor.reports.reference_pages` writes this page. `RUN/tables/NAME` has each table as Parquet.
@@ -41,11 +41,11 @@ def options_page() -> str:
     """Return docs/options.md: every option with its values, its default and its help."""
     defaults = AuditOptions()
     rows = (
-        f"| `{name}` | {_values(kind, option)} | {_default(getattr(defaults, name))} "
+        f"| `{name}` | {_values_text(kind, option)} | {_default_text(getattr(defaults, name))} "
         f"| {_cell(option.help)} |\n"
         for name, (kind, option) in option_types().items()
     )
-    return _OPTIONS + "".join(rows)
+    return _OPTIONS_PREFACE + "".join(rows)
 
 
 def tables_page() -> str:
@@ -53,15 +53,16 @@ def tables_page() -> str:
     groups: dict[str, list[str]] = {}
     for name, table in TABLES.items():
         groups.setdefault(table.only or "every run", []).append(f"- `{name}`: {table.row}\n")
-    return _TABLES_PAGE + "".join(
-        f"\n## {only[0].upper()}{only[1:]}\n\n{''.join(rows)}" for only, rows in groups.items()
+    return _TABLES_PREFACE + "".join(
+        f"\n## {kind_title[0].upper()}{kind_title[1:]}\n\n{''.join(rows)}"
+        for kind_title, rows in groups.items()
     )
 
 
 def metrics_table() -> str:
     """Return the table of docs/reports.md: every metric with its labels and its help."""
     rows = (
-        f"| `{name}` | {', '.join(f'`{label}`' for label in LABELS.get(name, ()))} | {_cell(help)} |\n"
+        f"| `{name}` | {', '.join(f'`{label}`' for label in METRIC_LABELS.get(name, ()))} | {_cell(help)} |\n"
         for name, help in METRICS.items()
     )
     return "| metric | labels | |\n| --- | --- | --- |\n" + "".join(rows)
@@ -73,13 +74,13 @@ def with_metrics(page: str) -> str:
     >>> with_metrics("<!-- metrics -->\\n\\n| old |\\n\\nEnd.\\n").count("bkaudit_gaps")
     1
     """
-    return _TABLE.sub(lambda _: metrics_table(), page)
+    return _METRICS_TABLE.sub(lambda _: metrics_table(), page)
 
 
-def _values(kind: Any, option: Option) -> str:
+def _values_text(kind: Any, option: Option) -> str:
     """Return the values that an option takes, in words.
 
-    >>> _values(float, Option("Seconds.", 0, 60)), _values(YesNo, Option("Whether."))
+    >>> _values_text(float, Option("Seconds.", 0, 60)), _values_text(YesNo, Option("Whether."))
     ('number, 0 to 60', 'yes, no')
     """
     if kind == FailOn:
@@ -89,7 +90,7 @@ def _values(kind: Any, option: Option) -> str:
     if kind == Texts:
         return "text, or a list of texts"
     kinds = [kind_option for kind_option in get_args(kind) or (kind,) if kind_option is not NoneType]
-    word = "time" if set(get_args(Moment)) <= set(kinds) else _WORDS[kinds[0]]
+    word = "time" if set(get_args(Moment)) <= set(kinds) else _TYPE_WORDS[kinds[0]]
     if option.low is None:
         return option.form or word
     if option.high is None:
@@ -97,7 +98,7 @@ def _values(kind: Any, option: Option) -> str:
     return f"{word}, {option.low:,.15g} to {option.high:,.15g}"
 
 
-def _default(value: Any) -> str:
+def _default_text(value: Any) -> str:
     return "" if value in (None, ()) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 

@@ -25,14 +25,14 @@ def _auditor_words(facts: RepairFacts) -> str:
     processes = plural(facts["votes"], "AutoRecovery process", "AutoRecovery processes")
     if facts["auditor"] is None:
         return f"the auditor's vote cannot be read, {processes}"
-    down = " (not registered)" if facts["auditor_down"] else ""
-    return f"auditor on {facts['auditor']}{down}, {processes}"
+    down_clause = " (not registered)" if facts["auditor_down"] else ""
+    return f"auditor on {facts['auditor']}{down_clause}, {processes}"
 
 
 def _queue_words(facts: RepairFacts, scan_time: int) -> str:
     if not facts["queued"]:
-        unmarked = plural(facts["waiting"], "ledger waits unmarked", "ledgers wait unmarked")
-        return f"no ledger queued{f', {unmarked}' if facts['waiting'] else ''}"
+        unmarked_text = plural(facts["waiting"], "ledger waits unmarked", "ledgers wait unmarked")
+        return f"no ledger queued{f', {unmarked_text}' if facts['waiting'] else ''}"
     parts = [f"{plural(facts['queued'], 'ledger')} queued"]
     if facts["oldest"] is not None:
         parts.append(f"oldest {duration(max(scan_time - facts['oldest'], 0) / 1000)}")

@@ -43,7 +43,7 @@ from auditor.reports.repair import repair_line
 EXAMPLES_SHOWN = 8
 """Largest number of actions that are shown with a finding as an example. They are the first ones."""
 
-UNREAD = "bookie-unread"
+UNREAD_CHECK = "bookie-unread"
 DOUBTS_SHOWN = 3
 IDS_SHOWN = 7
 
@@ -51,32 +51,32 @@ IDS_SHOWN = 7
 def render(run: RunView, width: int) -> str:
     """Return the page: verdict and its reason, coverage, doubts, causes, and the actions in order."""
     parts = [
-        _verdict(run, width),
+        _verdict_lines(run, width),
         _sources_read(run, width),
-        _not_looked_at(run, width),
-        _blind(run, width),
-        _constants(run, width),
-        _doubts(run.report, width),
-        _causes(run.report, width),
-        _to_do(run, width),
+        _unread_lines(run, width),
+        _blind_lines(run, width),
+        _constant_lines(run, width),
+        _doubt_lines(run.report, width),
+        _cause_lines(run.report, width),
+        _action_lines(run, width),
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
-def _verdict(run: RunView, width: int) -> list[str]:
+def _verdict_lines(run: RunView, width: int) -> list[str]:
     report, facts = run.report, run.report.run
     seconds = max(0, facts.finished - facts.started) / 1000
     lines = labelled("run", f"{run.path}, ended {format_time(facts.finished)}, took {seconds:,.0f} s", width)
     lines += labelled("verdict", verdict(report), width)
-    lines += labelled("why", _why(report), width)
+    lines += labelled("why", _finding_reason(report), width)
     if run.fail_on is not None:
         code = exit_code(report, run.fail_on, run.fail_on_suspect)
         flags = f"--fail-on {run.fail_on}{' --fail-on-suspect' if run.fail_on_suspect else ''}"
-        lines += labelled("exit code", f"{code}, with {flags}: {_reason(code, report)}", width)
+        lines += labelled("exit code", f"{code}, with {flags}: {_code_reason(code, report)}", width)
     return lines
 
 
-_CODES = {
+_CODE_REASONS = {
     0: "no finding at or above that level, and everything was checked or is accepted",
     1: "a finding at or above that level, or data is lost or about to be deleted; accepted findings do not "
     "count",
@@ -91,23 +91,27 @@ _UNACCEPTED_HOLD = (
 )
 
 
-def _reason(code: int, report: Report) -> str:
+def _code_reason(code: int, report: Report) -> str:
     """Return the meaning of an exit code for a run."""
-    decided = report.complete or report.complete_but_accepted
-    return _UNACCEPTED_HOLD if code == NOT_COVERED and decided and unaccepted_holds(report) else _CODES[code]
+    is_decided = report.complete or report.complete_but_accepted
+    return (
+        _UNACCEPTED_HOLD
+        if code == NOT_COVERED and is_decided and unaccepted_holds(report)
+        else _CODE_REASONS[code]
+    )
 
 
-def _why(report: Report) -> str:
+def _finding_reason(report: Report) -> str:
     if report.verdict == Verdict.NOT_HEALTHY:
-        sure = sum(
+        confirmed = sum(
             tally["count"]
             for tally in report.run.tally
             if tally["confidence"] == Confidence.CONFIRMED
             and Severity(tally["severity"]).at_least(Severity.WARNING)
         )
         return (
-            f"findings of warning or worse, {sure:,} of them confirmed; unconfirmed and suppressed findings "
-            "count for the verdict too"
+            f"findings of warning or worse, {confirmed:,} of them confirmed; unconfirmed and suppressed "
+            "findings count for the verdict too"
         )
     if report.verdict == Verdict.HEALTHY:
         return "everything was checked, and no finding is worse than a note"
@@ -120,14 +124,14 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     directories = plural(run.directories, "directory", "directories")
     live = "a running store" if facts.live else "a saved store"
     lines = ["checked"]
-    store = f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}{_position(report)}"
+    store = f"{report.cluster.metadata_uri}: {live}, {report.cluster.layout}{_position_clause(report)}"
     lines += labelled("  metadata", store, width)
     lines += labelled("  ledgers", str(ledgers), width)
     lines += labelled("  copies", str(replicas), width)
     lines += labelled("  bookies", f"{bookies} completely, in {directories}", width)
     if (time := oldest_as_of(run.sources)) is not None:
-        proved = sum(source.is_proved for source in run.sources)
-        text = f"{proved:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
+        proved_count = sum(source.is_proved for source in run.sources)
+        text = f"{proved_count:,} of {len(run.sources):,} proved complete; oldest data {format_time(time)}"
         lines += labelled("  sources", text, width)
     repair = None if facts.repair is None else repair_line(facts.repair, facts.scan_time)
     if repair is not None:
@@ -141,15 +145,15 @@ def _sources_read(run: RunView, width: int) -> list[str]:
     return lines
 
 
-def _position(report: Report) -> str:
+def _position_clause(report: Report) -> str:
     """Return a text on the revision of the store that was read. For ZooKeeper it is called zxid."""
-    where = " and ".join(dict.fromkeys(report.run.positions))
-    return f", at {'zxid ' if where.startswith('0x') else ''}{where}" if where else ""
+    position_text = " and ".join(dict.fromkeys(report.run.positions))
+    return f", at {'zxid ' if position_text.startswith('0x') else ''}{position_text}" if position_text else ""
 
 
-def _not_looked_at(run: RunView, width: int) -> list[str]:
-    one_fact = ["  any bookie: no --bookies was given"]
-    lines = one_fact if run.report.metadata_only else _unread_bookies(run, width)
+def _unread_lines(run: RunView, width: int) -> list[str]:
+    no_bookies_lines = ["  any bookie: no --bookies was given"]
+    lines = no_bookies_lines if run.report.metadata_only else _unread_bookies(run, width)
     if doubt := run.report.run.in_doubt:
         lines += fold_text(f"unknown: {doubtful_ids_line(doubt)}", width, "  ", "    ", lines=2)
     for source in run.sources:
@@ -161,8 +165,8 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
         lines += fold_text(gap, width, "  ", "    ", lines=2)
     for remark in run.report.run.remarks:
         lines += fold_text(f"notice: {remark['text']}", width, "  ", "    ")
-        for detail in remark["details"]:
-            lines += fold_text(detail, width, "    ", "      ")
+        for remark_detail in remark["details"]:
+            lines += fold_text(remark_detail, width, "    ", "      ")
     if (accepted := accepted_gaps(run.report)) is not None:
         lines += fold_text(f"accepted {accepted}", width, "  ", "    ")
     return ["not checked", *lines] if lines else []
@@ -171,14 +175,16 @@ def _not_looked_at(run: RunView, width: int) -> list[str]:
 def _unread_bookies(run: RunView, width: int) -> list[str]:
     lines = []
     for bookie in run.unread:
-        how = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
-        why = f": {bookie.reason}" if bookie.reason else ""
-        undecided = f"; at most {plural(bookie.replicas, 'replica')} unknown" if bookie.replicas else ""
-        lines += fold_text(f"{bookie.bookie_id}, {how}{why}{undecided}", width, "  ", "    ")
+        reading_text = "read in part" if bookie.read == BookieRead.PARTIAL else "not read"
+        reason_clause = f": {bookie.reason}" if bookie.reason else ""
+        unknown_clause = f"; at most {plural(bookie.replicas, 'replica')} unknown" if bookie.replicas else ""
+        lines += fold_text(
+            f"{bookie.bookie_id}, {reading_text}{reason_clause}{unknown_clause}", width, "  ", "    "
+        )
     return lines + and_more(len(run.report.coverage.bookies.unread) - len(run.unread), " bookies", "  ")
 
 
-def _blind(run: RunView, width: int) -> list[str]:
+def _blind_lines(run: RunView, width: int) -> list[str]:
     lines = []
     for spot in blind_spots(Sight.of(run.report)):
         ids = first_names(spot.ids, len(spot.ids) if spot.left_out else IDS_SHOWN)
@@ -186,20 +192,24 @@ def _blind(run: RunView, width: int) -> list[str]:
     return ["skipped checks", *lines] if lines else []
 
 
-def _constants(run: RunView, width: int) -> list[str]:
+def _constant_lines(run: RunView, width: int) -> list[str]:
     lines = []
     for text in changed_constants(run.report):
         lines += fold_text(text, width, "  ", "    ")
     return ["constants of checks", *lines] if lines else []
 
 
-def _doubts(report: Report, width: int) -> list[str]:
+def _doubt_lines(report: Report, width: int) -> list[str]:
     """Return the number of unconfirmed findings of each check, with the doubts about those in the report."""
     lines = []
     for id, tallies in groupby(sorted(report.run.tally, key=place_of_tally), key=lambda tally: tally["id"]):
-        unsure = {t["confidence"]: t["count"] for t in tallies if t["confidence"] != Confidence.CONFIRMED}
+        unconfirmed_counts = {
+            listed_tally["confidence"]: listed_tally["count"]
+            for listed_tally in tallies
+            if listed_tally["confidence"] != Confidence.CONFIRMED
+        }
         check = BY_ID.get(id)
-        if not unsure or check is None:
+        if not unconfirmed_counts or check is None:
             continue
         shown = [
             finding
@@ -210,14 +220,14 @@ def _doubts(report: Report, width: int) -> list[str]:
         remainder = (
             f" (and {len(doubts) - DOUBTS_SHOWN:,} other doubts)" if len(doubts) > DOUBTS_SHOWN else ""
         )
-        count = ", ".join(f"{number:,} {confidence}" for confidence, number in unsure.items())
+        count = ", ".join(f"{number:,} {confidence}" for confidence, number in unconfirmed_counts.items())
         lines += fold_text(
             f"{id}, {count}: {'; '.join(doubts[:DOUBTS_SHOWN])}{remainder}", width, "  ", "    "
         )
     return ["unconfirmed", *lines] if lines else []
 
 
-def _causes(report: Report, width: int) -> list[str]:
+def _cause_lines(report: Report, width: int) -> list[str]:
     """Return the causes that explain several findings, and the findings that follow from each."""
     lines = []
     for cause in causes_of(report):
@@ -226,7 +236,7 @@ def _causes(report: Report, width: int) -> list[str]:
     return ["causes", *lines] if lines else []
 
 
-def _to_do(run: RunView, width: int) -> list[str]:
+def _action_lines(run: RunView, width: int) -> list[str]:
     """Return the lines on actions, forbidden actions, findings that are not urgent, and suppressed ones."""
     report = run.report
     if report.run.actions is None:
@@ -235,18 +245,18 @@ def _to_do(run: RunView, width: int) -> list[str]:
     for number, action in enumerate(report.run.actions, 1):
         lines += action_lines(number, action, run.path, width)
         if number <= EXAMPLES_SHOWN:
-            lines += _example(action, run, width)
+            lines += _example_lines(action, run, width)
     if report.run.forbidden:
         lines += ["", "do not", *forbidden_lines(report.run.forbidden, width)]
     counts = counts_of(report)
     listed = {id for action in report.run.actions for id in action["checks"]}
     listed |= {id for refused in report.run.forbidden or () for id in refused["checks"]}
-    quiet = [
+    remaining_checks = [
         f"{count.check.id} {count.open:,}" for count in counts if count.open and count.check.id not in listed
     ]
     suppressed = [f"{count.check.id} {count.suppressed:,}" for count in counts if count.suppressed]
-    if quiet:
-        lines += ["", *fold_text(f"also found, not urgent: {', '.join(quiet)}", width, "  ", "  ")]
+    if remaining_checks:
+        lines += ["", *fold_text(f"also found, not urgent: {', '.join(remaining_checks)}", width, "  ", "  ")]
     if suppressed:
         lines += fold_text(f"suppressed: {', '.join(suppressed)}", width, "  ", "  ")
     return ["actions, in this order", *lines] if lines else ["no action is needed"]
@@ -277,7 +287,7 @@ def counts_of(report: Report) -> list[CheckCounts]:
     ]
 
 
-def _example(action: Action, run: RunView, width: int) -> list[str]:
+def _example_lines(action: Action, run: RunView, width: int) -> list[str]:
     """Return the lines on the report's first unsuppressed finding that asks for an action, as an example."""
     findings = (candidate for candidate in run.report.findings if candidate.id in action["checks"])
     asking = (
@@ -289,8 +299,8 @@ def _example(action: Action, run: RunView, width: int) -> list[str]:
     finding = next(asking, None)
     if finding is None:
         return []
-    since = since_when(run.standings.get(finding.fingerprint))
-    text = f"for example: {finding.message}{f' (since: {since})' if since else ''}"
+    since_text = since_when(run.standings.get(finding.fingerprint))
+    text = f"for example: {finding.message}{f' (since: {since_text})' if since_text else ''}"
     lines = fold_text(text, width, "     ", "       ")
     for part in filter(None, (class_text(finding), positions_text(finding))):
         lines += fold_text(part, width, "       ", "         ")

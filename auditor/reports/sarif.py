@@ -24,31 +24,33 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 FINGERPRINT = "bookkeeperAuditor/v1"
 
 _BOOKIES_SHOWN = 20
-_LEVEL = {
+_LEVELS = {
     Severity.CRITICAL: "error",
     Severity.ERROR: "error",
     Severity.WARNING: "warning",
     Severity.NOTE: "note",
 }
-_BASELINE: dict[str, str] = {
+_BASELINE_STATES: dict[str, str] = {
     Change.NEW: "new",
     Change.SAME: "unchanged",
     Change.WORSE: "updated",
     Change.BETTER: "updated",
 }
-_RULES = {check.id: number for number, check in enumerate(ALL)}
+_RULE_NUMBERS = {check.id: number for number, check in enumerate(ALL)}
 
 
 def render(report: Report, findings: Iterable[Finding], standings: Standings = no_standing) -> Iterator[str]:
     """Yield the SARIF file in parts: the text before the results, a result for each finding, and the end."""
-    head = json.dumps(
+    document_head = json.dumps(
         {"$schema": SCHEMA, "version": VERSION, "runs": [_run_object(report)]}, ensure_ascii=False
     )
     # The run's results are its last property, and come one by one.
-    yield head.removesuffix("}]}") + ', "results": ['
+    yield document_head.removesuffix("}]}") + ', "results": ['
     separator = "\n"
     for finding in findings:
-        yield separator + json.dumps(_result(finding, standings(finding.fingerprint)), ensure_ascii=False)
+        yield separator + json.dumps(
+            _finding_result(finding, standings(finding.fingerprint)), ensure_ascii=False
+        )
         separator = ",\n"
     yield "\n]}]}\n"
 
@@ -61,7 +63,7 @@ def _run_object(report: Report) -> dict[str, Any]:
                 "name": "bookkeeper-auditor",
                 "version": run.version,
                 "shortDescription": {"text": "A metadata checker and auditor for Apache BookKeeper."},
-                "rules": [_rule(check.id) for check in ALL],
+                "rules": [_check_rule(check.id) for check in ALL],
             }
         },
         "automationDetails": {"id": f"bookkeeper-auditor/{printable(report.cluster.instance_id or '')}/"},
@@ -70,16 +72,19 @@ def _run_object(report: Report) -> dict[str, Any]:
             {
                 # Whether it came to its end. What it could not look at is a notification.
                 "executionSuccessful": True,
-                "startTimeUtc": _time(run.started),
-                "endTimeUtc": _time(run.finished),
+                "startTimeUtc": _time_text(run.started),
+                "endTimeUtc": _time_text(run.finished),
                 "toolExecutionNotifications": [
-                    *({"level": "warning", "message": _message(text)} for text in _not_seen(report)),
+                    *(
+                        {"level": "warning", "message": _message_object(text)}
+                        for text in _unseen_texts(report)
+                    ),
                     # Of a check that did not see all it looks at, having no result means nothing.
                     *(
                         {
                             "level": "note",
-                            "message": _message(f"{id} {skip_sentence(spot)}"),
-                            "associatedRule": {"id": id, "index": _RULES[id]},
+                            "message": _message_object(f"{id} {skip_sentence(spot)}"),
+                            "associatedRule": {"id": id, "index": _RULE_NUMBERS[id]},
                         }
                         for id, spot in blind_checks(report).items()
                     ),
@@ -90,15 +95,17 @@ def _run_object(report: Report) -> dict[str, Any]:
     }
 
 
-def _not_seen(report: Report) -> list[str]:
+def _unseen_texts(report: Report) -> list[str]:
     parts = [f"not read: {gap}" for gap in report.run.gaps]
-    for extent in extents(report):
-        if extent.undecided:
-            parts.append(f"{extent.undecided:,} of {extent.total:,} {extent.name} unknown")
+    for checked_extent in extents(report):
+        if checked_extent.undecided:
+            parts.append(
+                f"{checked_extent.undecided:,} of {checked_extent.total:,} {checked_extent.name} unknown"
+            )
     return parts
 
 
-def _rule(id: str) -> dict[str, Any]:
+def _check_rule(id: str) -> dict[str, Any]:
     check = BY_ID[id]
     manual = "\n\n".join(f"{heading}\n{text}" for heading, text in check.sections.items())
     return {
@@ -107,18 +114,18 @@ def _rule(id: str) -> dict[str, Any]:
         "shortDescription": {"text": check.title},
         "fullDescription": {"text": check.sections["What it finds"]},
         "help": {"text": manual},
-        "defaultConfiguration": {"level": _LEVEL[check.severity]},
+        "defaultConfiguration": {"level": _LEVELS[check.severity]},
         "properties": {"tags": [GROUP_OF[check.id]], "severity": str(check.severity)},
     }
 
 
-def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
+def _finding_result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
     rule = BY_ID.get(finding.id)
     result: dict[str, Any] = {
         "ruleId": finding.id,
-        **({"ruleIndex": _RULES[rule.id]} if rule else {}),
-        "level": _LEVEL[finding.severity],
-        "message": _message(finding.message or finding.id),
+        **({"ruleIndex": _RULE_NUMBERS[rule.id]} if rule else {}),
+        "level": _LEVELS[finding.severity],
+        "message": _message_object(finding.message or finding.id),
         "fingerprints": {FINGERPRINT: finding.fingerprint},
         "properties": {
             "severity": str(finding.severity),
@@ -130,12 +137,12 @@ def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
             "evidence": finding.evidence,
         },
     }
-    if places := _places(finding):
+    if places := _finding_places(finding):
         result["locations"] = [{"logicalLocations": places}]
     if standing is not None:
         if standing.change:  # a first run has no baseline
-            result["baselineState"] = _BASELINE[standing.change]
-        result["provenance"] = {"firstDetectionTimeUtc": _time(standing.first_seen)}
+            result["baselineState"] = _BASELINE_STATES[standing.change]
+        result["provenance"] = {"firstDetectionTimeUtc": _time_text(standing.first_seen)}
         result["suppressions"] = []
         if standing.suppressed is not None:
             result["suppressions"] = [
@@ -144,7 +151,7 @@ def _result(finding: Finding, standing: Standing | None) -> dict[str, Any]:
     return result
 
 
-def _places(finding: Finding) -> list[dict[str, Any]]:
+def _finding_places(finding: Finding) -> list[dict[str, Any]]:
     """Return the ledger and the bookie of a finding as logical locations."""
     places: list[dict[str, Any]] = []
     if finding.ledger_id is not None:
@@ -157,15 +164,15 @@ def _places(finding: Finding) -> list[dict[str, Any]]:
     return places
 
 
-def _message(text: str) -> dict[str, str]:
+def _message_object(text: str) -> dict[str, str]:
     """Return a message in which texts from the cluster form neither a link nor a placeholder.
 
-    >>> _message("see [this](http://x) {0}")
+    >>> _message_object("see [this](http://x) {0}")
     {'text': 'see [this] (http://x) {{0}}'}
     """
-    plain = printable(text).replace("](", "] (")
-    return {"text": plain.replace("{", "{{").replace("}", "}}")}
+    plain_text = printable(text).replace("](", "] (")
+    return {"text": plain_text.replace("{", "{{").replace("}", "}}")}
 
 
-def _time(ms: int) -> str:
+def _time_text(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -2,7 +2,7 @@
 
     python -m auditor.reports.schema finding > schemas/finding.schema.json
 
-writes one of them. `_SCHEMAS` has the names of all.
+writes one of them. `_DOCUMENT_SCHEMAS` has the names of all.
 """
 
 import json
@@ -25,29 +25,35 @@ from auditor.reports.diff import SCHEMA as DIFF_SCHEMA
 from auditor.reports.plan import PLAN_CHECK_SCHEMA
 from auditor.reports.simulation import SIMULATION_SCHEMA
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_TEXT: dict[str, Any] = {"type": "string"}
-_COUNT = json_schema(Count)
-_ID = json_schema(DecimalId)
-_CHECK = json_schema(CheckId)
-_SEVERITY = json_schema(SeverityWord)
-_CONFIDENCE = json_schema(ConfidenceWord)
+_DIALECT_URL = "https://json-schema.org/draft/2020-12/schema"
+_TEXT_SCHEMA: dict[str, Any] = {"type": "string"}
+_COUNT_SCHEMA = json_schema(Count)
+_ID_SCHEMA = json_schema(DecimalId)
+_CHECK_SCHEMA = json_schema(CheckId)
+_SEVERITY_SCHEMA = json_schema(SeverityWord)
+_CONFIDENCE_SCHEMA = json_schema(ConfidenceWord)
 
 
-def _document(
+def _document_schema(
     id: str, title: str, shape: dict[str, Any], parts: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    return {"$schema": _DIALECT, "$id": id, "title": title, **shape, **({"$defs": parts} if parts else {})}
+    return {
+        "$schema": _DIALECT_URL,
+        "$id": id,
+        "title": title,
+        **shape,
+        **({"$defs": parts} if parts else {}),
+    }
 
 
 def finding_schema() -> dict[str, Any]:
     """Return the schema of a finding, which is a line of the jsonl report and an element of report.json."""
-    return _document("bookkeeper-auditor/finding/2", "A finding", _finding())
+    return _document_schema("bookkeeper-auditor/finding/2", "A finding", _finding_object())
 
 
 def report_schema() -> dict[str, Any]:
     """Return the schema of report.json."""
-    counts = {"type": "object", "additionalProperties": _COUNT, "description": "complete, by id"}
+    counts = {"type": "object", "additionalProperties": _COUNT_SCHEMA, "description": "complete, by id"}
     shape = {
         "schema": {"const": SCHEMA},
         "run": json_schema(RunFacts),
@@ -55,44 +61,47 @@ def report_schema() -> dict[str, Any]:
         "coverage": json_schema(Coverage),
         "verdict": {"enum": [*Verdict]},
         "counts": counts,
-        "findings": {**_list(_finding()), "description": "samples, a bounded number of each id"},
+        "findings": {
+            **_list_schema(_finding_object()),
+            "description": "samples, a bounded number of each id",
+        },
     }
-    return _document(SCHEMA, "The report of an audit", json_object(shape))
+    return _document_schema(SCHEMA, "The report of an audit", json_object(shape))
 
 
 def diff_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit diff --format json``. Its ``$defs/changed`` is a line of jsonl."""
-    counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT))
-    changed = {"$ref": "#/$defs/changed"}
+    counts = json_object(dict.fromkeys((*CHANGED, Change.SAME), _COUNT_SCHEMA))
+    changed_reference = {"$ref": "#/$defs/changed"}
     shape = {
         "schema": {"const": DIFF_SCHEMA},
         "old": {"$ref": "#/$defs/run"},
         "new": {"$ref": "#/$defs/run"},
-        "warnings": _list(_TEXT),
+        "warnings": _list_schema(_TEXT_SCHEMA),
         "counts": {**counts, "description": "complete"},
-        "tally": {**_list(json_schema(ChangeTally)), "description": "complete, but for the same ones"},
-        "samples": {**_list(changed), "description": "a bounded number of each change"},
+        "tally": {**_list_schema(json_schema(ChangeTally)), "description": "complete, but for the same ones"},
+        "samples": {**_list_schema(changed_reference), "description": "a bounded number of each change"},
     }
-    parts = {"changed": json_schema(ChangedFinding), "run": _summary()}
-    return _document(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
+    parts = {"changed": json_schema(ChangedFinding), "run": _summary_schema()}
+    return _document_schema(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
 
 
 def comparison_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit compare --format json``. Its ``$defs/difference`` is a line of jsonl."""
     store, tally = json_schema(StoreSummary), json_schema(ItemTally)
-    tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT))
+    tally["properties"]["changes"] = json_object(dict.fromkeys(CopyState, _COUNT_SCHEMA))
     shape = {
         "schema": {"const": COMPARISON_SCHEMA},
         "source": store,
         "copy": store,
         "verdict": {"enum": ["same", "different", "incomplete"]},
-        "tallies": {**_list(tally), "description": "complete"},
-        "gaps": {**_list(_TEXT), "description": "reasons why some data was not read"},
-        "notes": _list(_TEXT),
-        "samples": _list({"$ref": "#/$defs/difference"}),
+        "tallies": {**_list_schema(tally), "description": "complete"},
+        "gaps": {**_list_schema(_TEXT_SCHEMA), "description": "reasons why some data was not read"},
+        "notes": _list_schema(_TEXT_SCHEMA),
+        "samples": _list_schema({"$ref": "#/$defs/difference"}),
     }
     title = "Two metadata stores compared"
-    return _document(
+    return _document_schema(
         COMPARISON_SCHEMA, title, json_object(shape), {"difference": json_schema(StoreDifference)}
     )
 
@@ -100,74 +109,77 @@ def comparison_schema() -> dict[str, Any]:
 def simulation_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit simulate --format json``."""
     shape = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
-    return _document(SIMULATION_SCHEMA, "What failures would cost", json_object(shape))
+    return _document_schema(SIMULATION_SCHEMA, "What failures would cost", json_object(shape))
 
 
 def decommission_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit decommission --format json``."""
-    head = {
+    schema_head = {
         "schema": {"const": DECOMMISSION_SCHEMA},
         "answer": {"enum": [*Answer]},
         "exit_code": {"enum": [0, 1, 3], "description": "0 now; 1 after, never; 3 unknown"},
     }
-    shape = json_object(head | json_schema(Rehearsal)["properties"])
-    return _document(DECOMMISSION_SCHEMA, "A rehearsed decommissioning", shape)
+    shape = json_object(schema_head | json_schema(Rehearsal)["properties"])
+    return _document_schema(DECOMMISSION_SCHEMA, "A rehearsed decommissioning", shape)
 
 
 def plan_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit plan show --format json``. A plan's file PLAN.toml has the same keys."""
     schema = json_schema(RepairPlan)
     schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
-    return _document(PLAN_SCHEMA, "A plan of repair", schema)
+    return _document_schema(PLAN_SCHEMA, "A plan of repair", schema)
 
 
 def plan_check_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit plan check --format json``."""
-    head = {
+    schema_head = {
         "schema": {"const": PLAN_CHECK_SCHEMA},
         "exit_code": {"enum": [0, 1, 3], "description": "0 still true or done; 1 no longer true; 3 unknown"},
     }
-    shape = json_object(head | json_schema(PlanCheck)["properties"])
-    return _document(PLAN_CHECK_SCHEMA, "A plan of repair, asked again", shape)
+    shape = json_object(schema_head | json_schema(PlanCheck)["properties"])
+    return _document_schema(PLAN_CHECK_SCHEMA, "A plan of repair, asked again", shape)
 
 
-def _summary() -> dict[str, Any]:
+def _summary_schema() -> dict[str, Any]:
     shape = json_schema(RunSummary)
-    shape["properties"]["severities"] = json_object(dict.fromkeys(_SEVERITY["enum"], _COUNT))
+    shape["properties"]["severities"] = json_object(dict.fromkeys(_SEVERITY_SCHEMA["enum"], _COUNT_SCHEMA))
     return shape
 
 
-def _finding() -> dict[str, Any]:
+def _finding_object() -> dict[str, Any]:
     group = {
         "type": "array",
-        "prefixItems": [{"type": "integer", "title": name} for name in _GROUP],
-        "minItems": len(_GROUP),
-        "maxItems": len(_GROUP),
+        "prefixItems": [{"type": "integer", "title": name} for name in _GROUP_FIELDS],
+        "minItems": len(_GROUP_FIELDS),
+        "maxItems": len(_GROUP_FIELDS),
     }
-    missing = json_object({"bookie_id": _TEXT, "groups": _list(group), "count": _COUNT})
-    in_class = json_object({"groups": _list(group), "count": _COUNT})
+    missing = json_object({"bookie_id": _TEXT_SCHEMA, "groups": _list_schema(group), "count": _COUNT_SCHEMA})
+    class_schema = json_object({"groups": _list_schema(group), "count": _COUNT_SCHEMA})
     return json_object(
         {
-            "id": _CHECK,
+            "id": _CHECK_SCHEMA,
             "urgency": json_schema(UrgencyWord),
-            "severity": _SEVERITY,
-            "confidence": _CONFIDENCE,
-            "scope_id": _ID,
-            "ledger_id": _ID,
+            "severity": _SEVERITY_SCHEMA,
+            "confidence": _CONFIDENCE_SCHEMA,
+            "scope_id": _ID_SCHEMA,
+            "ledger_id": _ID_SCHEMA,
             "ledger_qualified_name": {
                 "type": ["string", "null"],
                 "pattern": "^[0-9a-f]{32}$",
                 "description": "scope and id in hexadecimal, as BP-35 has it; null where no ledger is meant",
             },
             "bookie_id": {"type": ["string", "null"]},
-            "missing": {**_list(missing), "description": "every striped entry confirmed absent, by bookie"},
-            "unknown": {**_list(_TEXT), "description": "bookies whose copies are unknown"},
-            "message": _TEXT,
+            "missing": {
+                **_list_schema(missing),
+                "description": "every striped entry confirmed absent, by bookie",
+            },
+            "unknown": {**_list_schema(_TEXT_SCHEMA), "description": "bookies whose copies are unknown"},
+            "message": _TEXT_SCHEMA,
             "evidence": {
                 "type": "object",
                 "properties": {
                     "class_entries": {
-                        **in_class,
+                        **class_schema,
                         "type": ["object", "null"],
                         "description": "of entry-lost, below-ack-quorum and below-write-quorum: all entries "
                         "with no copy left, fewer than the ack quorum, or fewer than the write quorum; null: "
@@ -185,14 +197,14 @@ def _finding() -> dict[str, Any]:
     )
 
 
-_GROUP = ("first_start", "last_start", "size", "period")
+_GROUP_FIELDS = ("first_start", "last_start", "size", "period")
 
 
-def _list(element_schema: dict[str, Any]) -> dict[str, Any]:
+def _list_schema(element_schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": element_schema}
 
 
-_SCHEMAS = {
+_DOCUMENT_SCHEMAS = {
     "finding": finding_schema,
     "report": report_schema,
     "diff": diff_schema,
@@ -204,4 +216,4 @@ _SCHEMAS = {
 }
 
 if __name__ == "__main__":
-    print(json.dumps(_SCHEMAS[sys.argv[1]](), indent=2))
+    print(json.dumps(_DOCUMENT_SCHEMAS[sys.argv[1]](), indent=2))

@@ -32,10 +32,10 @@ WIDTH = 80
 COMMAND = "bkaudit simulate RUN"
 """Command that a page shows if the caller names none."""
 
-ROWS = 20
+MAX_ROWS = 20
 """Largest number of bookies, racks or regions in a text. They are those whose loss costs most."""
-_LABEL = 20
-_NAMES = 3
+_LABEL_COLUMNS = 20
+_NAMES_SHOWN = 3
 _NAME_LENGTH = 60
 
 _LEGEND = (
@@ -56,34 +56,34 @@ def text(
         command: The command that made the answer. Hints add options to it, for complete tables.
         whole_names: Whether names in tables are never shortened.
     """
-    return "\n".join(lay_out(_parts(simulation, command), width, _LABEL, whole_names))
+    return "\n".join(lay_out(_page_parts(simulation, command), width, _LABEL_COLUMNS, whole_names))
 
 
-def _parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
-    yield from _known(simulation)
+def _page_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
+    yield from _inputs_parts(simulation)
     if simulation.failure is not None:
         yield ""
-        yield from _failure(simulation.failure)
-        yield from _writes(simulation.writes, command)
-        yield from _concerned(simulation, command)
+        yield from _failure_parts(simulation.failure)
+        yield from _write_parts(simulation.writes, command)
+        yield from _concerned_parts(simulation, command)
     if simulation.failure is None and simulation.levels:
         yield ""
-        yield from _near(simulation.levels)
+        yield from _near_loss_parts(simulation.levels)
         for level in simulation.levels:
             yield ""
-            yield from _singles(level, command)
+            yield from _single_failure_parts(level, command)
         yield from ("", _LEGEND)
     for level in simulation.levels:
-        yield from _sets(level)
+        yield from _failure_set_parts(level)
     if simulation.copysets is not None:
         yield ""
-        yield from _copysets(simulation.copysets)
+        yield from _copyset_parts(simulation.copysets)
     if simulation.balance is not None:
         yield ""
-        yield from _balance(simulation.balance, command)
+        yield from _balance_parts(simulation.balance, command)
     if simulation.failure is None and simulation.writes:
         yield ""
-        yield from _writes(simulation.writes, command)
+        yield from _write_parts(simulation.writes, command)
 
 
 def to_json(simulation: Simulation) -> str:
@@ -100,9 +100,9 @@ def near_words(levels: Iterable[NearLoss]) -> list[str]:
     clauses = []
     for level in levels:
         if level.found.ledgers:
-            names = first_names([*map(printable, level.names)], _NAMES, level.domains)
-            where = f"{level.level} {names if level.names else 'not known'}"
-            clauses.append(f"{plural(level.found.ledgers, 'ledger')} ({where})")
+            names = first_names([*map(printable, level.names)], _NAMES_SHOWN, level.domains)
+            level_text = f"{level.level} {names if level.names else 'not known'}"
+            clauses.append(f"{plural(level.found.ledgers, 'ledger')} ({level_text})")
     return clauses
 
 
@@ -119,7 +119,7 @@ def possible_loss_words(levels: Iterable[NearLoss]) -> list[str]:
     ]
 
 
-def _known(simulation: Simulation) -> Iterator[PagePart]:
+def _inputs_parts(simulation: Simulation) -> Iterator[PagePart]:
     """Yield the placement policy and the locations that the answer used, and what was unknown."""
     doubts = simulation.doubts
     policy = f"policy {simulation.policy}" + (
@@ -140,10 +140,10 @@ def _known(simulation: Simulation) -> Iterator[PagePart]:
     if doubts.in_doubt:
         unknown.append(f"ledgers may be there unseen: {doubtful_ids_line(doubts.in_doubt)}")
     if doubts.unread:
-        unknown.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names(doubts.unread)}")
+        unknown.append(f"{plural(len(doubts.unread), 'bookie')} not read: {_names_text(doubts.unread)}")
     if simulation.mapping and doubts.unplaced:
         unknown.append(
-            f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names(doubts.unplaced)}"
+            f"{plural(len(doubts.unplaced), 'bookie')} without a location: {_names_text(doubts.unplaced)}"
         )
     if not doubts.registered:
         unknown.append("which bookies answer, and whether writes go on: no bookie is registered")
@@ -153,69 +153,69 @@ def _known(simulation: Simulation) -> Iterator[PagePart]:
         yield LabelledText("unknown" if not number else "", sentence)
 
 
-def _near(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
-    words = near_words(level.near for level in levels)
-    yield LabelledText("one failure from loss", "; ".join(words) or "no ledger that is known")
+def _near_loss_parts(levels: Sequence[LevelLoss]) -> Iterator[PagePart]:
+    near_loss_text = near_words(level.near for level in levels)
+    yield LabelledText("one failure from loss", "; ".join(near_loss_text) or "no ledger that is known")
     for level in levels:
         if level.near.perhaps:
             ledgers = plural(level.near.perhaps, "more ledger")
             yield LabelledText("", f"{ledgers} may be one {level.level} from loss: unknown copies decide")
-        yield from _distances(level)
+        yield from _distance_parts(level)
 
 
-def _distances(level: LevelLoss) -> Iterator[PagePart]:
+def _distance_parts(level: LevelLoss) -> Iterator[PagePart]:
     """Yield a line on how many domains, such as racks, must fail before ledgers lose an entry."""
     counts = [f"{ledgers:,} with {number}" for number, ledgers in level.distance.items() if number]
     words = [f"ledgers that lose an entry if {level.level}s fail: {', '.join(counts)}"] if counts else []
-    if lost := level.distance.get(0):
-        words.append(f"{plural(lost, 'ledger has', 'ledgers have')} lost one already")
+    if lost_ledgers := level.distance.get(0):
+        words.append(f"{plural(lost_ledgers, 'ledger has', 'ledgers have')} lost one already")
     if words:
         yield LabelledText("", "; ".join(words))
 
 
-def _singles(level: LevelLoss, command: str) -> Iterator[PagePart]:
+def _single_failure_parts(level: LevelLoss, command: str) -> Iterator[PagePart]:
     head = (f"{level.level} lost", "lost", "bytes", "all copies", "<Qa", "<Qw", "open")
-    costly = [failure for failure in level.singles if failure.today.possible != Outcome()]
-    yield NameTable(head, [_single_row(failure) for failure in costly[:ROWS]])
-    yield from _more(len(costly) - ROWS, f"more {level.level}", f"{command} --format csv")
-    if (idle := len(level.singles) - len(costly)) > 0:
-        yield f"and {plural(idle, f'{level.level}')} that no entry depends on"
+    costly_failures = [failure for failure in level.singles if failure.today.possible != Outcome()]
+    yield NameTable(head, [_single_row(failure) for failure in costly_failures[:MAX_ROWS]])
+    yield from _rows_left(len(costly_failures) - MAX_ROWS, f"more {level.level}", f"{command} --format csv")
+    if (harmless_count := len(level.singles) - len(costly_failures)) > 0:
+        yield f"and {plural(harmless_count, f'{level.level}')} that no entry depends on"
 
 
 def _single_row(failure: Failure) -> tuple[str, ...]:
-    today = failure.today
+    outcome_bounds = failure.today
     return (
         failure.names[0],
-        _range(today, lambda outcome: outcome.lost.ledgers),
-        _sizes(today.sure.lost, today.possible.lost),
-        _range(failure.promise, lambda outcome: outcome.lost.ledgers),
-        _range(today, lambda outcome: outcome.below_ack.ledgers),
-        _range(today, lambda outcome: outcome.below_write.ledgers),
-        _range(today, lambda outcome: outcome.unrecoverable),
+        _range_text(outcome_bounds, lambda outcome: outcome.lost.ledgers),
+        _sizes_text(outcome_bounds.sure.lost, outcome_bounds.possible.lost),
+        _range_text(failure.promise, lambda outcome: outcome.lost.ledgers),
+        _range_text(outcome_bounds, lambda outcome: outcome.below_ack.ledgers),
+        _range_text(outcome_bounds, lambda outcome: outcome.below_write.ledgers),
+        _range_text(outcome_bounds, lambda outcome: outcome.unrecoverable),
     )
 
 
-def _range(bounds: Bounds, amount_of: Any) -> str:
+def _range_text(bounds: Bounds, amount_of: Any) -> str:
     low, high = amount_of(bounds.sure), amount_of(bounds.possible)
     return f"{low:,}" if low == high else f"{low:,}-{high:,}"
 
 
-def _sizes(sure: Amount, possible: Amount) -> str:
+def _sizes_text(sure: Amount, possible: Amount) -> str:
     low, high = size(sure.bytes), size(possible.bytes)
     return low if low == high else f"{low}-{high}"
 
 
-def _sets(level: LevelLoss) -> Iterator[PagePart]:
+def _failure_set_parts(level: LevelLoss) -> Iterator[PagePart]:
     if level.together < 2 or level.domains < level.together:
         return
-    many = "pairs" if level.together == 2 else f"sets of {level.together}"
-    counted = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
-    exact = "worst" if level.proved else "worst found, not proved:"
+    sets_noun = "pairs" if level.together == 2 else f"sets of {level.together}"
+    losing_clause = "" if level.losing is None else f"; {level.losing:,} of {level.of:,} lose an entry"
+    worst_label = "worst" if level.proved else "worst found, not proved:"
     yield ""
     if not level.sets:
-        yield f"no {level.level} {many} is known to lose an entry"
+        yield f"no {level.level} {sets_noun} is known to lose an entry"
         return
-    yield f"{exact} {many} of {level.level}s{counted}"
+    yield f"{worst_label} {sets_noun} of {level.level}s{losing_clause}"
     rows = [
         (
             " + ".join(failed_set.names),
@@ -228,66 +228,68 @@ def _sets(level: LevelLoss) -> Iterator[PagePart]:
     yield NameTable(("together", "entries", "bytes", "all copies"), rows)
 
 
-def _failure(failure: Failure) -> Iterator[PagePart]:
-    names = _names(failure.names)
+def _failure_parts(failure: Failure) -> Iterator[PagePart]:
+    names = _names_text(failure.names)
     yield f"loss of {failure.level} {names} ({plural(failure.bookies, 'bookie')}):"
     for label, amount_of in (
         ("lost", lambda outcome: outcome.lost),
         ("below ack quorum", lambda outcome: outcome.below_ack),
         ("below write quorum", lambda outcome: outcome.below_write),
     ):
-        yield LabelledText(label, f"{_amounts(failure.today, amount_of)}, by the indexes")
-        yield LabelledText("", f"{_amounts(failure.promise, amount_of)}, with all copies present")
-    for label, bounds in (("not recoverable", failure.today), ("", failure.promise)):
-        low, high = bounds.sure.unrecoverable, bounds.possible.unrecoverable
+        yield LabelledText(label, f"{_amounts_text(failure.today, amount_of)}, by the indexes")
+        yield LabelledText("", f"{_amounts_text(failure.promise, amount_of)}, with all copies present")
+    for label, outcome_bounds in (("not recoverable", failure.today), ("", failure.promise)):
+        low, high = outcome_bounds.sure.unrecoverable, outcome_bounds.possible.unrecoverable
         count = plural(low, "open ledger") if low == high else f"{low:,} to {plural(high, 'open ledger')}"
-        how = "with the bookies that are down now" if label else "if all others answer"
-        yield LabelledText(label, f"{count}, {how}")
+        condition_text = "with the bookies that are down now" if label else "if all others answer"
+        yield LabelledText(label, f"{count}, {condition_text}")
 
 
-def _amounts(bounds: Bounds, amount_of: Any) -> str:
+def _amounts_text(bounds: Bounds, amount_of: Any) -> str:
     least, most = amount_of(bounds.sure), amount_of(bounds.possible)
     if least == most:
-        return _amount(least)
+        return _amount_text(least)
     if not least.ledgers:
-        return f"at most {_amount(most)}"
-    return f"at least {_amount(least)}, at most {_amount(most)}"
+        return f"at most {_amount_text(most)}"
+    return f"at least {_amount_text(least)}, at most {_amount_text(most)}"
 
 
-def _amount(amount: Amount) -> str:
+def _amount_text(amount: Amount) -> str:
     if not amount.ledgers:
         return "nothing"
     entries = f"{plural(amount.entries, 'entry')} ({size(amount.bytes)})"
     return f"{entries} of {plural(amount.ledgers, 'ledger')}"
 
 
-def _writes(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
+def _write_parts(writes: Sequence[WriteAnswer], command: str) -> Iterator[PagePart]:
     """Yield a line for each kind of ensemble that cannot be written or is unknown, then the writable ones."""
     sentences = [
-        f"{answer.answer} for {_shape(answer)}: {answer.why}" for answer in writes if answer.answer != YES
+        f"{answer.answer} for {_shape_text(answer)}: {answer.why}"
+        for answer in writes
+        if answer.answer != YES
     ]
     for why in dict.fromkeys(answer.why for answer in writes if answer.answer == YES):
-        shapes = [_shape(answer) for answer in writes if (answer.answer, answer.why) == (YES, why)]
-        sentences.append(f"yes for {first_names(shapes, ROWS)}: {why}")
-    for number, sentence in enumerate(sentences[:ROWS]):
+        shapes = [_shape_text(answer) for answer in writes if (answer.answer, answer.why) == (YES, why)]
+        sentences.append(f"yes for {first_names(shapes, MAX_ROWS)}: {why}")
+    for number, sentence in enumerate(sentences[:MAX_ROWS]):
         yield LabelledText("" if number else "writes go on", sentence)
-    yield from _more(len(sentences) - ROWS, "more answer", f"{command} --format json")
+    yield from _rows_left(len(sentences) - MAX_ROWS, "more answer", f"{command} --format json")
 
 
-def _shape(answer: WriteAnswer) -> str:
-    still = f" ({answer.open_ledgers:,} open)" if answer.open_ledgers else ""
+def _shape_text(answer: WriteAnswer) -> str:
+    open_clause = f" ({answer.open_ledgers:,} open)" if answer.open_ledgers else ""
     groups = f" in {printable(answer.groups)}" if answer.groups else ""
-    return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{still}"
+    return f"E{answer.ensemble} Qw{answer.write_quorum} Qa{answer.ack_quorum}{groups}{open_clause}"
 
 
-def _more(number: int, what: str, command: str) -> Iterator[PagePart]:
+def _rows_left(number: int, noun: str, command: str) -> Iterator[PagePart]:
     """Yield the number of rows left out, if there are any, and the command that prints all rows."""
     if number > 0:
-        yield f"and {plural(number, what)}; this command prints all:"
+        yield f"and {plural(number, noun)}; this command prints all:"
         yield UnfoldedCommand(command)
 
 
-def _concerned(simulation: Simulation, command: str) -> Iterator[PagePart]:
+def _concerned_parts(simulation: Simulation, command: str) -> Iterator[PagePart]:
     if not simulation.ledgers_concerned:
         return
     yield ""
@@ -298,7 +300,7 @@ def _concerned(simulation: Simulation, command: str) -> Iterator[PagePart]:
     ]
     yield NameTable(head, rows)
     hidden_count = simulation.ledgers_concerned - len(simulation.ledgers)
-    yield from _more(hidden_count, "more ledger", f"{command} --format csv")
+    yield from _rows_left(hidden_count, "more ledger", f"{command} --format csv")
     if simulation.namespaces is None or simulation.topics is None:
         yield "owners: this run read none (audit with --owners)"
         return
@@ -310,7 +312,7 @@ def _concerned(simulation: Simulation, command: str) -> Iterator[PagePart]:
         columns = (name, "ledgers", "entries", "bytes", "open", "offloaded")
         yield NameTable(columns, [_owner_row(total) for total in totals])
         hidden_count = number - len(totals)
-        yield from _more(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
+        yield from _rows_left(hidden_count, f"more {name}", f"{command} --table {name}s --format csv")
 
 
 def _ledger(scope: str, ledger: str) -> str:
@@ -328,7 +330,7 @@ def _owner_row(owner: OwnerLoss) -> tuple[str, ...]:
     )
 
 
-def _copysets(copysets: Copysets) -> Iterator[PagePart]:
+def _copyset_parts(copysets: Copysets) -> Iterator[PagePart]:
     sizes = ", ".join(
         f"{plural(count, 'set')} of {plural(size, 'bookie')}" for size, count in copysets.sizes.items()
     )
@@ -348,49 +350,49 @@ def _copysets(copysets: Copysets) -> Iterator[PagePart]:
         yield LabelledText("time to data loss", f"{years} on average, if {inputs}: to rank clusters only")
 
 
-def _balance(balance: Balance, command: str) -> Iterator[PagePart]:
+def _balance_parts(balance: Balance, command: str) -> Iterator[PagePart]:
     for level, loads in balance.domains.items():
         yield from _loads(level, loads, command)
         yield ""
     yield from _loads("bookie", balance.bookies, command)
     if balance.disks:
         yield ""
-        yield from _disks(balance.disks, command)
-    idle = [bookie for bookie in balance.bookies if bookie.idle is not None]
-    for idle_bookie in idle[:ROWS]:
+        yield from _disk_parts(balance.disks, command)
+    idle_bookies = [bookie for bookie in balance.bookies if bookie.idle is not None]
+    for idle_bookie in idle_bookies[:MAX_ROWS]:
         yield LabelledText("gets nothing new", f"{printable(idle_bookie.name)}: {idle_bookie.idle}")
-    yield from _more(len(idle) - ROWS, "more bookie", f"{command} --format json")
+    yield from _rows_left(len(idle_bookies) - MAX_ROWS, "more bookie", f"{command} --format json")
 
 
 def _loads(level: str, loads: Sequence[BookieLoad], command: str) -> Iterator[PagePart]:
-    mean = sum(load.bytes for load in loads) / len(loads) if loads else 0
+    mean_bytes = sum(load.bytes for load in loads) / len(loads) if loads else 0
     disks = any(load.disk is not None for load in loads)
     head = (f"{level} has", "bytes", "of mean", "entries", "ledgers", "open", *(("disk",) if disks else ()))
     rows = []
-    for bookie_load in loads[:ROWS]:
-        share = f"{bookie_load.bytes / mean:.2f}x" if mean else "-"
+    for bookie_load in loads[:MAX_ROWS]:
+        share = f"{bookie_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         disk = ("not read" if bookie_load.disk is None else size(bookie_load.disk),) if disks else ()
         counts = (f"{bookie_load.entries:,}", f"{bookie_load.ledgers:,}", f"{bookie_load.open_ensembles:,}")
         rows.append((bookie_load.name, size(bookie_load.bytes), share, *counts, *disk))
     yield NameTable(head, rows)
-    if (hidden_count := len(loads) - ROWS) > 0:
+    if (hidden_count := len(loads) - MAX_ROWS) > 0:
         least = loads[-1]
         yield f"the least: {size(least.bytes)} on {printable(least.name)}"
-        yield from _more(hidden_count, f"more {level}", f"{command} --format json")
+        yield from _rows_left(hidden_count, f"more {level}", f"{command} --format json")
 
 
-def _disks(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
-    mean = sum(disk.bytes for disk in disks) / len(disks)
+def _disk_parts(disks: Sequence[DiskLoad], command: str) -> Iterator[PagePart]:
+    mean_bytes = sum(disk.bytes for disk in disks) / len(disks)
     rows = []
-    for disk_load in disks[:ROWS]:
-        share = f"{disk_load.bytes / mean:.2f}x" if mean else "-"
+    for disk_load in disks[:MAX_ROWS]:
+        share = f"{disk_load.bytes / mean_bytes:.2f}x" if mean_bytes else "-"
         entries = "not known" if disk_load.entries is None else f"{disk_load.entries:,}"
-        used = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
+        used_text = "not seen" if disk_load.used is None else f"{disk_load.used:.0%}"
         name = f"{disk_load.bookie} {disk_load.directory}"
-        rows.append((name, size(disk_load.bytes), share, entries, f"{disk_load.ledgers:,}", used))
+        rows.append((name, size(disk_load.bytes), share, entries, f"{disk_load.ledgers:,}", used_text))
     yield NameTable(("disk has", "bytes", "of mean", "entries", "ledgers", "used"), rows)
-    yield from _more(len(disks) - ROWS, "more disk", f"{command} --format json")
+    yield from _rows_left(len(disks) - MAX_ROWS, "more disk", f"{command} --format json")
 
 
-def _names(names: Sequence[str]) -> str:
-    return first_names([shorten(name, _NAME_LENGTH) for name in names], _NAMES)
+def _names_text(names: Sequence[str]) -> str:
+    return first_names([shorten(name, _NAME_LENGTH) for name in names], _NAMES_SHOWN)

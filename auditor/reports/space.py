@@ -13,7 +13,7 @@ from auditor.model.states import SpaceClass
 from auditor.reports.layout import NameTable, table_lines
 from auditor.reports.plain_text import fold_text, printable
 
-_Row = TypeVar("_Row", SpaceStep, RefusedSpace)
+_BookieRow = TypeVar("_Row", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
 """Largest number of bookies whose steps are in a text. They are those with most bytes to free."""
@@ -31,21 +31,21 @@ def text(view: SpaceView, width: int | None = None) -> str:
         view: The figures.
         width: Columns of a line. Commands are never folded. None: any width.
     """
-    lines = _folded(_sum(view), width)
+    lines = _folded_lines(_sum_row(view), width)
     if view.totals:
         classes = list(view.classes)
-        head = (view.by, "bytes", "share", *classes)
-        lines += ["", *table_lines(NameTable(head, [*_rows(view, classes)]), width)]
+        column_titles = (view.by, "bytes", "share", *classes)
+        lines += ["", *table_lines(NameTable(column_titles, [*_table_rows(view, classes)]), width)]
     if view.disks:
         lines += ["", *table_lines(NameTable(DISK_COLUMNS, [*map(_disk_row, view.disks)]), width)]
         for forecast in view.forecasts:
-            lines += _folded(f"{forecast.name}: {forecast_words(forecast)}", width)
+            lines += _folded_lines(f"{forecast.name}: {forecast_words(forecast)}", width)
     if view.by == "bookie":
-        lines += _steps(view, width)
+        lines += _step_lines(view, width)
     return "\n".join(lines)
 
 
-def _sum(view: SpaceView) -> str:
+def _sum_row(view: SpaceView) -> str:
     files = f"{plural(view.files, 'file')} of {view.file_bytes:,} bytes"
     if view.bytes == view.file_bytes:
         return f"{files}: every byte is in one class"
@@ -53,19 +53,19 @@ def _sum(view: SpaceView) -> str:
     return f"{files}, and {view.bytes:,} bytes in classes: {differ:,} bytes do NOT add up"
 
 
-def _rows(view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
+def _table_rows(view: SpaceView, classes: list[str]) -> Iterator[tuple[str, ...]]:
     for total in view.totals:
-        yield _row(printable(total.name), total.classes, view.bytes, classes)
+        yield _table_row(printable(total.name), total.classes, view.bytes, classes)
     if view.others_count:
-        yield _row(f"({view.others_count:,} others)", view.others, view.bytes, classes)
+        yield _table_row(f"({view.others_count:,} others)", view.others, view.bytes, classes)
     if len(view.totals) + bool(view.others_count) > 1:
-        yield _row("(all)", view.classes, view.bytes, classes)
+        yield _table_row("(all)", view.classes, view.bytes, classes)
 
 
-def _row(name: str, sizes: dict[str, int], whole: int, classes: list[str]) -> tuple[str, ...]:
+def _table_row(name: str, sizes: dict[str, int], total_bytes: int, classes: list[str]) -> tuple[str, ...]:
     bytes = sum(sizes.values())
     cells = [size(sizes[space_class]) if sizes.get(space_class) else "-" for space_class in classes]
-    return name, size(bytes), percent(bytes, whole), *cells
+    return name, size(bytes), percent(bytes, total_bytes), *cells
 
 
 def forecast_words(forecast: FillForecast) -> str:
@@ -74,9 +74,11 @@ def forecast_words(forecast: FillForecast) -> str:
     >>> forecast_words(FillForecast("bk1", 12.4, 3_400_000_000, 4))
     '95 % of a disk is in use in 12 days at 3.4 GB a day, as 4 runs agree'
     """
-    when = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
-    rate = size(round(forecast.rate))
-    return f"{FULL * 100:g} % of a disk is in use {when} at {rate} a day, as {forecast.runs} runs agree"
+    day_text = f"in {duration(forecast.days * 86_400)}" if forecast.days else "now"
+    rate_text = size(round(forecast.rate))
+    return (
+        f"{FULL * 100:g} % of a disk is in use {day_text} at {rate_text} a day, as {forecast.runs} runs agree"
+    )
 
 
 def _disk_row(disk: DiskTotal) -> tuple[str, ...]:
@@ -95,55 +97,55 @@ def free_words(disk: DiskTotal) -> str:
     >>> free_words(DiskTotal("bk1", 0, 0, 0, 0, (FileSystem(1, 50_000_000_000, 2_000_000_000, 0),)))
     '2.0 GB of 50.0 GB (4.0 %)'
     """
-    fullest = disk.fullest
-    if fullest is None:
+    fullest_directory = disk.fullest
+    if fullest_directory is None:
         return "not seen"
-    share = percent(fullest.free, fullest.capacity)
-    words = f"{size(fullest.free)} of {size(fullest.capacity)} ({share})"
+    share = percent(fullest_directory.free, fullest_directory.capacity)
+    free_text = f"{size(fullest_directory.free)} of {size(fullest_directory.capacity)} ({share})"
     count = len(disk.file_systems)
-    return words if count == 1 else f"{words}, the fullest of {count}"
+    return free_text if count == 1 else f"{free_text}, the fullest of {count}"
 
 
-def _steps(view: SpaceView, width: int | None) -> Iterator[str]:
-    by_bookie = _by_bookie(view.steps)
+def _step_lines(view: SpaceView, width: int | None) -> Iterator[str]:
+    by_bookie = _rows_by_bookie(view.steps)
     if not by_bookie:
         yield "\nnothing to free was found" if not view.refused else "\nnothing may be freed"
     for bookie, steps in list(by_bookie.items())[:BOOKIES_SHOWN]:
         yield ""
-        yield from _folded(f"{bookie}: steps that free most", width)
+        yield from _folded_lines(f"{bookie}: steps that free most", width)
         for number, step in enumerate(steps, 1):
-            yield from _folded(
+            yield from _folded_lines(
                 f"{number}. {size(step.bytes)} ({step.bytes:,} bytes): {step.what}", width, "  "
             )
             if step.command is not None:
                 yield f"     {printable(step.command)}"
-            yield from _folded(f"risk: {step.risk}", width, "     ")
+            yield from _folded_lines(f"risk: {step.risk}", width, "     ")
     yield from and_more(len(by_bookie) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
-    refused = _by_bookie(view.refused)
+    refused = _rows_by_bookie(view.refused)
     for bookie, rows in list(refused.items())[:BOOKIES_SHOWN]:
         yield ""
-        yield from _folded(f"{bookie}: do not free", width)
+        yield from _folded_lines(f"{bookie}: do not free", width)
         for row in rows:
-            yield from _folded(f"{size(row.bytes)} ({row.bytes:,} bytes): {row.what}", width, "  ")
-            yield from _folded(f"why not: {row.why}", width, "     ")
-            yield from _folded(f"until: {row.way_out}", width, "     ")
+            yield from _folded_lines(f"{size(row.bytes)} ({row.bytes:,} bytes): {row.what}", width, "  ")
+            yield from _folded_lines(f"why not: {row.why}", width, "     ")
+            yield from _folded_lines(f"until: {row.way_out}", width, "     ")
     yield from and_more(len(refused) - BOOKIES_SHOWN, " bookies: --format json has all", "\n")
 
 
-def _folded(text: str, width: int | None, indent: str = "") -> list[str]:
+def _folded_lines(text: str, width: int | None, indent: str = "") -> list[str]:
     """Return a sentence in lines of at most ``width`` columns, or in one line if it is None."""
     return [indent + printable(text)] if width is None else fold_text(text, width, indent, f"{indent}  ")
 
 
-def _by_bookie(steps: tuple[_Row, ...]) -> dict[str, list[_Row]]:
+def _rows_by_bookie(steps: tuple[_BookieRow, ...]) -> dict[str, list[_BookieRow]]:
     """Return the steps by bookie. The bookie whose steps free most bytes comes first."""
-    steps_by_bookie: dict[str, list[_Row]] = {}
+    steps_by_bookie: dict[str, list[_BookieRow]] = {}
     for step in steps:
         steps_by_bookie.setdefault(step.bookie_id, []).append(step)
-    order = sorted(
+    sorted_names = sorted(
         steps_by_bookie, key=lambda name: (-sum(step.bytes for step in steps_by_bookie[name]), name)
     )
-    return {name: steps_by_bookie[name] for name in order}
+    return {name: steps_by_bookie[name] for name in sorted_names}
 
 
 def to_csv(view: SpaceView) -> str:
@@ -151,8 +153,8 @@ def to_csv(view: SpaceView) -> str:
 
     If the view has totals of only some, the last row sums up the rest.
     """
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    csv_buffer = StringIO()
+    writer = csv.writer(csv_buffer, lineterminator="\n")
     names = [str(space_class) for space_class in SpaceClass]
     writer.writerow([view.by, "bytes", *names])
     for total in view.totals:
@@ -160,7 +162,7 @@ def to_csv(view: SpaceView) -> str:
     if view.others_count:
         other_sizes = [view.others.get(name, 0) for name in names]
         writer.writerow([f"({view.others_count} others)", sum(other_sizes), *other_sizes])
-    return out.getvalue().rstrip("\n")
+    return csv_buffer.getvalue().rstrip("\n")
 
 
 def to_json(view: SpaceView) -> str:

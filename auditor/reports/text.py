@@ -31,9 +31,9 @@ from auditor.reports.finding_text import (
 from auditor.reports.plain_text import fold_text, printable
 
 WIDTH = first_screen.WIDTH
-NARROWEST, WIDEST = 40, 100
+MIN_WIDTH, MAX_WIDTH = 40, 100
 
-UNBROKEN = 1 << 20
+UNLIMITED_WIDTH = 1 << 20
 """Number of columns for lines that are never folded."""
 
 WithStanding = tuple[Finding, Standing | None]
@@ -44,18 +44,18 @@ OfRank = Callable[[Rank], Iterable[WithStanding]]
 
 def samples(report: Report, standings: Standings = no_standing) -> OfRank:
     """Return a function that yields the findings in a report by urgency and severity."""
-    return lambda rank: (
+    return lambda urgency_rank: (
         (finding, standings(finding.fingerprint))
         for finding in report.findings
-        if (finding.urgency, finding.severity) == rank
+        if (finding.urgency, finding.severity) == urgency_rank
     )
 
 
-def _ranks(report: Report) -> list[Rank]:
+def _listed_ranks(report: Report) -> list[Rank]:
     """Return the pairs of urgency and severity of the report's findings, the least urgent first."""
     ranks = {(check_count.urgency, check_count.severity) for check_count in count_by_check(report)}
     ranks |= {(finding.urgency, finding.severity) for finding in report.findings}
-    return sorted(ranks, key=lambda rank: (rank[0].rank, rank[1].rank), reverse=True)
+    return sorted(ranks, key=lambda urgency_rank: (urgency_rank[0].rank, urgency_rank[1].rank), reverse=True)
 
 
 def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Standings = no_standing) -> str:
@@ -67,13 +67,18 @@ def render(report: Report, run: str = "RUN", width: int = WIDTH, standings: Stan
         width: Columns of a line.
         standings: Change and first day of each finding in the report.
     """
-    width = max(NARROWEST, min(width, WIDEST))
+    width = max(MIN_WIDTH, min(width, MAX_WIDTH))
     sections = list(for_terminal(report, samples(report, standings), run, width))
     return "\n\n".join([*sections, first_screen.render(report, run, width)])
 
 
 def for_terminal(
-    report: Report, findings: OfRank, run: str, width: int, suppressed: bool = True, flat: bool = False
+    report: Report,
+    findings: OfRank,
+    run: str,
+    width: int,
+    suppressed: bool = True,
+    is_ungrouped: bool = False,
 ) -> Iterator[str]:
     """Yield a section for each check with findings, the least urgent first, then one for each cause.
 
@@ -83,27 +88,31 @@ def for_terminal(
         run: Name of the run in commands.
         width: Columns of a line.
         suppressed: Whether suppressed findings are shown.
-        flat: Whether findings that a cause explains are shown with their check. If not, the cause only counts
-            them.
+        is_ungrouped: Whether findings that a cause explains are shown with their check. If not, the cause
+            only counts them.
     """
-    grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
-    for rank in _ranks(report):
+    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    for urgency_rank in _listed_ranks(report):
         shown = (
-            entry for entry in _without_news(report, findings(rank)) if _is_shown(entry, suppressed, grouped)
+            entry
+            for entry in _is_without_news(report, findings(urgency_rank))
+            if _is_shown(entry, suppressed, grouped)
         )
         for _, group in groupby(shown, key=lambda entry: entry[0].id):
-            yield _section(report, list(group), run, width)
+            yield _check_section(report, list(group), run, width)
     if grouped:
         for cause in reversed(causes_of(report)):
             lines = fold_text(cause_sentence(cause), width, "", "  ")
             yield "\n".join([*lines, *fold_text(follows(cause), width, "  ", "    ")])
 
 
-def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bool = False) -> Iterator[str]:
+def for_pipe(
+    report: Report, findings: OfRank, suppressed: bool = True, is_ungrouped: bool = False
+) -> Iterator[str]:
     """Yield a line for each finding, the least urgent first, then for each cause. See `for_terminal`."""
-    grouped = set() if flat else {cause["number"] for cause in causes_of(report)}
-    for rank in _ranks(report):
-        for finding, standing in _without_news(report, findings(rank)):
+    grouped = set() if is_ungrouped else {cause["number"] for cause in causes_of(report)}
+    for urgency_rank in _listed_ranks(report):
+        for finding, standing in _is_without_news(report, findings(urgency_rank)):
             if _is_shown((finding, standing), suppressed, grouped):
                 yield finding_line(finding, standing)
     if grouped:
@@ -111,7 +120,7 @@ def for_pipe(report: Report, findings: OfRank, suppressed: bool = True, flat: bo
             yield printable(f"cause {cause['kind']} {cause_sentence(cause)}; {follows(cause)}")
 
 
-def _without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
+def _is_without_news(report: Report, findings: Iterable[WithStanding]) -> Iterable[WithStanding]:
     """Return the findings, in a first run without the change "new", because all findings would have it."""
     if report.run.changes is not None:
         return findings
@@ -131,29 +140,29 @@ def suppressed_note(report: Report) -> str | None:
     return f"{plural(count, 'suppressed finding')} hidden: --show-suppressed shows them" if count else None
 
 
-def _section(report: Report, findings: list[WithStanding], run: str, width: int) -> str:
+def _check_section(report: Report, findings: list[WithStanding], run: str, width: int) -> str:
     first = findings[0][0]
     shown, id = sample_words(len(findings), count_of(report, first)), first.id
     lines = [f"{id} ({first.severity}; {shown})"]
     if check := BY_ID.get(id):
         lines += fold_text(check.title, width, "  ", "  ")
     for finding, standing in findings:
-        lines += _finding(finding, width, standing)
+        lines += _finding_lines(finding, width, standing)
     command = command_for(first, run)
     lines += [f"  bkaudit explain check {shlex.quote(id)}", *([f"  {command}"] if command else [])]
     return "\n".join(lines)
 
 
-def _finding(finding: Finding, width: int, standing: Standing | None) -> list[str]:
-    about = [part.removeprefix("bookie ") for part in subject(finding)]
+def _finding_lines(finding: Finding, width: int, standing: Standing | None) -> list[str]:
+    bookie_names = [part.removeprefix("bookie ") for part in subject(finding)]
     tag_text = ", ".join(tags(finding, standing))
     tag_text = f" [{printable(tag_text)}]" if tag_text else ""
-    head = (
+    finding_head = (
         f"{finding.message}{tag_text}"
-        if names_subject(finding) or not about
-        else f"{', '.join(about)}{tag_text}: {finding.message}"
+        if names_subject(finding) or not bookie_names
+        else f"{', '.join(bookie_names)}{tag_text}: {finding.message}"
     )
-    lines = fold_text(head, width, "  ", "      ")
+    lines = fold_text(finding_head, width, "  ", "      ")
     for part in entry_parts(finding, BOOKIES_SHOWN):
         lines += fold_text(part, width, "      ", "        ")
     if finding.unknown:

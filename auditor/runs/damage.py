@@ -12,10 +12,10 @@ from auditor.errors import RunError, RunUsageError
 from auditor.findings.table import FINDINGS
 from auditor.model.json_shape import parse_json, read_value
 from auditor.model.run_facts import MANIFEST, REPORT
-from auditor.runs.directory import WAY_OUT, RunDirectory, damaged
+from auditor.runs.directory import REMEDY, RunDirectory, damaged
 from auditor.tables.run_tables import TABLES
 
-Noted = TypeVar("Noted")
+Note = TypeVar("Note")
 
 CHECKED_BYTES = 256 << 20
 """Largest size of the findings, in bytes, for which their checksums are verified before a report.
@@ -23,7 +23,7 @@ CHECKED_BYTES = 256 << 20
 Of larger findings only the sizes of their files are compared with the manifest.
 """
 
-_DAMAGE = (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
+_DAMAGE_ERRORS = (KeyError, ValueError, TypeError, IndexError, AttributeError, ArithmeticError)
 
 
 @contextmanager
@@ -38,11 +38,11 @@ def damage_named(*runs: str) -> Iterator[None]:
     except RunUsageError:
         raise
     except RunError as error:
-        if str(error).endswith(WAY_OUT):
+        if str(error).endswith(REMEDY):
             raise
         _name_damage(runs)
         raise damaged(" or ".join(runs), error) from error
-    except _DAMAGE:
+    except _DAMAGE_ERRORS:
         _name_damage(runs)
         raise
 
@@ -75,7 +75,7 @@ def require_tables(run: RunDirectory, tables: Sequence[str]) -> None:
     if not run.exists(REPORT):
         return
     present_names = {*run.names("tables")}
-    missing_names = [name for name in _noted(run, "tables", list[str]) or () if name not in present_names]
+    missing_names = [name for name in _read_note(run, "tables", list[str]) or () if name not in present_names]
     for name in (*missing_names, *(table for table in tables if not run.sizes(f"tables/{table}"))):
         raise damaged(f"{run.path}/tables/{name}", "it is missing")
 
@@ -108,23 +108,23 @@ def require_whole_findings(tables: RunDirectory) -> None:
     Raises:
         RunError: a file of the findings is missing, broken, or belongs to another table.
     """
-    noted = _noted(tables, "findings", dict[str, int])
-    if noted is None:
+    present_note = _read_note(tables, "findings", dict[str, int])
+    if present_note is None:
         return
     sizes = tables.sizes("findings")
-    for name, size in noted.items():
+    for name, size in present_note.items():
         if sizes.get(name) != size:
-            why = "it is not there" if name not in sizes else f"it has {sizes[name]:,} bytes of {size:,}"
-            raise damaged(f"{tables.path}/findings/{name}", why)
-    if sum(noted.values()) <= CHECKED_BYTES:
+            damage = "it is not there" if name not in sizes else f"it has {sizes[name]:,} bytes of {size:,}"
+            raise damaged(f"{tables.path}/findings/{name}", damage)
+    if sum(present_note.values()) <= CHECKED_BYTES:
         for _ in tables.batches("findings"):
             pass
 
 
-def _noted(run: RunDirectory, key: str, form: type[Noted]) -> Noted | None:
+def _read_note(run: RunDirectory, key: str, form: type[Note]) -> Note | None:
     """Return the value of ``key`` in the run's manifest. None if the manifest lacks it or cannot be read."""
     try:
-        noted: Noted = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
+        present_note: Note = read_value(parse_json(run.read_file(MANIFEST))[key], form, key)
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return noted
+    return present_note

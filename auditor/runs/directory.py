@@ -29,13 +29,13 @@ from auditor.sources.regular_file import read_at_most
 MAX_FILE_BYTES = 256 << 20
 """Largest size of a report or manifest, in bytes. Their content is bounded: a longer file is damaged."""
 
-_BATCH = 8_192
+_ROWS_A_BATCH = 8_192
 """Number of rows of a batch. A thousand findings take some megabytes as Python objects."""
 
-_OBJECTS = ("identity", "reusable")
+_JSON_OBJECT_KEYS = ("identity", "reusable")
 """Keys of the manifest whose values are JSON objects."""
 
-WAY_OUT = "put a whole copy of it back, or audit again"
+REMEDY = "put a whole copy of it back, or audit again"
 
 
 def damaged(path: str, why: object) -> RunError:
@@ -50,21 +50,21 @@ def damaged(path: str, why: object) -> RunError:
     """
     if isinstance(why, OSError) and why.errno is not None and why.errno not in WRONG_PATH:
         return RunUnreadableError(f"{path} cannot be read: {os.strerror(why.errno)}")
-    if (words := service_words(why)) is not None:
-        return RunUnreadableError(f"{path} cannot be read: {words}")
+    if (service_message := service_words(why)) is not None:
+        return RunUnreadableError(f"{path} cannot be read: {service_message}")
     if isinstance(why, FileNotFoundError):
         reason = "it is not there"
     elif isinstance(why, KeyError):
         reason = f"it has no {why}"
     else:
         reason = (str(why).strip().splitlines() or [type(why).__name__])[0]
-    return RunError(f"{path} is damaged ({reason}): {WAY_OUT}")
+    return RunError(f"{path} is damaged ({reason}): {REMEDY}")
 
 
-def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
+def fail_on_of(run: str, read_bytes: Callable[[str], bytes]) -> tuple[FailOn, bool]:
     """Return ``--fail-on`` and ``--fail-on-suspect``, which decided the exit code of a run's audit.
 
-    ``read`` returns the bytes of a file of the run by name. The manifest of an older version has no
+    ``read_bytes`` returns the bytes of a file of the run by name. The manifest of an older version has no
     ``--fail-on-suspect``, which then counts as False.
 
     Raises:
@@ -74,14 +74,14 @@ def fail_on_of(run: str, read: Callable[[str], bytes]) -> tuple[FailOn, bool]:
     ('new', False)
     """
     try:
-        options: dict[str, Any] = parse_json(read(MANIFEST))["identity"]["options"]
+        options: dict[str, Any] = parse_json(read_bytes(MANIFEST))["identity"]["options"]
         word = options["fail_on"]
         return "new" if word == NEW else Severity(word), bool(options.get("fail_on_suspect", False))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(f"{run}/{MANIFEST}", error) from error
 
 
-def data_time_of(report: Report, run: str, read: Callable[[str], bytes]) -> int:
+def data_time_of(report: Report, run: str, read_bytes: Callable[[str], bytes]) -> int:
     """Return the time of the oldest data that a run rests on, in ms since 1970.
 
     The manifest of an older version lacks this time. The scan time stands for it, or the end of the run if
@@ -90,13 +90,13 @@ def data_time_of(report: Report, run: str, read: Callable[[str], bytes]) -> int:
     Args:
         report: The run's report.
         run: Path of the run's directory, for messages.
-        read: Function that returns the bytes of a file of the run by name.
+        read_bytes: Function that returns the bytes of a file of the run by name.
 
     Raises:
         RunError: the manifest cannot be read.
     """
     try:
-        time = parse_json(read(MANIFEST)).get(DATA_AS_OF)
+        time = parse_json(read_bytes(MANIFEST)).get(DATA_AS_OF)
         return min(report.run.scan_time, report.run.finished) if time is None else int(time)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise damaged(f"{run}/{MANIFEST}", error) from error
@@ -115,16 +115,16 @@ class RunDirectory:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._claimed = False
+        self._is_claimed = False
 
     @cached_property
-    def _place(self) -> tuple[Any, str]:
+    def _file_system_place(self) -> tuple[Any, str]:
         return run_files(self.path)
 
     def place(self, name: str) -> tuple[Any, str]:
         """Return the file system of the run, and the path of ``name`` in that file system."""
-        files, base = self._place
-        return files, f"{base}/{name}"
+        files, base_path = self._file_system_place
+        return files, f"{base_path}/{name}"
 
     def exists(self, name: str) -> bool:
         """Return whether a file or directory of the run exists.
@@ -136,9 +136,9 @@ class RunDirectory:
         try:
             return bool(files.get_file_info(path).type != fs.FileType.NotFound)
         except OSError as error:
-            if (words := service_words(error)) is None:
+            if (service_message := service_words(error)) is None:
                 raise
-            raise RunUnreadableError(f"{self.path}/{name} cannot be read: {words}") from error
+            raise RunUnreadableError(f"{self.path}/{name} cannot be read: {service_message}") from error
 
     def read_file(self, name: str) -> bytes:
         """Return the bytes of a file of the run. Raises OSError if the file cannot be read."""
@@ -174,16 +174,16 @@ class RunDirectory:
             return {}
         if not isinstance(manifest, dict):
             raise damaged(path, "it is not a JSON object")
-        for name in _OBJECTS:
+        for name in _JSON_OBJECT_KEYS:
             if not isinstance(manifest.get(name), dict | None):
                 raise damaged(path, f"{name} is not a JSON object")
         return manifest
 
     def names(self, below: str) -> list[str]:
         """Return the sorted names in a directory of the run."""
-        files, base = self._place
+        files, base_path = self._file_system_place
         try:
-            infos = files.get_file_info(fs.FileSelector(f"{base}/{below}"))
+            infos = files.get_file_info(fs.FileSelector(f"{base_path}/{below}"))
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
         return sorted(info.base_name for info in infos)
@@ -204,15 +204,17 @@ class RunDirectory:
         self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield batches in the order of the files. With a ``filter``, at most one file is in memory."""
-        chosen = list(columns) if columns else None
+        column_list = list(columns) if columns else None
         try:
             dataset = self.dataset(below)
             # File by file: a scan of all of them reads as far ahead as a gibibyte takes it.
             for part in dataset.get_fragments(filter):
                 if filter is None:
-                    yield from self._file_batches(part.path, chosen or dataset.schema.names, dataset.schema)
+                    yield from self._file_batches(
+                        part.path, column_list or dataset.schema.names, dataset.schema
+                    )
                 else:
-                    yield from part.to_batches(schema=dataset.schema, columns=chosen, filter=filter)
+                    yield from part.to_batches(schema=dataset.schema, columns=column_list, filter=filter)
         except (OSError, pa.ArrowException, UnicodeDecodeError, KeyError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
@@ -223,11 +225,11 @@ class RunDirectory:
         """
         chosen_schema = pa.schema([schema.field(name) for name in columns])
         with (
-            self._place[0].open_input_file(path) as stream,
+            self._file_system_place[0].open_input_file(path) as stream,
             pq.ParquetFile(stream, page_checksum_verification=True) as file,
         ):
             for group in range(file.num_row_groups):
-                rows = whole_batch_rows(file.metadata, group, _BATCH)
+                rows = whole_batch_rows(file.metadata, group, _ROWS_A_BATCH)
                 for batch in file.iter_batches(rows, [group], columns):
                     yield batch.select(columns).cast(chosen_schema)
 
@@ -248,32 +250,34 @@ class RunDirectory:
             for part in self.dataset(below).get_fragments():
                 if missing := [name for name in names if name not in part.physical_schema.names]:
                     name = part.path.rpartition("/")[2]
-                    why = f"it has no column {missing[0]}; it is another table's, or of another version"
-                    raise damaged(f"{self.path}/{below}/{name}", why)
+                    reason = f"it has no column {missing[0]}; it is another table's, or of another version"
+                    raise damaged(f"{self.path}/{below}/{name}", reason)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def dataset(self, below: str) -> ds.Dataset:
         """Return the files of one table as a pyarrow Dataset."""
-        files, base = self._place
+        files, base_path = self._file_system_place
         parts = [part for part in self.names(below) if part.endswith(".parquet")]
         if not parts:
             raise damaged(f"{self.path}/{below}", "no Parquet file is here")
         try:
             for part in parts:
-                require_file(files, f"{base}/{below}/{part}")
+                require_file(files, f"{base_path}/{below}/{part}")
             # Named one by one: the order of the files is the order of the rows.
             return ds.dataset(
-                [f"{base}/{below}/{part}" for part in parts], filesystem=files, format=_held_to_checksums()
+                [f"{base_path}/{below}/{part}" for part in parts],
+                filesystem=files,
+                format=_verify_checksums(),
             )
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise damaged(f"{self.path}/{below}", error) from error
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON file of the run. A local file is replaced atomically."""
-        files, base = self._place
-        files.create_dir(base, recursive=True)
-        path = f"{base}/{name}"
+        files, base_path = self._file_system_place
+        files.create_dir(base_path, recursive=True)
+        path = f"{base_path}/{name}"
         with files.open_output_stream(f"{path}.part") as stream:
             stream.write((json.dumps(value, indent=2) + "\n").encode())
         files.move(f"{path}.part", path)
@@ -319,7 +323,7 @@ class RunDirectory:
         as a run. ``identity`` has the sources and options of the run.
         """
         self.begin(identity)
-        self._claimed = True
+        self._is_claimed = True
         try:
             yield
         except BaseException as error:
@@ -337,7 +341,7 @@ class RunDirectory:
         Before it raises, it deletes the tables that were written since, so that the same command can start
         anew.
         """
-        if self._claimed and not self.exists(MANIFEST):
+        if self._is_claimed and not self.exists(MANIFEST):
             for name in ("findings", "tables"):
                 self.remove(name)
             raise RunUsageError(
@@ -357,8 +361,8 @@ class RunDirectory:
         Raises:
             RunError: the directory has the results of another run.
         """
-        files, base = self._place
-        if files.get_file_info(base).type == fs.FileType.File:
+        files, base_path = self._file_system_place
+        if files.get_file_info(base_path).type == fs.FileType.File:
             raise RunUsageError(f"--out {self.path}: is a file; name a new directory")
         if self.exists(REPORT):
             raise RunUsageError(f"--out {self.path}: holds a finished run; name another directory")
@@ -380,7 +384,7 @@ class RunDirectory:
         return True
 
 
-def _held_to_checksums() -> ds.ParquetFileFormat:
+def _verify_checksums() -> ds.ParquetFileFormat:
     """Return a Parquet format that verifies page checksums, which Spark and this program write."""
     options = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
     return ds.ParquetFileFormat(default_fragment_scan_options=options)

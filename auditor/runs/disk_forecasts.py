@@ -2,8 +2,8 @@
 
 A forecast uses the free bytes of a disk in the run and in earlier runs of the cluster. Runs less than an hour
 after another one are skipped. A forecast needs at least three runs, the newest ones, that agree: free bytes
-fell from each run to the next, and no two rates differ by more than a factor of `AGREE`. More runs that agree
-make the forecast surer. Runs from before a disk's size or device number changed are not used.
+fell from each run to the next, and no two rates differ by more than a factor of `MAX_RATE_QUOTIENT`. More
+runs that agree make the forecast surer. Runs from before a disk's size or device number changed are not used.
 """
 
 from collections import Counter
@@ -54,12 +54,12 @@ def disk_totals(run: RunReader) -> tuple[DiskTotal, ...]:
     )
 
 
-LEAST_RUNS = 3
-MOST_RUNS = 10
+MIN_RUNS = 3
+MAX_RUNS = 10
 """Largest number of runs that a forecast uses. They are the newest ones."""
 
-APART_MS = 3_600_000
-AGREE = 2.0
+MIN_DISTANCE_MS = 3_600_000
+MAX_RATE_QUOTIENT = 2.0
 _DAY_MS = 86_400_000
 
 
@@ -72,17 +72,19 @@ def fill_forecasts(run: RunReader, disks: Sequence[DiskTotal]) -> tuple[FillFore
         RunError: the directory of runs cannot be listed, or a table ``disks`` is broken.
     """
     series = {(total.name, newest.device): [newest] for total in disks for newest in total.file_systems}
-    for totals in islice(_runs_before(run), MOST_RUNS - 1) if series else ():
+    for totals in islice(_runs_before(run), MAX_RUNS - 1) if series else ():
         for total in totals:
             for older in total.file_systems:
                 if (sightings := series.get((total.name, older.device))) is not None:
                     sightings.append(older)  # what is not there any more has no series
-    soonest: dict[str, FillForecast] = {}
+    earliest_forecasts: dict[str, FillForecast] = {}
     for (name, _), sightings in series.items():
         fill_forecast = forecast(name, sightings)
-        if fill_forecast is not None and (name not in soonest or fill_forecast.days < soonest[name].days):
-            soonest[name] = fill_forecast
-    return tuple(sorted(soonest.values(), key=lambda fill: (fill.days, fill.name)))
+        if fill_forecast is not None and (
+            name not in earliest_forecasts or fill_forecast.days < earliest_forecasts[name].days
+        ):
+            earliest_forecasts[name] = fill_forecast
+    return tuple(sorted(earliest_forecasts.values(), key=lambda fill: (fill.days, fill.name)))
 
 
 def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
@@ -97,27 +99,31 @@ def forecast(name: str, sightings: Sequence[FileSystem]) -> FillForecast | None:
     >>> forecast("bk1", falling[:2]) is None
     True
     """
-    points = _apart(sightings)
+    points = _distant_sightings(sightings)
     rates: list[float] = []
     for newer, older in pairwise(points):
-        rate = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
-        if rate <= 0 or newer.capacity != older.capacity or max([*rates, rate]) > AGREE * min([*rates, rate]):
+        bytes_a_day = (older.free - newer.free) / (newer.seen - older.seen) * _DAY_MS
+        if (
+            bytes_a_day <= 0
+            or newer.capacity != older.capacity
+            or max([*rates, bytes_a_day]) > MAX_RATE_QUOTIENT * min([*rates, bytes_a_day])
+        ):
             break
-        rates.append(rate)
+        rates.append(bytes_a_day)
     runs = len(rates) + 1
-    if runs < LEAST_RUNS:
+    if runs < MIN_RUNS:
         return None
     first, last = points[0], points[runs - 1]
-    rate = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
+    bytes_a_day = (last.free - first.free) / (first.seen - last.seen) * _DAY_MS
     bytes_left = first.free - round((1 - FULL) * first.capacity)
-    return FillForecast(name, max(bytes_left / rate, 0.0), rate, runs)
+    return FillForecast(name, max(bytes_left / bytes_a_day, 0.0), bytes_a_day, runs)
 
 
-def _apart(sightings: Sequence[FileSystem]) -> list[FileSystem]:
+def _distant_sightings(sightings: Sequence[FileSystem]) -> list[FileSystem]:
     """Return the newest sighting, and earlier ones that are each at least an hour apart from the next."""
     points: list[FileSystem] = []
     for file_system in sightings:
-        if not points or points[-1].seen - file_system.seen >= APART_MS:
+        if not points or points[-1].seen - file_system.seen >= MIN_DISTANCE_MS:
             points.append(file_system)
     return points
 

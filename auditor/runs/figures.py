@@ -29,21 +29,21 @@ _HOUR_MS = 60 * 60 * 1000
 _DAY_MS = 24 * _HOUR_MS
 _KB, _MB, _GB = 10**3, 10**6, 10**9
 # The least value of each bar but the first, and the bars' labels.
-_SIZES = (1, _KB, 50 * _KB, _MB, 10 * _MB, 100 * _MB, _GB, 5 * _GB, 50 * _GB)
+_SIZE_EDGES = (1, _KB, 50 * _KB, _MB, 10 * _MB, 100 * _MB, _GB, 5 * _GB, 50 * _GB)
 _SIZE_LABELS = (
     "no bytes", "under 1 kB", "1 to 50 kB", "50 kB to 1 MB", "1 to 10 MB", "10 to 100 MB", "100 MB to 1 GB",
     "1 to 5 GB", "5 to 50 GB", "50 GB or more",
 )  # fmt: skip
-AGES = (_HOUR_MS, *(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365)))
+AGE_EDGES_MS = (_HOUR_MS, *(days * _DAY_MS for days in (1, 7, 30, 90, 365, 3 * 365)))
 """Least age of each label in `AGE_LABELS` except the first, in ms."""
 AGE_LABELS = (
     "under an hour", "under a day", "1 to 7 days", "7 to 30 days", "30 to 90 days", "90 days to 1 year",
     "1 to 3 years", "3 years or more",
 )  # fmt: skip
-_LEDGER = ("ok", "broken", "unreadable")
+_METADATA_STATES = ("ok", "broken", "unreadable")
 # What a bookie holds and the metadata does not ask of it, entries that its writer may have been told of too.
 _SURPLUS_COLUMNS = ("stale", "surplus", "past_end", "foreign")
-_SHARES = (
+_SHARE_LABELS = (
     ("100 %", 1.0),
     ("99.9 to 100 %", 0.999),
     ("99 to 99.9 %", 0.99),
@@ -63,8 +63,8 @@ def figures_of(run: RunReader) -> Figures:
     Raises:
         RunError: a table is missing or broken.
     """
-    bookies = _bookies(run)
-    histograms = (_classes(run), *_ledgers(run), _availability(bookies))
+    bookies = _bookie_figures(run)
+    histograms = (_class_histogram(run), *_ledger_histograms(run), _availability_histogram(bookies))
     bookies.sort(
         key=lambda bookie: (
             -bookie.missing,
@@ -76,9 +76,9 @@ def figures_of(run: RunReader) -> Figures:
     return Figures(tuple(bookies[:BOOKIES_KEPT]), len(bookies), histograms)
 
 
-def _bookies(run: RunReader) -> list[BookieFigure]:
+def _bookie_figures(run: RunReader) -> list[BookieFigure]:
     """Return every bookie that is in an ensemble or has directories, in the order of the table."""
-    missing, unknown, surplus = (_Pairs() for _ in range(3))
+    missing, unknown, surplus = (_BookiePairs() for _ in range(3))
     for batch in run.batches("tables/judged", ["missing", "unknown", *_SURPLUS_COLUMNS]):
         missing.add([batch["missing"]])
         unknown.add([batch["unknown"]])
@@ -105,7 +105,7 @@ def _bookies(run: RunReader) -> list[BookieFigure]:
     ]
 
 
-class _Pairs:
+class _BookiePairs:
     """Numbers of ledgers and of entries by bookie, summed over list columns of (bookie_id, count)."""
 
     def __init__(self) -> None:
@@ -120,30 +120,34 @@ class _Pairs:
         tables = []
         for lists in columns:
             pairs = pc.list_flatten(lists)
-            flat = {name: pc.struct_field(pairs, name) for name in ("bookie_id", "count")}
-            tables.append(pa.table({"row": pc.list_parent_indices(lists), **flat}))
-        by_ledger = pa.concat_tables(tables).group_by(["row", "bookie_id"]).aggregate([("count", "sum")])
-        counted = by_ledger.group_by("bookie_id").aggregate([("row", "count"), ("count_sum", "sum")])
-        for row in counted.to_pylist():
+            pair_columns = {name: pc.struct_field(pairs, name) for name in ("bookie_id", "count")}
+            tables.append(pa.table({"row": pc.list_parent_indices(lists), **pair_columns}))
+        counts_by_ledger = (
+            pa.concat_tables(tables).group_by(["row", "bookie_id"]).aggregate([("count", "sum")])
+        )
+        counts_by_bookie = counts_by_ledger.group_by("bookie_id").aggregate(
+            [("row", "count"), ("count_sum", "sum")]
+        )
+        for row in counts_by_bookie.to_pylist():
             self.ledgers[row["bookie_id"]] += row["row_count"]
             self.entries[row["bookie_id"]] += row["count_sum_sum"]
 
 
-def _ledgers(run: RunReader) -> Iterator[Histogram]:
+def _ledger_histograms(run: RunReader) -> Iterator[Histogram]:
     """Yield the histograms of ledgers by size, by age and by quorum, from one pass over the table."""
     columns = ["state", "length", "ctime", "metadata_ctime", "ensemble_size", "write_quorum", "ack_quorum"]
     sizes: Counter[str] = Counter()
     ages: Counter[str] = Counter()
     quorums: Counter[str] = Counter()
-    for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_LEDGER)):
+    for batch in run.batches("tables/ledgers", columns, ds.field("status").isin(_METADATA_STATES)):
         _count_sizes(sizes, batch)
         ages_ms = pc.subtract(run.report.run.scan_time, created_of(batch))
-        _count_ranges(ages, ages_ms, AGES, AGE_LABELS, UNKNOWN_AGE)
+        _count_ranges(ages, ages_ms, AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE)
         _count_quorums(quorums, batch)
-    of_one_copy = "Bytes of one copy, from the metadata of closed ledgers."
-    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), of_one_copy)
+    copy_note = "Bytes of one copy, from the metadata of closed ledgers."
+    yield _range_bars("Ledgers by size", sizes, _SIZE_LABELS, (_NOT_CLOSED, _UNREADABLE), copy_note)
     yield _range_bars("Ledgers by age", ages, AGE_LABELS, (UNKNOWN_AGE,), "From creation to the scan.")
-    yield _frequent("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
+    yield _frequent_values("Ledgers by quorum", quorums, "Ensemble / write quorum / ack quorum.")
 
 
 _NOT_CLOSED = "not closed"
@@ -157,7 +161,7 @@ def _count_sizes(sizes: Counter[str], batch: Any) -> None:
     unreadable = batch["state"].null_count
     sizes[_UNREADABLE] += unreadable
     sizes[_NOT_CLOSED] += len(batch) - unreadable - (pc.sum(closed).as_py() or 0)
-    _count_ranges(sizes, batch["length"].filter(closed), _SIZES, _SIZE_LABELS, _UNREADABLE)
+    _count_ranges(sizes, batch["length"].filter(closed), _SIZE_EDGES, _SIZE_LABELS, _UNREADABLE)
 
 
 def created_of(batch: Any) -> Any:
@@ -166,17 +170,17 @@ def created_of(batch: Any) -> Any:
     The batch has the columns ``metadata_ctime`` and ``ctime`` of the table ``ledgers``.
     """
     # Metadata of old formats says no time, and etcd keeps none.
-    written = batch["metadata_ctime"]
-    return pc.coalesce(pc.if_else(pc.greater(written, 0), written, None), batch["ctime"])
+    creation_times = batch["metadata_ctime"]
+    return pc.coalesce(pc.if_else(pc.greater(creation_times, 0), creation_times, None), batch["ctime"])
 
 
 def _count_ranges(
-    into: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent: str
+    label_counts: Counter[str], values: Any, edges: Sequence[int], labels: Sequence[str], absent_label: str
 ) -> None:
     numbers = values.drop_null().to_numpy(zero_copy_only=False)
     counts = np.bincount(np.searchsorted(edges, numbers, side="right"), minlength=len(labels))
-    into.update(dict(zip(labels, counts.tolist(), strict=True)))
-    into[absent] += values.null_count
+    label_counts.update(dict(zip(labels, counts.tolist(), strict=True)))
+    label_counts[absent_label] += values.null_count
 
 
 def _count_quorums(quorums: Counter[str], batch: Any) -> None:
@@ -190,29 +194,37 @@ def _count_quorums(quorums: Counter[str], batch: Any) -> None:
         ]
 
 
-def _classes(run: RunReader) -> Histogram:
+def _class_histogram(run: RunReader) -> Histogram:
     """Return the histogram of ledgers by certain class, and by possible class where it differs."""
     counts: Counter[str] = Counter()
     for batch in run.batches("tables/verdicts", ["class", "potential_class"]):
         pairs = pa.Table.from_batches([batch]).group_by(["class", "potential_class"])
         for row in pairs.aggregate([([], "count_all")]).to_pylist():
-            sure, possible = row["class"], row["potential_class"]
-            label = sure if possible in (sure, None) else f"{sure}, could be {possible}"
+            certain_class, possible_class = row["class"], row["potential_class"]
+            label = (
+                certain_class
+                if possible_class in (certain_class, None)
+                else f"{certain_class}, could be {possible_class}"
+            )
             counts[label] += row["count_all"]
-    return _frequent(
+    return _frequent_values(
         "Ledgers by class", counts, "Certain state of their copies, and the possible state if it differs."
     )
 
 
-def _availability(bookies: Iterable[BookieFigure]) -> Histogram:
+def _availability_histogram(bookies: Iterable[BookieFigure]) -> Histogram:
     counts: Counter[str] = Counter()
-    nothing = "nothing expected"
+    no_entries_label = "nothing expected"
     for bookie in bookies:
         share = bookie.availability
-        counts[nothing if share is None else next(label for label, least in _SHARES if share >= least)] += 1
+        counts[
+            no_entries_label
+            if share is None
+            else next(label for label, min_share in _SHARE_LABELS if share >= min_share)
+        ] += 1
     note = "Share of a bookie's replicas that are certainly complete. Unread replicas do not count."
-    labels = [label for label, _ in _SHARES]
-    return _range_bars("Bookies by availability", counts, labels, (nothing,), note, "bookies")
+    labels = [label for label, _ in _SHARE_LABELS]
+    return _range_bars("Bookies by availability", counts, labels, (no_entries_label,), note, "bookies")
 
 
 def _range_bars(
@@ -227,17 +239,20 @@ def _range_bars(
 
     Empty ranges at either end are left out.
     """
-    filled = [number for number, label in enumerate(ranges) if counts.get(label)]
-    shown = [*(ranges[filled[0] : filled[-1] + 1] if filled else ()), *filter(counts.get, more_labels)]
+    used_positions = [number for number, label in enumerate(ranges) if counts.get(label)]
+    shown = [
+        *(ranges[used_positions[0] : used_positions[-1] + 1] if used_positions else ()),
+        *filter(counts.get, more_labels),
+    ]
     return Histogram(title, unit, tuple(Bar(label, counts.get(label, 0)) for label in shown), note)
 
 
-def _frequent(title: str, counts: Mapping[str, int], note: str) -> Histogram:
+def _frequent_values(title: str, counts: Mapping[str, int], note: str) -> Histogram:
     """Return a histogram with the most frequent labels first, and one bar for all other labels."""
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    most = [pair for pair in ordered if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
-    rest_count = sum(counts.values()) - sum(count for _, count in most)
-    bars = [Bar(label, count) for label, count in most] + (
+    pairs_by_count = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    frequent_pairs = [pair for pair in pairs_by_count if pair[0] != _OTHER_LABELS][:LABELS_KEPT]
+    rest_count = sum(counts.values()) - sum(count for _, count in frequent_pairs)
+    bars = [Bar(label, count) for label, count in frequent_pairs] + (
         [Bar(_OTHER_LABELS, rest_count)] if rest_count else []
     )
     return Histogram(title, "ledgers", tuple(bars), note)
@@ -250,7 +265,7 @@ CLASSES = tuple(LedgerClass)
 
 DAY_MS = 24 * 60 * 60 * 1000
 
-LAST_DAY = 106_751
+MAX_DAY = 106_751
 """Last day that a pandas timestamp can represent, in days since 1970. It also bounds the number of days."""
 
 UNKNOWN = -1
@@ -265,11 +280,11 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
     Raises:
         RunError: a table is missing or broken.
     """
-    classes = _Classes(run)
+    classes = _ClassNumbers(run)
     counts: dict[int, Counter[str]] = {}
     columns = ["scope_id", "ledger_id", "ctime", "metadata_ctime"]
-    of_ledgers = ds.field("status").isin(LISTED)
-    for batch in run.batches("tables/ledgers", columns, of_ledgers):
+    listed_filter = ds.field("status").isin(LISTED)
+    for batch in run.batches("tables/ledgers", columns, listed_filter):
         pairs = pa.table({"day": days_since_1970(created_of(batch)), "class": classes.of(batch)}).group_by(
             ["day", "class"]
         )
@@ -281,48 +296,52 @@ def days_of(run: RunReader) -> dict[int, Counter[str]]:
 def days_since_1970(column: Any) -> Numbers:
     """Return the UTC day of each time in a column of milliseconds, in days since 1970.
 
-    The day is `UNKNOWN` for null, and for a day before 1970 or after `LAST_DAY`.
+    The day is `UNKNOWN` for null, and for a day before 1970 or after `MAX_DAY`.
     """
     days: Numbers = np.floor_divide(column.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), DAY_MS)
-    return np.where((days < 0) | (days > LAST_DAY), UNKNOWN, days)
+    return np.where((days < 0) | (days > MAX_DAY), UNKNOWN, days)
 
 
-class _Classes:
+class _ClassNumbers:
     """Classes of all ledgers. Only those of ledgers that are not healthy are in memory."""
 
     def __init__(self, run: RunReader) -> None:
-        empty = np.empty(0, np.int64)
-        parts: list[tuple[Numbers, Numbers, Numbers]] = [(empty, empty, empty)]
+        no_numbers = np.empty(0, np.int64)
+        parts: list[tuple[Numbers, Numbers, Numbers]] = [(no_numbers, no_numbers, no_numbers)]
         columns = ["scope_id", "ledger_id", "class"]
         for batch in run.batches("tables/verdicts", columns, ds.field("class") != LedgerClass.HEALTHY):
             numbers = pc.index_in(batch["class"], pa.array(CLASSES)).cast(pa.int64())
-            parts.append((_ids(batch["scope_id"]), _ids(batch["ledger_id"]), _ids(numbers)))
+            parts.append(
+                (_id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"]), _id_numbers(numbers))
+            )
         scopes, ledgers, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self._scopes, self._ledgers = np.unique(scopes), np.unique(ledgers)
-        keys = self._keys(scopes, ledgers)
+        self._scopes, self._ledger_histograms = np.unique(scopes), np.unique(ledgers)
+        keys = self._pair_keys(scopes, ledgers)
         order = np.argsort(keys)
-        self._sorted, self._numbers = keys[order], numbers[order]
+        self._sorted_keys, self._numbers = keys[order], numbers[order]
 
     def of(self, batch: Any) -> Numbers:
         """Return the class of each ledger of a batch, as its index in `CLASSES`."""
         class_numbers = np.zeros(len(batch), np.int64)
-        if not len(self._sorted):
+        if not len(self._sorted_keys):
             return class_numbers
-        scopes, ledgers = _ids(batch["scope_id"]), _ids(batch["ledger_id"])
-        keys = self._keys(scopes, ledgers)
-        places = np.minimum(np.searchsorted(self._sorted, keys), len(self._sorted) - 1)
+        scopes, ledgers = _id_numbers(batch["scope_id"]), _id_numbers(batch["ledger_id"])
+        keys = self._pair_keys(scopes, ledgers)
+        places = np.minimum(np.searchsorted(self._sorted_keys, keys), len(self._sorted_keys) - 1)
         is_listed = (
-            (self._sorted[places] == keys) & np.isin(scopes, self._scopes) & np.isin(ledgers, self._ledgers)
+            (self._sorted_keys[places] == keys)
+            & np.isin(scopes, self._scopes)
+            & np.isin(ledgers, self._ledger_histograms)
         )
         class_numbers[is_listed] = self._numbers[places[is_listed]]
         return class_numbers
 
-    def _keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
+    def _pair_keys(self, scopes: Numbers, ledgers: Numbers) -> Numbers:
         """Return a 64-bit number for each pair of scope and ledger, from their ranks among the stored ids."""
-        places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledgers) + 1)
-        return places + np.searchsorted(self._ledgers, ledgers)
+        places: Numbers = np.searchsorted(self._scopes, scopes) * (len(self._ledger_histograms) + 1)
+        return places + np.searchsorted(self._ledger_histograms, ledgers)
 
 
-def _ids(column: Any) -> Numbers:
+def _id_numbers(column: Any) -> Numbers:
     numbers: Numbers = column.fill_null(-1).to_numpy(zero_copy_only=False)
     return numbers

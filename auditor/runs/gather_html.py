@@ -35,24 +35,24 @@ def page_of(run: RunReader, failures: FailureMatrix | None = None) -> Iterator[s
     worst = worst_ledgers(report.findings, html.LEDGERS_DRAWN)
     ledgers = [ledger for ledger in ledger_views(run, worst) if ledger is not None]
     standings = standings_of_report(run.path, report)
-    runs, left_out = _beside(run)
+    runs, left_out = _neighbouring_runs(run)
     name = run.path.rstrip("/")
     figures = replace(
         figures_of(run),
         space=bookies_space(run),
         disks=disk_totals(run),
-        owners=_owners(run),
+        owners=_owner_figures(run),
         failures=failures,
     )
     # Where there is no run before, and nothing is suppressed, there is nothing to say: all would be new.
-    compared = report.run.changes is not None or report.run.suppressions
-    standing_of = standings_in_order(run.path) if compared else no_standing
+    has_comparison = report.run.changes is not None or report.run.suppressions
+    standing_of = standings_in_order(run.path) if has_comparison else no_standing
     findings = ((finding, standing_of(finding.fingerprint)) for finding in run.findings)
     return html.render(report, figures, ledgers, runs, standings, name, left_out, findings)
 
 
-def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, int]]:
-    """Return at most ``bound`` ledgers to draw, as pairs of ledger id and scope id, the worst first.
+def worst_ledgers(findings: Iterable[Finding], max_ledgers: int) -> list[tuple[int, int]]:
+    """Return at most ``max_ledgers`` ledgers to draw, as pairs of ledger id and scope id, the worst first.
 
     Only ledgers with missing entries are drawn, because others have no holes to show. The first ledger of
     each check takes precedence, then the second ledger of each check, and so on. ``findings`` have the worst
@@ -66,11 +66,11 @@ def worst_ledgers(findings: Iterable[Finding], bound: int) -> list[tuple[int, in
             if ledger not in ranked:
                 ranks[finding.id] = rank = ranks.get(finding.id, -1) + 1
                 ranked[ledger] = (rank, place)
-    chosen = sorted(ranked, key=lambda ledger: ranked[ledger])[:bound]
-    return sorted(chosen, key=lambda ledger: ranked[ledger][1])
+    chosen_ledgers = sorted(ranked, key=lambda ledger: ranked[ledger])[:max_ledgers]
+    return sorted(chosen_ledgers, key=lambda ledger: ranked[ledger][1])
 
 
-def _owners(run: RunReader) -> OwnerFigures | None:
+def _owner_figures(run: RunReader) -> OwnerFigures | None:
     if not has_owners(run):
         return None
     totals, leaks = OwnerTotals(run), Leaks(run)
@@ -84,9 +84,9 @@ def _owners(run: RunReader) -> OwnerFigures | None:
     return OwnerFigures(shown, numbers, first, leaks.totals(), run.report.run.scan_time)
 
 
-def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:
+def _neighbouring_runs(run: RunReader) -> tuple[list[RunSummary], list[str]]:
     """Return the cluster's runs in the same directory, the oldest first, and notes on unreadable runs."""
-    this = RunSummary.of(run.path, run.report)
+    own_summary = RunSummary.of(run.path, run.report)
     runs, left_out = [], []
     try:
         for _, summary in siblings(run.path, run.report.cluster):
@@ -96,4 +96,4 @@ def _beside(run: RunReader) -> tuple[list[RunSummary], list[str]]:
                 runs.append(summary)
     except RunError as error:
         left_out.append(f"without a history: {error}")
-    return list(oldest_first(runs)) or [this], left_out
+    return list(oldest_first(runs)) or [own_summary], left_out

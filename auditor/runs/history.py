@@ -42,7 +42,7 @@ from auditor.runs.siblings import oldest_first, runs_before, same_cluster, sibli
 from auditor.sources.file_systems import parent_of, run_files
 from auditor.tables.changes import CHANGED
 
-_CHANGES = f"{CHANGED}/_SUCCESS"
+_CHANGES_MARKER = f"{CHANGED}/_SUCCESS"
 
 
 class RunHistory(NamedTuple):
@@ -80,8 +80,8 @@ def comparable_run(path: str | Path) -> RunReader:
             missing.
     """
     run = RunReader(path)
-    files, base = run_files(str(path))
-    if not is_file(files, f"{base}/{_CHANGES}"):
+    files, base_path = run_files(str(path))
+    if not is_file(files, f"{base_path}/{_CHANGES_MARKER}"):
         raise RunUsageError(f"{path}: it has no {CHANGED}, so it cannot be compared; audit again")
     return run
 
@@ -123,20 +123,20 @@ class RunsBeside:
         return Previous(None, tuple(notes))
 
 
-def runs_beside(out: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
-    """Return the finished runs of ``cluster`` in the directory of the run ``out``, without ``out`` itself.
+def runs_beside(run_path: str, cluster: Cluster, renew_index: bool = False) -> RunsBeside:
+    """Return the finished runs of ``cluster`` in the directory of the run ``run_path``, without that run.
 
     ``renew_index`` is that of `run_summaries`. A problem does not end an audit: a note reports it.
     """
-    if parent_of(out) is None:
+    if parent_of(run_path) is None:
         return RunsBeside((), (f"{NOT_COMPARED}: the run is at the top of a file system",))
     notes = []
     summaries = []
     try:
-        for path, summary in siblings(out, cluster, renew_index):
+        for path, summary in siblings(run_path, cluster, renew_index):
             if isinstance(summary, RunError):
                 notes.append(f"{NOT_COMPARED} with a run beside this one: {summary}")
-            elif path != out:
+            elif path != run_path:
                 summaries.append(summary)
     except RunError as error:
         return RunsBeside((), (f"{NOT_COMPARED} with any earlier run: {error}",))
@@ -169,77 +169,83 @@ class RunDifference:
     @cached_property
     def summary(self) -> Difference:
         """Return the counts of changes, and warnings about them."""
-        tallies, urgencies = Counter(self._kinds()), self._urgencies()
+        tallies, urgencies = Counter(self._finding_kinds()), self._urgencies_by_severity()
         places = {
             tally: (KINDS.index(tally[0]), place_of_check(urgencies.get(tally[1:], Urgency.REST), *tally[1:]))
             for tally in tallies
         }
-        ordered = sorted(tallies.items(), key=lambda tally: places[tally[0]])
+        sorted_tallies = sorted(tallies.items(), key=lambda tally: places[tally[0]])
         return Difference(
             RunSummary.of(str(self.old.path), self.old.report),
             RunSummary.of(str(self.new.path), self.new.report),
-            self._paired.counts(),
-            tuple(ChangeTally(change, id, severity, count) for (change, severity, id), count in ordered),
+            self._finding_pairs.counts(),
+            tuple(
+                ChangeTally(change, id, severity, count) for (change, severity, id), count in sorted_tallies
+            ),
             tuple(self.warnings()),
         )
 
     def changes(self) -> Iterator[ChangedFinding]:
         """Yield every changed finding: those of the new run in its order, then those only in the old run."""
-        for run, rows, kinds, places in self._changed():
-            picked = pick_rows(_batches(run), rows, _COLUMNS)
-            for place, row in enumerate(row for batch in picked for row in batch.to_pylist()):
+        for run, rows, kinds, places in self._changed_findings():
+            picked_rows = pick_rows(_batch_reader(run), rows, _COLUMNS)
+            for place, row in enumerate(row for batch in picked_rows for row in batch.to_pylist()):
                 change = KINDS[kinds[place]]
                 row |= {"suppressed": None} if change in GONE else {}
-                yield ChangedFinding(change=change, **self._was(int(places[place])), **row)
+                yield ChangedFinding(change=change, **self._old_row(int(places[place])), **row)
 
-    def _changed(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
+    def _changed_findings(self) -> Iterator[tuple[RunReader, Longs, NDArray[np.int8], Longs]]:
         """Yield one tuple for the new run, then one for the old run, about the changed findings of that run.
 
         A tuple has the run, the row numbers in its findings, the changes, and the places among the old
         findings.
         """
-        pairs = self._paired
-        changed = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
-        yield self.new, pairs.new.row[changed], pairs.change[changed], pairs.pair[changed]
+        pairs = self._finding_pairs
+        changed_rows = np.flatnonzero(pairs.change != KINDS.index(Change.SAME))
+        yield self.new, pairs.new.row[changed_rows], pairs.change[changed_rows], pairs.pair[changed_rows]
         yield self.old, pairs.old.row[pairs.gone_rows], pairs.gone_change, pairs.gone_rows
 
-    def _was(self, place: int) -> dict[str, Any]:
+    def _old_row(self, place: int) -> dict[str, Any]:
         """Return the old run's facts about the finding at ``place``. The place of a new finding is -1."""
-        old, is_new = self._paired.old, place < 0
+        old, is_new = self._finding_pairs.old, place < 0
         return {
             "previous_severity": None if is_new else _SEVERITIES[old.rank[place]],
             "previous_missing": None if is_new else int(old.missing[place]),
             "previous_confidence": None if is_new else CONFIDENCES[old.confidence[place]],
         }
 
-    def _kinds(self) -> Iterator[tuple[str, str, str]]:
+    def _finding_kinds(self) -> Iterator[tuple[str, str, str]]:
         """Yield the change, the severity and the check id of each changed finding."""
         names = ("severity", "id")
-        for run, rows, kinds, _ in self._changed():
-            picked = pick_rows(_batches(run), rows, names)
+        for run, rows, kinds, _ in self._changed_findings():
+            picked_rows = pick_rows(_batch_reader(run), rows, names)
             pairs = chain.from_iterable(
-                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked
+                zip(*(batch[name].to_pylist() for name in names), strict=True) for batch in picked_rows
             )
             for kind, (severity, id) in zip(kinds, pairs, strict=True):
                 yield KINDS[kind], severity, id
 
-    def _urgencies(self) -> dict[tuple[str, str], str]:
+    def _urgencies_by_severity(self) -> dict[tuple[str, str], str]:
         """Return the highest urgency that either run has, by severity and check id."""
         tallies = (*self.old.report.run.tally, *self.new.report.run.tally)
-        ordered = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
-        return {(tally["severity"], tally["id"]): tally["urgency"] for tally in ordered}
+        sorted_tallies = sorted(tallies, key=lambda tally: Urgency(tally["urgency"]).rank, reverse=True)
+        return {(tally["severity"], tally["id"]): tally["urgency"] for tally in sorted_tallies}
 
     @cached_property
-    def _paired(self) -> FindingPairs:
+    def _finding_pairs(self) -> FindingPairs:
         facts = self.new.report.run
-        holes = bool(facts.gaps or facts.in_doubt)
+        has_holes = bool(facts.gaps or facts.in_doubt)
         try:
             inputs, _ = inputs_of_run(self.new)
-            earlier, carried = inputs_of_run(self.old)
+            earlier, carried_inputs = inputs_of_run(self.old)
             unseen = {*checks_without_sight(Sight.of(self.new.report)), *inputs.reasons_unseen(earlier)}
-            lost_carried = inputs.reasons_unseen(carried)
+            lost_carried = inputs.reasons_unseen(carried_inputs)
             return pair_findings(
-                _batches(self.old), _batches(self.new), holes, {*facts.not_run, *unseen}, lost_carried
+                _batch_reader(self.old),
+                _batch_reader(self.new),
+                has_holes,
+                {*facts.not_run, *unseen},
+                lost_carried,
             )
         except RunError as error:
             raise RunError(f"{self.old.path} and {self.new.path}: {error}") from error
@@ -255,9 +261,9 @@ class RunDifference:
         elif old.run.finished > new.run.finished:
             yield "the first run is the newer one: read fixed as new, and new as fixed"
         unread = [set(report.coverage.bookies.unread) for report in (old, new)]
-        if fewer := sorted(unread[1] - unread[0]):
+        if newly_read := sorted(unread[1] - unread[0]):
             yield (
-                f"{_comma_list(fewer)} not read in the newer run: earlier findings there are unseen, "
+                f"{_comma_list(newly_read)} not read in the newer run: earlier findings there are unseen, "
                 f"not fixed"
             )
         if newly_seen := sorted(unread[0] - unread[1]):
@@ -280,9 +286,9 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
         if not earlier:
             return ChangesSince(None)
         complete = [run for run in earlier if run.complete]
-        before = (complete or earlier)[-1]
+        preceding_run = (complete or earlier)[-1]
         none_complete = () if complete else ("no earlier run was complete: compared with the newest",)
-        difference = RunDifference(before.path, path)
+        difference = RunDifference(preceding_run.path, path)
         groups: dict[tuple[str, str, str, str], list[ChangedFinding]] = {}
         counts: Counter[tuple[str, str, str, str]] = Counter()
         for finding in difference.changes():
@@ -292,12 +298,12 @@ def changes_since_complete(path: str, report: Report) -> ChangesSince:
                 if counts[key] <= FIRST_SHOWN:
                     groups.setdefault(key, []).append(finding)
         change_groups = (ChangeGroup(*key, counts[key], tuple(first)) for key, first in groups.items())
-        return ChangesSince(before, tuple(change_groups), (*none_complete, *difference.warnings()))
+        return ChangesSince(preceding_run, tuple(change_groups), (*none_complete, *difference.warnings()))
     except RunError as error:
         return ChangesSince(None, warnings=(f"{NOT_COMPARED}: {error}",))
 
 
-def _batches(run: RunReader) -> Any:
+def _batch_reader(run: RunReader) -> Any:
     return lambda below, columns: run.batches(below, list(columns))
 
 

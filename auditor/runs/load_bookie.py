@@ -31,8 +31,8 @@ from auditor.runs.directory import fail_on_of
 from auditor.runs.reader import RunReader, finding_of, read_sources
 from auditor.runs.standings import standings_of
 
-_SAMPLES = 3
-_NEAR = 3
+_SAMPLES_SHOWN = 3
+_SIMILAR_IDS_SHOWN = 3
 BOOKIES_LISTED = 20
 """Largest number of bookie ids in a message."""
 UNREAD_SHOWN = 10
@@ -70,28 +70,30 @@ def bookie_view(run: RunReader, bookie_id: str) -> BookieView:
         RunError: no bookie id of the run begins so, or several do. The message lists these, or similar ids.
     """
     bookie_id = whole_bookie_id(run, bookie_id)
-    of_bookie = ds.field("bookie_id") == bookie_id
-    row = run.table("bookies", filter=of_bookie).to_pylist()[0]
-    holding = run.table("holdings", filter=of_bookie).to_pylist()
-    cookies = run.table("cookies", filter=of_bookie).to_pylist()
+    is_of_bookie = ds.field("bookie_id") == bookie_id
+    row = run.table("bookies", filter=is_of_bookie).to_pylist()[0]
+    holding_rows = run.table("holdings", filter=is_of_bookie).to_pylist()
+    cookies = run.table("cookies", filter=is_of_bookie).to_pylist()
     return BookieView(
         bookie_id=bookie_id,
-        held=holding[0]["ledgers"] if holding else None,
-        orphans=holding[0]["orphans"] if holding else 0,
-        cookie=_cookie(cookies[0]) if cookies else None,
-        registrations=tuple(map(_registration, run.table("registrations", filter=of_bookie).to_pylist())),
-        directories=_directories(run, bookie_id),
-        aliases=_aliases(run, bookie_id),
-        problems=_problems(run, bookie_id),
+        held=holding_rows[0]["ledgers"] if holding_rows else None,
+        orphans=holding_rows[0]["orphans"] if holding_rows else 0,
+        cookie=_cookie_view(cookies[0]) if cookies else None,
+        registrations=tuple(
+            map(_registration_view, run.table("registrations", filter=is_of_bookie).to_pylist())
+        ),
+        directories=_directory_views(run, bookie_id),
+        aliases=_alias_views(run, bookie_id),
+        problems=_problem_views(run, bookie_id),
         tail=row.get("tail"),
         storage=row.get("storage"),
         index_time_basis=row.get("index_time_basis"),
-        journals=_journals(run, bookie_id),
-        **{name: row[name] for name in _SAME},
+        journals=_journal_views(run, bookie_id),
+        **{name: row[name] for name in _COPIED_COLUMNS},
     )
 
 
-_SAME = (
+_COPIED_COLUMNS = (
     "read", "reason", "index_time", "suspect", "foreign_instance", "marked", "ledgers", "depending",
     "replicas",
 )  # fmt: skip
@@ -109,14 +111,14 @@ def whole_bookie_id(run: RunReader, prefix: str) -> str:
     A host without a port gives its only bookie, even if the names of other hosts begin with the same text.
     """
     ids = bookie_ids(run)
-    beginning = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
-    on_host = [bookie_id for bookie_id in beginning if bookie_id.startswith(f"{prefix}:")]
-    for matches in ([prefix] if prefix in ids else [], on_host, beginning):
+    ids_with_prefix = [bookie_id for bookie_id in ids if bookie_id.startswith(prefix)]
+    ids_on_host = [bookie_id for bookie_id in ids_with_prefix if bookie_id.startswith(f"{prefix}:")]
+    for matches in ([prefix] if prefix in ids else [], ids_on_host, ids_with_prefix):
         if len(matches) == 1:
             return matches[0]
-    if beginning:
-        listed = first_names(beginning, BOOKIES_LISTED)
-        raise RunUsageError(f"{run.path}: {len(beginning):,} bookies begin with {prefix!r}: {listed}")
+    if ids_with_prefix:
+        listed = first_names(ids_with_prefix, BOOKIES_LISTED)
+        raise RunUsageError(f"{run.path}: {len(ids_with_prefix):,} bookies begin with {prefix!r}: {listed}")
     raise RunUsageError(f"{run.path}: no bookie {prefix!r} is known{bookie_hint(prefix, ids)}")
 
 
@@ -127,85 +129,89 @@ def bookie_ids(run: RunReader) -> list[str]:
 
 def bookie_hint(unknown: str, bookies: Sequence[str]) -> str:
     """Return the end of a message on an unknown bookie id: similar ids, or the first of all ids."""
-    if near := difflib.get_close_matches(unknown, bookies, n=_NEAR, cutoff=0.5):
-        return f"; did you mean {' or '.join(near)}?"
+    if similar_ids := difflib.get_close_matches(unknown, bookies, n=_SIMILAR_IDS_SHOWN, cutoff=0.5):
+        return f"; did you mean {' or '.join(similar_ids)}?"
     return f"; the run has {first_names(bookies, BOOKIES_LISTED)}"
 
 
-def _cookie(row: dict[str, Any]) -> CookieView:
-    same = {name: row[name] for name in ("layout", "bookie_host", "journal_dirs", "instance_id", "damage")}
+def _cookie_view(row: dict[str, Any]) -> CookieView:
+    shared_columns = {
+        name: row[name] for name in ("layout", "bookie_host", "journal_dirs", "instance_id", "damage")
+    }
     ledgers, indexes = (tuple(row[name] or ()) for name in ("ledger_dirs", "index_dirs"))
-    return CookieView(**same, ledger_dirs=ledgers, index_dirs=indexes)
+    return CookieView(**shared_columns, ledger_dirs=ledgers, index_dirs=indexes)
 
 
-def _registration(row: dict[str, Any]) -> RegistrationView:
+def _registration_view(row: dict[str, Any]) -> RegistrationView:
     endpoints = tuple((end["id"], end["host"], end["port"], end["protocol"]) for end in row["endpoints"])
     return RegistrationView(row["mode"], endpoints, row["damage"], row["ephemeral"])
 
 
-def _directories(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
+def _directory_views(run: RunReader, bookie_id: str) -> tuple[DirectoryView, ...]:
     """Return the directories given for the bookie and the directories with its data, by path."""
-    of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
+    is_of_bookie = (ds.field("owner") == bookie_id) | (ds.field("place") == bookie_id)
     ranked: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(run.table("contents", filter=of_bookie).to_pylist(), key=lambda row: row["rank"]):
+    for row in sorted(run.table("contents", filter=is_of_bookie).to_pylist(), key=lambda row: row["rank"]):
         ranked.setdefault(row["directory"], []).append(row)
     return tuple(
         DirectoryView(
-            **{name: row[name] for name in _OF_DIRECTORY},
+            **{name: row[name] for name in _DIRECTORY_COLUMNS},
             ledgers=ranked[row["path"]][0]["ledgers"] if row["path"] in ranked else 0,
             contents=tuple(
                 CandidateView(content["candidate"], content["named"], content["exact"])
                 for content in ranked.get(row["path"], ())
             ),
         )
-        for row in sorted(run.table("directories", filter=of_bookie).to_pylist(), key=lambda row: row["path"])
+        for row in sorted(
+            run.table("directories", filter=is_of_bookie).to_pylist(), key=lambda row: row["path"]
+        )
     )
 
 
-def _journals(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
+def _journal_views(run: RunReader, bookie_id: str) -> tuple[JournalView, ...]:
     """Return the bookie's journal directories. Empty for a run of an older version."""
     if "journal_tails" not in run.table_names():
         return ()
-    of_directories = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
+    is_of_directory = (ds.field("bookie_id") == bookie_id) & ds.field("ledger_id").is_null()
     return tuple(
         JournalView(
             mark_file=None if row["mark_file_id"] is None else LastMark(row["mark_file_id"], 0).file_name,
-            **{name: row[name] for name in _OF_JOURNAL},
+            **{name: row[name] for name in _JOURNAL_COLUMNS},
         )
-        for row in run.table("journal_tails", filter=of_directories).drop_columns(["groups"]).to_pylist()
+        for row in run.table("journal_tails", filter=is_of_directory).drop_columns(["groups"]).to_pylist()
     )
 
 
-def _aliases(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
+def _alias_views(run: RunReader, bookie_id: str) -> tuple[AliasView, ...]:
     """Return the other ids of the same bookie, then the ids that resemble it and are not proved the same."""
-    edges: dict[str, list[tuple[str, str, str | None]]] = {}
-    of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
-    for row in run.table("identity_edges", filter=of_bookie).to_pylist():
+    identity_edges: dict[str, list[tuple[str, str, str | None]]] = {}
+    is_of_bookie = (ds.field("one") == bookie_id) | (ds.field("other") == bookie_id)
+    for row in run.table("identity_edges", filter=is_of_bookie).to_pylist():
         alias = row["other"] if row["one"] == bookie_id else row["one"]
-        edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
-    own = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
-    if not own:
+        identity_edges.setdefault(alias, []).append((row["rule"], row["evidence"], row["against"]))
+    own_identities = run.table("identities", filter=ds.field("bookie_id") == bookie_id).to_pylist()
+    if not own_identities:
         raise RunError(f"{run.path}/tables/identities: {bookie_id} is in the table bookies and not here")
-    same = own[0]["aliases"]
-    of_aliases = ds.field("bookie_id").isin(pa.array([*same, *edges], pa.string()))
+    shared_columns = own_identities[0]["aliases"]
+    is_alias = ds.field("bookie_id").isin(pa.array([*shared_columns, *identity_edges], pa.string()))
     live = {
-        row["bookie_id"]: row["registered"] for row in run.table("identities", filter=of_aliases).to_pylist()
+        row["bookie_id"]: row["registered"] for row in run.table("identities", filter=is_alias).to_pylist()
     }
-    if unknown := next((name for name in (*same, *edges) if name not in live), None):
+    if unknown := next((name for name in (*shared_columns, *identity_edges) if name not in live), None):
         raise RunError(f"{run.path}/tables/identities: {unknown} is in the table's aliases and not here")
     return tuple(
-        AliasView(name, name in same, live[name], tuple(edges.get(name, ())))
-        for name in [*same, *sorted(edges.keys() - set(same))]
+        AliasView(name, name in shared_columns, live[name], tuple(identity_edges.get(name, ())))
+        for name in [*shared_columns, *sorted(identity_edges.keys() - set(shared_columns))]
     )
 
 
-_OF_JOURNAL = ("path", "reason", "mark_offset", "files", "files_below", "entries")
-_OF_DIRECTORY = (
+_JOURNAL_COLUMNS = ("path", "reason", "mark_offset", "files", "files_below", "entries")
+_DIRECTORY_COLUMNS = (
     "path", "role", "place", "owner", "cookie_bookie_id", "instance_id", "layout", "index_time", "damage",
 )  # fmt: skip
 
 
-def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
+def _problem_views(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
     """Return a bookie's findings, one view for each urgency, severity and check.
 
     They are about the bookie itself, or about entries that it lacks or may lack.
@@ -218,15 +224,15 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
         count[0] += 1
         count[1] += row["confidence"] != Confidence.CONFIRMED
         examples = samples.setdefault(key, [])
-        if len(examples) < _SAMPLES:
+        if len(examples) < _SAMPLES_SHOWN:
             examples.append(row)
-    shown = [row["fingerprint"] for rows in samples.values() for row in rows]
-    standings = standings_of(run.directory, run.report, shown)
+    sample_fingerprints = [row["fingerprint"] for rows in samples.values() for row in rows]
+    standings = standings_of(run.directory, run.report, sample_fingerprints)
     firsts = {
         key: next((row["fingerprint"] for row in rows if row["ledger_id"] is not None), "")
         for key, rows in samples.items()
     }
-    whole = _findings_by_fingerprint(run, [*filter(None, firsts.values())])
+    finding_rows = _findings_by_fingerprint(run, [*filter(None, firsts.values())])
     return tuple(
         ProblemView(
             key[2],
@@ -235,7 +241,7 @@ def _problems(run: RunReader, bookie_id: str) -> tuple[ProblemView, ...]:
             counts[key][1],
             tuple(row["message"] for row in samples[key]),
             tuple(standings.get(row["fingerprint"]) for row in samples[key]),
-            whole.get(firsts[key]),
+            finding_rows.get(firsts[key]),
         )
         for key in sorted(counts, key=lambda key: place_of_check(*key))
     )

@@ -35,7 +35,7 @@ from auditor.runs.standings import standings_of
 from auditor.tables.judge_replicas import LedgerFacts, groups_of, striped_to
 
 NONE_KEPT = "this store keeps no replication queue"
-NOT_SAID = "not known: this run does not say whether its store keeps a replication queue; audit again"
+NO_ANSWER_TEXT = "not known: this run does not say whether its store keeps a replication queue; audit again"
 
 
 def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
@@ -47,22 +47,22 @@ def _sentences(rows: Iterable[dict[str, Any]], gaps: bool) -> tuple[str, ...]:
     marks, locks = [], []
     for row in rows:
         if row["kind"] == "lock":
-            locks.append(f"held by {row['owner'] or 'somebody'} since {_since(row)}")
+            locks.append(f"held by {row['owner'] or 'somebody'} since {_opening_sentence(row)}")
         else:
             names = ", ".join(row["replicas"] or ()) or "a better placement"
-            marks.append(f"marked for replication since {_since(row)}, for {names}")
+            marks.append(f"marked for replication since {_opening_sentence(row)}, for {names}")
     if not marks:
         marks = ["not known: not all marks could be listed" if gaps else "not marked for replication"]
         return (*marks, *locks)
     return (*marks, *(locks or ["no worker holds it"]))
 
 
-def _since(row: dict[str, Any]) -> str:
+def _opening_sentence(row: dict[str, Any]) -> str:
     ms = row.get("ctime") or row.get("mtime")
     return format_time(ms) if ms else "an unknown time"
 
 
-_LEFT_OPEN: dict[str, str] = {
+_UNKNOWN_REASONS: dict[str, str] = {
     UnknownCopy.INDEX_INCOMPLETE: "it serves entries that its index lacks; entries that it was not "
     "asked for are unknown",
     UnknownCopy.NOT_ASKED: "its index is too old, and it was not asked for all entries",
@@ -95,10 +95,10 @@ def with_answers(
         for answer in answers
         if answer.bookie_id == replica.bookie_id and answer.answer is WitnessAnswer.SERVED
     ]
-    stored = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
-    why = _LEFT_OPEN.get(unknown.get(replica.bookie_id, ""))
-    is_known, reason = replica.known and why is None, why or replica.reason
-    return replace(replica, held=stored, known=is_known, reason=reason)
+    stored_groups = coverage.union([groups_of(replica.held), *served]).tobytes() if served else replica.held
+    left_open_reason = _UNKNOWN_REASONS.get(unknown.get(replica.bookie_id, ""))
+    is_known, reason = replica.known and left_open_reason is None, left_open_reason or replica.reason
+    return replace(replica, held=stored_groups, known=is_known, reason=reason)
 
 
 def _groups(entries: Iterable[int]) -> bytes:
@@ -127,7 +127,7 @@ def ledger_views(run: RunReader, ledgers: Sequence[tuple[int, int]]) -> list[Led
     Each table is read once. The rows of all these ledgers are in memory.
     """
     rows = _RowsOfLedgers(run, ledgers)
-    return [_view(rows, *ledger) for ledger in ledgers]
+    return [_ledger_view(rows, *ledger) for ledger in ledgers]
 
 
 _RowsByLedger = dict[tuple[int | None, int], list[dict[str, Any]]]
@@ -145,7 +145,7 @@ class _RowsOfLedgers:
     def of(self, table: str, ledger_id: int | None, scope_id: int = 0) -> list[dict[str, Any]]:
         """Return the rows of a table about one ledger. None as id: the rows about no ledger."""
         if table not in self._tables:
-            self._tables[table] = self._read(table)
+            self._tables[table] = self._read_rows(table)
         return self._tables[table].get((ledger_id, scope_id), [])
 
     def queue(self, ledger_id: int, scope_id: int) -> tuple[str, ...]:
@@ -157,7 +157,7 @@ class _RowsOfLedgers:
             return (NONE_KEPT,)
         marks = self.of("marks", ledger_id, scope_id)
         if keeps_marks is None and not marks:
-            return (NOT_SAID,)
+            return (NO_ANSWER_TEXT,)
         return _sentences(marks, gaps=scope_id == 0 and bool(self.of("marks", None)))
 
     @cached_property
@@ -176,37 +176,37 @@ class _RowsOfLedgers:
         listed = self.run.report.run.bookies_listed
         if listed is None or listed["hidden"] is not None or self.availability_unknown:
             return ()
-        depended_on = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
-        clear_members = depended_on.intersection(self.bookies).difference(listed["unclear"])
+        needed = {replica["bookie_id"] for replica in ledger.get("replicas") or () if replica["depends"]}
+        clear_members = needed.intersection(self.bookies).difference(listed["unclear"])
         return tuple(sorted(name for name in clear_members if self.bookies[name]["registered"] is None))
 
-    def _read(self, table: str) -> _RowsByLedger:
-        if table in _NOT_EVERYWHERE and table not in self._names:
+    def _read_rows(self, table: str) -> _RowsByLedger:
+        if table in _OPTIONAL_TABLES and table not in self._names:
             return {}
-        of_ledgers = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
+        is_listed_ledger = ds.field("ledger_id").isin(pa.array(self._ids, pa.int64()))
         if table == "marks":
-            of_ledgers |= ds.field("kind") == MarkRow.GAP
-        by_ledger: _RowsByLedger = {}
-        for row in self.run.table(table, filter=of_ledgers).to_pylist():
+            is_listed_ledger |= ds.field("kind") == MarkRow.GAP
+        rows_by_ledger: _RowsByLedger = {}
+        for row in self.run.table(table, filter=is_listed_ledger).to_pylist():
             # The replication queue knows no scopes: it has ledgers of scope 0.
-            by_ledger.setdefault((row["ledger_id"], row.get("scope_id", 0)), []).append(row)
-        return by_ledger
+            rows_by_ledger.setdefault((row["ledger_id"], row.get("scope_id", 0)), []).append(row)
+        return rows_by_ledger
 
 
-_NOT_EVERYWHERE = (
+_OPTIONAL_TABLES = (
     "journal_tails", "answers", "witness", "marks", "reachability", "log_entries", "gone_entries",
 )  # fmt: skip
 
 
-def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
+def _ledger_view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | None:
     def of(table: str) -> list[dict[str, Any]]:
         return rows.of(table, ledger_id, scope_id)
 
-    row = _only(of("ledgers"))
+    row = _one_row(of("ledgers"))
     indexes = _holdings(row, of)
     if not row and not indexes and not of("marks"):
         return None
-    verdict, judged, reachability = (_only(of(name)) for name in ("verdicts", "judged", "reachability"))
+    verdict, judged, reachability = (_one_row(of(name)) for name in ("verdicts", "judged", "reachability"))
     unequal = {copy["bookie_id"]: copy for copy in of("unequal")}
     answers = answers_of(of("witness"))
     unknown = {copy["bookie_id"]: copy["why"] for copy in judged.get("unknown") or ()}
@@ -222,7 +222,7 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
         judged_class=verdict.get("class"),
         potential_class=verdict.get("potential_class"),
         doubts=tuple(judged.get("doubts") or ()),
-        attached=tuple((key, _text(value)) for key, value in row.get("custom_metadata") or ()),
+        attached=tuple((key, _decoded_text(value)) for key, value in row.get("custom_metadata") or ()),
         replicas=tuple(
             with_answers(replica, answers, unknown)
             for replica in _replicas(row, indexes, unequal, rows.bookies)
@@ -233,12 +233,12 @@ def _view(rows: _RowsOfLedgers, ledger_id: int, scope_id: int) -> LedgerView | N
         reach=reachability.get("reach"),
         unreached=reachability.get("entries", 0),
         availability_unknown=rows.availability_unknown,
-        in_logs=_in_logs(of("log_entries")),
-        **{name: row.get(name) for name in _SAME},
+        in_logs=_log_entries_views(of("log_entries")),
+        **{name: row.get(name) for name in _COPIED_COLUMNS},
     )
 
 
-def _in_logs(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
+def _log_entries_views(rows: Iterable[Mapping[str, Any]]) -> tuple[LogEntriesView, ...]:
     """Return a view of the ledger's entries in each entry log, the log with most lost entries first."""
     views = (
         LogEntriesView(
@@ -261,26 +261,26 @@ def _holdings(
 ) -> list[dict[str, Any]]:
     """Return rows of the entries that each bookie holds, from index and journal, or else from its answers."""
     # What is in an entry log that is not there is not held, whatever the index shows.
-    lacking = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
+    missing_groups = {row["bookie_id"]: row["groups"] for row in rows_of("gone_entries")}
     indexes = rows_of("availability")
-    for row in (row for row in indexes if row["bookie_id"] in lacking):
-        groups = coverage.difference(groups_of(row["groups"]), groups_of(lacking[row["bookie_id"]]))
+    for row in (row for row in indexes if row["bookie_id"] in missing_groups):
+        groups = coverage.difference(groups_of(row["groups"]), groups_of(missing_groups[row["bookie_id"]]))
         row["groups"] = groups.tobytes()
     if ledger:
-        indexes = _with_tails(ledger, indexes, rows_of("journal_tails"))
+        indexes = _rows_with_tails(ledger, indexes, rows_of("journal_tails"))
     # What locations show of a ledger that its bookie does not serve is not held.
     indexes = [row | ({"groups": b""} if row["state"] == IndexState.NOT_INDEXED else {}) for row in indexes]
-    shown = {index["bookie_id"] for index in indexes}
-    return indexes + [answer for answer in rows_of("answers") if answer["bookie_id"] not in shown]
+    indexed = {index["bookie_id"] for index in indexes}
+    return indexes + [answer for answer in rows_of("answers") if answer["bookie_id"] not in indexed]
 
 
-_SAME = (
+_COPIED_COLUMNS = (
     "path", "version", "state", "ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "length",
     "digest_type", "ctime", "mtime", "damage",
 )  # fmt: skip
 
 
-def _text(value: bytes | None) -> str:
+def _decoded_text(value: bytes | None) -> str:
     try:
         return (value or b"").decode()
     except UnicodeDecodeError:
@@ -305,11 +305,11 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     return ledger_id, scope_id
 
 
-def _only(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _one_row(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return rows[0] if rows else {}
 
 
-def _with_tails(
+def _rows_with_tails(
     ledger: Mapping[str, Any], indexes: list[dict[str, Any]], tails: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Return index rows to which the journals of the ensembles' bookies have been added."""
@@ -320,8 +320,8 @@ def _with_tails(
     rows = []
     for row in indexes:
         if row["bookie_id"] in tail_groups and row["state"] not in OF_PLACES:
-            united = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
-            row |= {"groups": united.held, "state": united.index_state}
+            account = unite_tail(HeldAccount(row["groups"], row["state"]), tail_groups[row["bookie_id"]])
+            row |= {"groups": account.held, "state": account.index_state}
         rows.append(row)
     indexed = {row["bookie_id"] for row in indexes if row["state"] not in OF_PLACES}
     return rows + [
@@ -333,16 +333,16 @@ def _with_tails(
 
 def _expected_groups(row: Mapping[str, Any], indexes: list[dict[str, Any]]) -> dict[str, bytes]:
     """Return each member's expected entries: before the close, those up to the newest entry in an index."""
-    judged = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
+    judged_groups = {replica["bookie_id"]: replica["groups"] or b"" for replica in row.get("replicas") or ()}
     if row.get("undecidable", True) or row["state"] == LedgerState.CLOSED:
-        return judged
+        return judged_groups
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     names = ("ensemble_size", "write_quorum", "ack_quorum", "last_entry_id", "mtime")
     facts = {name: row[name] for name in names}
     ledger = LedgerFacts(row["ledger_id"], closed=False, segments=segments, **facts)
-    index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged]
+    index_groups = [groups_of(index["groups"]) for index in indexes if index["bookie_id"] in judged_groups]
     newest = max((last_entry(groups) for groups in index_groups), default=-1)
-    return {member: striped_to(ledger, member, newest).tobytes() for member in judged}
+    return {member: striped_to(ledger, member, newest).tobytes() for member in judged_groups}
 
 
 def _replicas(
@@ -354,21 +354,21 @@ def _replicas(
     """Return a view of each ensemble member and of each further bookie with entries of the ledger, by id."""
     expected = _expected_groups(row, indexes)
     members = {name for segment in row.get("segments") or () for name in segment["ensemble"]}
-    by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
+    index_by_bookie = {copy["bookie_id"]: copy for copy in indexes if copy["state"] not in OF_PLACES}
     views = []
-    for name in sorted({*members, *expected, *by_bookie}):
-        index, pair = by_bookie.get(name, {}), unequal.get(name, {})
+    for name in sorted({*members, *expected, *index_by_bookie}):
+        index, pair = index_by_bookie.get(name, {}), unequal.get(name, {})
         # An index cut inside a page is recognised after the scan; the pair that differs knows of it.
         state = pair.get("index_state") or index.get("state") or IndexState.ABSENT
         bookie = bookies.get(name, {})
         read = bookie.get("read", BookieRead.UNREAD)
-        foreign = bool(bookie.get("foreign_instance"))
+        is_foreign = bool(bookie.get("foreign_instance"))
         reason = index.get("reason")
         answered = pair.get("answered") is not None and state == IndexState.OK
         if read != BookieRead.READ and not answered:
             reason = bookie.get("reason") or "no source covers it"
             state = UnknownCopy.UNREAD if state == IndexState.ABSENT else state
-        if foreign:
+        if is_foreign:
             reason = "its directories are another cluster's"
         views.append(
             ReplicaView(
@@ -376,7 +376,7 @@ def _replicas(
                 name in members,
                 expected.get(name, b""),
                 (pair["held"] if answered else index.get("groups")) or b"",
-                (read == BookieRead.READ or answered) and not foreign and state not in NOT_WHOLE,
+                (read == BookieRead.READ or answered) and not is_foreign and state not in NOT_WHOLE,
                 state,
                 reason,
             )
@@ -390,8 +390,8 @@ SHOWN = 50
 
 def findings_for_ledger(run: RunReader, ledger_id: int, scope_id: int = 0) -> tuple[FindingWithHistory, ...]:
     """Return the findings about a ledger, the worst first."""
-    of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
-    batches = run.batches("findings", filter=of_ledger)
+    is_of_ledger = (ds.field("ledger_id") == ledger_id) & (ds.field("scope_id") == scope_id)
+    batches = run.batches("findings", filter=is_of_ledger)
     rows = (row for batch in batches for row in batch.to_pylist())
     findings = [finding_of(row) for row in islice(rows, SHOWN)]
     standings = standings_of(run.directory, run.report, [finding.fingerprint for finding in findings])

@@ -32,7 +32,7 @@ from auditor.model.space import (
 )
 from auditor.model.states import LISTED, GcAction, LogFileKind
 from auditor.runs.disk_forecasts import disk_totals, fill_forecasts
-from auditor.runs.figures import AGE_LABELS, AGES, UNKNOWN_AGE, created_of
+from auditor.runs.figures import AGE_EDGES_MS, AGE_LABELS, UNKNOWN_AGE, created_of
 from auditor.runs.reader import RunReader
 from auditor.runs.space_steps import GroupedBytes, space_steps
 
@@ -40,7 +40,7 @@ NAME_LENGTH = 120
 """Largest length of an application's name. Longer names are cut, because custom metadata may be anything."""
 
 
-def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
+def _application_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Yield the application of each ledger from its custom metadata, such as ``pulsar/managed-ledger``.
 
     The label joins the values of ``application`` and, if it is there, ``component``.
@@ -53,18 +53,18 @@ def _applications(run: RunReader) -> Iterator[pa.RecordBatch]:
                 for name in ("application", "component")
             }
         ).to_pydict()
-        labels = [_name(*pair) for pair in zip(pairs["application"], pairs["component"], strict=True)]
-        yield _with_labels(batch, pa.array(labels, pa.string()))
+        labels = [_label_name(*pair) for pair in zip(pairs["application"], pairs["component"], strict=True)]
+        yield _label_batch(batch, pa.array(labels, pa.string()))
 
 
-def _name(application: bytes | None, component: bytes | None) -> str:
+def _label_name(application: bytes | None, component: bytes | None) -> str:
     if not application:
         return NO_APPLICATION
     parts = (part.decode("utf-8", "backslashreplace") for part in (application, component) if part)
     return "/".join(parts)[:NAME_LENGTH]
 
 
-def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
+def _age_batches(run: RunReader) -> Iterator[pa.RecordBatch]:
     """Yield the age of each ledger at the scan, as one of `auditor.runs.figures.AGE_LABELS`."""
     labels = pa.array([*AGE_LABELS, UNKNOWN_AGE])
     for batch in _listed_ledgers(run, ["metadata_ctime", "ctime"]):
@@ -73,9 +73,9 @@ def _ages(run: RunReader) -> Iterator[pa.RecordBatch]:
         places = np.where(
             pc.is_null(ages).to_numpy(zero_copy_only=False),
             len(AGE_LABELS),
-            np.searchsorted(AGES, filled_ages, side="right"),
+            np.searchsorted(AGE_EDGES_MS, filled_ages, side="right"),
         )
-        yield _with_labels(batch, labels.take(pa.array(places)))
+        yield _label_batch(batch, labels.take(pa.array(places)))
 
 
 def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -83,12 +83,12 @@ def _listed_ledgers(run: RunReader, columns: list[str]) -> Iterator[pa.RecordBat
     return run.batches("tables/ledgers", ["scope_id", "ledger_id", *columns], is_listed)
 
 
-def _with_labels(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
+def _label_batch(batch: pa.RecordBatch, labels: pa.Array) -> pa.RecordBatch:
     columns = [batch["scope_id"], batch["ledger_id"], labels]
     return pa.RecordBatch.from_arrays(columns, ["scope_id", "ledger_id", "label"])
 
 
-LABELS = {"application": _applications, "age": _ages}
+LABEL_READERS = {"application": _application_batches, "age": _age_batches}
 """Functions that read ``ledgers`` and yield batches of ``scope_id``, ``ledger_id`` and ``label``."""
 
 
@@ -98,51 +98,51 @@ PASS_ROWS = 2_000_000
 NAMES_KEPT = 10_000
 """Largest number of distinct applications. Custom metadata may name a different one for every ledger."""
 
-TOP = 20
+MAX_TOTALS = 20
 """Default number of ledgers or applications that a view names."""
 
 _Sums = dict[str, Counter[str]]
 _LEDGER = ["scope_id", "ledger_id"]
 
 
-def space_view(run: RunReader, by: SpaceBy, top: int = TOP) -> SpaceView:
-    """Return the bytes in entry logs by class, for each bookie, ledger, application or age.
+def space_view(run: RunReader, grouping: SpaceBy, max_totals: int = MAX_TOTALS) -> SpaceView:
+    """Return the bytes in entry logs by class, for bookies, ledger, application or age.
 
-    Of ledgers and applications only the ``top`` largest have a row of their own.
+    Of ledgers and applications only the ``max_totals`` largest have a row of their own.
 
     Raises:
         RunError: the run did not read entry logs (RunUsageError), or a table is broken.
     """
     if "space" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table space: audit with --entry-logs")
-    files, file_bytes = _files(run)
-    if by == "bookie":
-        totals = _totals(_by_bookie(run))
-        steps, refused = space_steps(run, {total.name: total.classes for total in totals})
+    files, file_bytes = _count_files(run)
+    if grouping == "bookie":
+        totals = _totals(_sums_by_bookie(run))
+        steps, refusals = space_steps(run, {total.name: total.classes for total in totals})
         disks = disk_totals(run)
         forecasts = fill_forecasts(run, disks)
         return SpaceView(
-            by,
+            grouping,
             totals,
             files,
             file_bytes,
             steps=steps,
-            refused=refused,
+            refused=refusals,
             disks=disks,
             forecasts=forecasts,
         )
-    if by == "ledger":
-        totals, remaining_bytes, remaining = _by_ledger(run, top)
+    if grouping == "ledger":
+        totals, remaining_bytes, remaining_count = _totals_by_ledger(run, max_totals)
     else:
-        totals, remaining_bytes, remaining = _largest(
-            _totals(_by_label(run, by)), len(AGE_LABELS) + 3 if by == "age" else top
+        totals, remaining_bytes, remaining_count = _largest_totals(
+            _totals(_sums_by_label(run, grouping)), len(AGE_LABELS) + 3 if grouping == "age" else max_totals
         )
-        if by == "age":
+        if grouping == "age":
             places = {label: place for place, label in enumerate(AGE_LABELS)}
             totals = tuple(
                 sorted(totals, key=lambda total: (places.get(total.name, len(places)), total.name))
             )
-    return SpaceView(by, totals, files, file_bytes, remaining_bytes, remaining)
+    return SpaceView(grouping, totals, files, file_bytes, remaining_bytes, remaining_count)
 
 
 def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
@@ -151,26 +151,26 @@ def bookies_space(run: RunReader) -> tuple[SpaceTotal, ...]:
     Raises:
         RunError: the table ``space`` is broken.
     """
-    return _totals(_by_bookie(run)) if "space" in run.table_names() else ()
+    return _totals(_sums_by_bookie(run)) if "space" in run.table_names() else ()
 
 
-def _by_bookie(run: RunReader) -> _Sums:
+def _sums_by_bookie(run: RunReader) -> _Sums:
     sums = GroupedBytes(["bookie_id", "class"])
     for batch in run.batches("tables/space", ["bookie_id", "class", "bytes"]):
         sums.add(batch)
-    by_bookie: _Sums = {}
+    sums_by_bookie: _Sums = {}
     for row in sums.table().to_pylist():
         name = row["bookie_id"] if row["bookie_id"] is not None else NO_BOOKIE
-        by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
-    return by_bookie
+        sums_by_bookie.setdefault(name, Counter())[row["class"]] += row["bytes"]
+    return sums_by_bookie
 
 
-def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``top`` largest ledgers, the bytes by class of all further ledgers, and their number."""
+def _totals_by_ledger(run: RunReader, max_totals: int) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
+    """Return the ``max_totals`` largest ledgers, the bytes by class of all others, and their number."""
     largest: tuple[SpaceTotal, ...] = ()
     remaining_bytes: Counter[str] = Counter()
-    remaining = 0
-    passes = _passes(run, "space")
+    remaining_count = 0
+    passes = _pass_count(run, "space")
     for residue in range(passes):
         # Those of a ledger follow each other: so they are one total without a lookup.
         sums = _ledgers(run, passes, residue).sort_by([(name, "ascending") for name in (*_LEDGER, "class")])
@@ -180,24 +180,24 @@ def _by_ledger(run: RunReader, top: int) -> tuple[tuple[SpaceTotal, ...], dict[s
             for row in batch.to_pylist():
                 ledger = (row["scope_id"], row["ledger_id"])
                 if ledger != previous:
-                    remaining += _trim(pass_totals, remaining_bytes, top)
+                    remaining_count += _trim(pass_totals, remaining_bytes, max_totals)
                     pass_totals.append(SpaceTotal(_ledger_name(*ledger), {}))
                     previous = ledger
                 pass_totals[-1].classes[row["class"]] = row["bytes"]
-        largest, dropped_bytes, count = _largest([*largest, *pass_totals], top)
+        largest, dropped_bytes, count = _largest_totals([*largest, *pass_totals], max_totals)
         remaining_bytes.update(dropped_bytes)
-        remaining += count
-    return largest, dict(remaining_bytes), remaining
+        remaining_count += count
+    return largest, dict(remaining_bytes), remaining_count
 
 
-def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], top: int) -> int:
-    """Drop all but the ``top`` largest totals if there are far more. Return the number of dropped totals.
+def _trim(totals: list[SpaceTotal], remaining_bytes: Counter[str], max_totals: int) -> int:
+    """Drop all but the ``max_totals`` largest totals if there are far more. Return how many were dropped.
 
     The bytes of dropped totals are added to ``remaining_bytes``.
     """
-    if len(totals) < 2 * top + 10_000:
+    if len(totals) < 2 * max_totals + 10_000:
         return 0
-    largest, dropped_bytes, count = _largest(totals, top)
+    largest, dropped_bytes, count = _largest_totals(totals, max_totals)
     totals[:] = largest
     remaining_bytes.update(dropped_bytes)
     return count
@@ -209,15 +209,15 @@ def _ledger_name(scope_id: int | None, ledger_id: int | None) -> str:
     return LedgerId(ledger_id, scope_id).qualified_name if scope_id else str(ledger_id)
 
 
-def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
-    """Return the bytes by class for each label of `LABELS`.
+def _sums_by_label(run: RunReader, grouping: SpaceBy) -> _Sums:
+    """Return the bytes by class for each label of `LABEL_READERS`.
 
     Ledgers that the metadata does not list share a label, and so do bytes without a ledger.
     """
-    by_label: _Sums = {}
-    passes = _passes(run, "space", "ledgers")
+    sums_by_label: _Sums = {}
+    passes = _pass_count(run, "space", "ledgers")
     for residue in range(passes):
-        labels = list(_residue(LABELS[by](run), passes, residue))
+        labels = list(_residue_batches(LABEL_READERS[grouping](run), passes, residue))
         sums = _ledgers(run, passes, residue)
         if not sums.num_rows:
             continue  # columns without a row have no type to join by
@@ -232,75 +232,79 @@ def _by_label(run: RunReader, by: SpaceBy) -> _Sums:
         grouped.add(sums.append_column("of_none", sums["ledger_id"].is_null()))
         for row in grouped.table().to_pylist():
             name = NO_LEDGER if row["of_none"] else row["label"] or NOT_LISTED
-            name = name if name in by_label or len(by_label) < NAMES_KEPT else OTHER_NAMES
-            by_label.setdefault(name, Counter())[row["class"]] += row["bytes"]
-    return by_label
+            name = name if name in sums_by_label or len(sums_by_label) < NAMES_KEPT else OTHER_NAMES
+            sums_by_label.setdefault(name, Counter())[row["class"]] += row["bytes"]
+    return sums_by_label
 
 
 def _ledgers(run: RunReader, passes: int, residue: int) -> pa.Table:
     """Return the bytes by ledger and class, for the ledgers whose ids have this residue modulo ``passes``."""
     sums = GroupedBytes([*_LEDGER, "class"])
-    for batch in _residue(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
+    for batch in _residue_batches(run.batches("tables/space", [*_LEDGER, "class", "bytes"]), passes, residue):
         sums.add(batch)
     return sums.table()
 
 
-def _residue(batches: Iterator[pa.RecordBatch], passes: int, residue: int) -> Iterator[pa.RecordBatch]:
+def _residue_batches(
+    batches: Iterator[pa.RecordBatch], passes: int, residue: int
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows whose ledger id has this residue modulo ``passes``. Rows without a ledger id have 0."""
     for batch in batches:
         if passes > 1:
-            low = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
-            batch = batch.filter(pc.equal(low, residue))
+            residues = pc.bit_wise_and(pc.fill_null(batch["ledger_id"], 0), pa.scalar(passes - 1, pa.int64()))
+            batch = batch.filter(pc.equal(residues, residue))
         if len(batch):
             yield batch
 
 
-def _passes(run: RunReader, *tables: str) -> int:
+def _pass_count(run: RunReader, *tables: str) -> int:
     """Return the number of passes, a power of two."""
     rows: int = sum(run.directory.dataset(f"tables/{name}").count_rows() for name in tables)
     return 1 << max(0, (max(rows, 1) - 1) // PASS_ROWS).bit_length()
 
 
-def _files(run: RunReader) -> tuple[int, int]:
+def _count_files(run: RunReader) -> tuple[int, int]:
     """Return the number and the bytes of the entry log files.
 
     A compacted file that is a second name of an entry log does not count.
     """
     columns = ["directory", "log_id", "kind", "bytes"]
-    of_files = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
-    second = ds.field("kind") == LogFileKind.COMPACTED
-    again = run.table("entry_logs", columns, of_files & second).to_pylist()
-    ids = {(row["directory"], row["log_id"]) for row in again}
+    is_file_row = ds.field("ledger_id").is_null() & ds.field("bytes").is_valid()
+    is_compacted = ds.field("kind") == LogFileKind.COMPACTED
+    compacted_files = run.table("entry_logs", columns, is_file_row & is_compacted).to_pylist()
+    ids = {(row["directory"], row["log_id"]) for row in compacted_files}
     present_logs: set[tuple[str, int]] = set()
     count = total = 0
-    for batch in run.batches("tables/entry_logs", columns, of_files & ~second):
+    for batch in run.batches("tables/entry_logs", columns, is_file_row & ~is_compacted):
         count += len(batch)
         total += sum(batch["bytes"].to_pylist())
         if ids:
             rows = batch.to_pylist()
             logs = {(row["directory"], row["log_id"]) for row in rows if row["kind"] == LogFileKind.LOG}
             present_logs |= ids & logs
-    single_bytes = [row["bytes"] for row in again if (row["directory"], row["log_id"]) not in present_logs]
+    single_bytes = [
+        row["bytes"] for row in compacted_files if (row["directory"], row["log_id"]) not in present_logs
+    ]
     return count + len(single_bytes), total + sum(single_bytes)
 
 
 def _totals(sums: _Sums) -> tuple[SpaceTotal, ...]:
     """Return the sums as totals, the largest first, and by name if they are equal."""
-    return _largest([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
+    return _largest_totals([SpaceTotal(name, dict(classes)) for name, classes in sums.items()], len(sums))[0]
 
 
-def _largest(
-    totals: list[SpaceTotal] | tuple[SpaceTotal, ...], top: int
+def _largest_totals(
+    totals: list[SpaceTotal] | tuple[SpaceTotal, ...], max_totals: int
 ) -> tuple[tuple[SpaceTotal, ...], dict[str, int], int]:
-    """Return the ``top`` largest totals, the bytes by class of all further totals, and their number."""
-    ordered = sorted(totals, key=lambda total: (-total.bytes, total.name))
+    """Return the ``max_totals`` largest totals, the bytes by class of all others, and their number."""
+    sorted_totals = sorted(totals, key=lambda total: (-total.bytes, total.name))
     remaining_bytes: Counter[str] = Counter()
-    for remaining_total in ordered[top:]:
+    for remaining_total in sorted_totals[max_totals:]:
         remaining_bytes.update(remaining_total.classes)
-    return tuple(ordered[:top]), dict(remaining_bytes), len(ordered[top:])
+    return tuple(sorted_totals[:max_totals]), dict(remaining_bytes), len(sorted_totals[max_totals:])
 
 
-FREEING = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
+FREEING_ACTIONS = (GcAction.DELETE, GcAction.MINOR, GcAction.MAJOR)
 """Actions of garbage collection that free space."""
 
 
@@ -313,10 +317,10 @@ def space_gauges(run: RunReader) -> SpaceGauges:
     totals, disks = bookies_space(run), disk_totals(run)
     if not totals and not disks:
         return SpaceGauges()
-    return SpaceGauges(totals, disks, _reclaimable(run), fill_forecasts(run, disks))
+    return SpaceGauges(totals, disks, _reclaimable_bytes(run), fill_forecasts(run, disks))
 
 
-def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
+def _reclaimable_bytes(run: RunReader) -> dict[str, dict[str, int]]:
     """Return the bytes that each action frees, by bookie.
 
     Every bookie has all actions, also those that free 0 bytes, so that a metric falls to 0.
@@ -328,7 +332,7 @@ def _reclaimable(run: RunReader) -> dict[str, dict[str, int]]:
         sums.add(batch.rename_columns({"frees": "bytes"}))
     reclaimable: dict[str, dict[str, int]] = {}
     for row in sums.table().to_pylist():
-        of_bookie = reclaimable.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING), 0))
-        if row["action"] in of_bookie:
-            of_bookie[row["action"]] += row["bytes"]
+        action_bytes = reclaimable.setdefault(row["bookie_id"], dict.fromkeys(map(str, FREEING_ACTIONS), 0))
+        if row["action"] in action_bytes:
+            action_bytes[row["action"]] += row["bytes"]
     return reclaimable

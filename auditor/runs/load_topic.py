@@ -16,7 +16,7 @@ _COLUMNS = (
     "place", "entries", "size", "offload", "borrowed", "mark_delete_ledger_id", "mark_delete_entry_id",
     "state", "damage",
 )  # fmt: skip
-_OF_LEDGER = ("ledger_id", "standing", "fault", "state", "entries", "size", "offload", "borrowed")
+_LEDGER_COLUMNS = ("ledger_id", "standing", "fault", "state", "entries", "size", "offload", "borrowed")
 _KINDS = {NodeKind.TOPIC: "data", NodeKind.CURSOR: "cursor", NodeKind.SCHEMA: "schema"}
 
 
@@ -33,30 +33,35 @@ def topic_view(run: RunReader, name: str) -> TopicView:
     if "ownership" not in run.table_names():
         raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
     tenant, namespace, topic = _parts(name)
-    of_topic = (
+    is_of_topic = (
         (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace) & (ds.field("topic") == topic)
     )
-    rows = run.table("ownership", _COLUMNS, of_topic).to_pylist()
-    unread = _unread(run, (tenant, namespace, topic))
+    rows = run.table("ownership", _COLUMNS, is_of_topic).to_pylist()
+    unread = _unread_rows(run, (tenant, namespace, topic))
     if not rows and not unread:
         raise UsageError(f"{name}: the run knows no topic of this name{topic_hint(run, name)}")
     topics = [row for row in rows if row["kind"] == "data"]
     all_rows = [*rows, *unread]
-    own = [row["path"] for row in all_rows if row["kind"] == "data"]
-    own += [row["path"].rpartition("/")[0] for row in all_rows if row["kind"] == "cursor"]
-    cursors = _cursors(rows, unread)
+    topic_paths = [row["path"] for row in all_rows if row["kind"] == "data"]
+    topic_paths += [row["path"].rpartition("/")[0] for row in all_rows if row["kind"] == "cursor"]
+    cursors = _topic_cursors(rows, unread)
     listed = [row for row in topics if row["ledger_id"] is not None]
     ids = [row["ledger_id"] for row in listed]
-    classes, reaches = _values(run, "verdicts", "class", ids), _values(run, "reachability", "reach", ids)
-    why = {(row["kind"], row["status"]): row["damage"] for row in unread}
-    unlisted = why.get(("data", "gap"))
+    classes, reach_of_ledgers = (
+        _values_by_ledger(run, "verdicts", "class", ids),
+        _values_by_ledger(run, "reachability", "reach", ids),
+    )
+    damage_of_rows = {(row["kind"], row["status"]): row["damage"] for row in unread}
+    listing_damage = damage_of_rows.get(("data", "gap"))
     # Subscriptions that were not listed may need every ledger, as one does of which nothing is known.
-    readers = cursors if unlisted is None else [*cursors, TopicCursor("", None, None, None, unlisted)]
+    readers = (
+        cursors if listing_damage is None else [*cursors, TopicCursor("", None, None, None, listing_damage)]
+    )
     return TopicView(
         f"{tenant}/{namespace}/{topic}",
-        own[0] if own else all_rows[0]["path"],
+        topic_paths[0] if topic_paths else all_rows[0]["path"],
         [
-            _ledger(row, classes, reaches, readers)
+            _topic_ledger(row, classes, reach_of_ledgers, readers)
             for row in sorted(listed, key=lambda row: (row["place"], row["ledger_id"]))
         ],
         cursors,
@@ -70,8 +75,8 @@ def topic_view(run: RunReader, name: str) -> TopicView:
             for row in unread
             if row["kind"] == "schema"
         ],
-        why.get(("data", "unreadable")),
-        unlisted,
+        damage_of_rows.get(("data", "unreadable")),
+        listing_damage,
     )
 
 
@@ -111,14 +116,14 @@ def topic_hint(run: RunReader, unknown: str) -> str:
         return ""
     if "ownership" not in run.table_names():
         return ": it read no application's owners"
-    same = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
-    names = {name for name in run.table("ownership", ["topic"], same)["topic"].to_pylist() if name}
+    is_in_namespace = (ds.field("tenant") == tenant) & (ds.field("namespace") == namespace)
+    names = {name for name in run.table("ownership", ["topic"], is_in_namespace)["topic"].to_pylist() if name}
     parts = sorted(name for name in names if name.startswith(f"{topic}-partition-"))
-    near = parts[:1] or difflib.get_close_matches(topic, sorted(names), n=1)
-    return f"; did you mean {tenant}/{namespace}/{near[0]}?" if near else ""
+    similar_names = parts[:1] or difflib.get_close_matches(topic, sorted(names), n=1)
+    return f"; did you mean {tenant}/{namespace}/{similar_names[0]}?" if similar_names else ""
 
 
-def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
+def _unread_rows(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]:
     """Return the path, status, damage, kind and cursor of each unreadable record or listing of a topic."""
     unread_values = []
     for row in run.table("owners", ["path", "status", "damage"], ds.field("status") != "ok").to_pylist():
@@ -128,7 +133,7 @@ def _unread(run: RunReader, topic: tuple[str, str, str]) -> list[dict[str, Any]]
     return unread_values
 
 
-def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:
+def _topic_cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[TopicCursor]:
     cursors = [
         TopicCursor(
             row["cursor"],
@@ -149,17 +154,22 @@ def _cursors(rows: list[dict[str, Any]], unread: list[dict[str, Any]]) -> list[T
     return sorted(cursors, key=lambda cursor: cursor.name)
 
 
-def _values(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
+def _values_by_ledger(run: RunReader, table: str, column: str, ids: list[int]) -> dict[int, str]:
     """Return the values of a table's column by ledger id. Empty for an older run without the table."""
     if table not in run.table_names():
         return {}
-    of_ledgers = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
-    rows = run.table(table, ["ledger_id", column], of_ledgers).to_pylist()
+    is_listed_ledger = ds.field("ledger_id").isin(ids) & (ds.field("scope_id") == 0)
+    rows = run.table(table, ["ledger_id", column], is_listed_ledger).to_pylist()
     return {row["ledger_id"]: row[column] for row in rows}
 
 
-def _ledger(
-    row: dict[str, Any], classes: dict[int, str], reaches: dict[int, str], cursors: list[TopicCursor]
+def _topic_ledger(
+    row: dict[str, Any], classes: dict[int, str], reach_of_ledgers: dict[int, str], cursors: list[TopicCursor]
 ) -> TopicLedger:
-    id, same = row["ledger_id"], {name: row[name] for name in _OF_LEDGER}
-    return TopicLedger(**same, klass=classes.get(id), backlog=backlog_of(id, cursors), reach=reaches.get(id))
+    id, is_in_namespace = row["ledger_id"], {name: row[name] for name in _LEDGER_COLUMNS}
+    return TopicLedger(
+        **is_in_namespace,
+        klass=classes.get(id),
+        backlog=backlog_of(id, cursors),
+        reach=reach_of_ledgers.get(id),
+    )

@@ -36,17 +36,17 @@ def names_of_claim(claim: str) -> Names | None:
     True
     """
     for tree in (MANAGED_LEDGERS, SCHEMAS):
-        _, separator, below = claim.partition(f"/{tree}/")
+        _, separator, path_below_tree = claim.partition(f"/{tree}/")
         if separator:
-            return names_of(f"{tree}/{below}")
+            return names_of(f"{tree}/{path_below_tree}")
     return None
 
 
 OwnerNames = tuple[str | None, ...]
 """Tenant, namespace and topic of an owner. A name is None if it is unknown or if there is no owner."""
 
-NAMES = ("tenant", "namespace", "topic")
-_READ = (*NAMES, "standing", "claim", "borrowed", "length", "last_entry_id")
+NAME_COLUMNS = ("tenant", "namespace", "topic")
+_OWNER_COLUMNS = (*NAME_COLUMNS, "standing", "claim", "borrowed", "length", "last_entry_id")
 
 
 def has_owners(run: RunReader) -> bool:
@@ -76,8 +76,8 @@ def owned(ownership: pa.RecordBatch) -> pa.BooleanArray:
 
     A row is False if a shadow topic only borrows the ledger.
     """
-    own = pc.equal(ownership["standing"], "owned")
-    return pc.fill_null(pc.and_(own, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
+    is_owned = pc.equal(ownership["standing"], "owned")
+    return pc.fill_null(pc.and_(is_owned, pc.invert(pc.fill_null(ownership["borrowed"], False))), False)
 
 
 class OwnerTotals:
@@ -94,19 +94,21 @@ class OwnerTotals:
 
     def by(self, level: Level) -> list[OwnerTotal]:
         """Return the total of each tenant, namespace or topic, the worst findings first, then by name."""
-        depth = LEVELS.index(level) + 1
+        level_depth = LEVELS.index(level) + 1
         totals: dict[str, OwnerTotal] = {}
-        for names, topic_total in self._by_topic.items():
-            name = "/".join(map(str, names[:depth])) if all(names[:depth]) else NOBODY
+        for names, topic_total in self._totals_by_topic.items():
+            name = "/".join(map(str, names[:level_depth])) if all(names[:level_depth]) else NOBODY
             totals.setdefault(name, OwnerTotal(name)).add(topic_total)
-        return sorted(totals.values(), key=lambda total: (*_worst(total), total.name))
+        return sorted(totals.values(), key=lambda total: (*_severity_order(total), total.name))
 
     @cached_property
-    def _by_topic(self) -> dict[OwnerNames, OwnerTotal]:
+    def _totals_by_topic(self) -> dict[OwnerNames, OwnerTotal]:
         totals: dict[OwnerNames, OwnerTotal] = {}
-        groups = (_group(batch).to_pylist() for batch in self._run.batches("tables/ownership", _READ))
+        groups = (
+            _group_rows(batch).to_pylist() for batch in self._run.batches("tables/ownership", _OWNER_COLUMNS)
+        )
         for row in chain.from_iterable(groups):
-            total = totals.setdefault(_names(row), OwnerTotal(NOBODY))
+            total = totals.setdefault(_owner_names(row), OwnerTotal(NOBODY))
             if row["standing"] == "owned":
                 total.ledgers += row["count_all"]
                 total.bytes += row["bytes_sum"]
@@ -118,32 +120,37 @@ class OwnerTotals:
                 total.leaked_bytes += row["bytes_sum"]
                 total.leaked_entries += row["entries_sum"]
         for severity, owner in _owners_of_findings(self._run):
-            names = tuple(owner.get(name) for name in NAMES)
+            names = tuple(owner.get(name) for name in NAME_COLUMNS)
             counts = totals.setdefault(names, OwnerTotal(NOBODY)).findings
             counts[severity] = counts.get(severity, 0) + 1
         return totals
 
 
-def _names(row: dict[str, Any]) -> OwnerNames:
+def _owner_names(row: dict[str, Any]) -> OwnerNames:
     """Return the owner of a group of ledgers. For leaks it is the last owner, which custom metadata names."""
-    claimed = names_of_claim(row["claim"]) if row["claim"] else None
-    return tuple(row[name] if claimed is None else getattr(claimed, name) for name in NAMES)
+    claimed_names = names_of_claim(row["claim"]) if row["claim"] else None
+    return tuple(
+        row[name] if claimed_names is None else getattr(claimed_names, name) for name in NAME_COLUMNS
+    )
 
 
-def _worst(total: OwnerTotal) -> tuple[int, ...]:
+def _severity_order(total: OwnerTotal) -> tuple[int, ...]:
     """Return a sort key: the negated counts of a total's findings, those of the worst severity first."""
-    return tuple(-total.findings.get(str(severity), 0) for severity in sorted(Severity, key=lambda s: s.rank))
+    return tuple(
+        -total.findings.get(str(severity), 0)
+        for severity in sorted(Severity, key=lambda listed_severity: listed_severity.rank)
+    )
 
 
-def _group(batch: pa.RecordBatch) -> pa.Table:
+def _group_rows(batch: pa.RecordBatch) -> pa.Table:
     # Other standings are of nobody, or of nothing there.
-    nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
-    ledgers = batch.filter(pc.or_(owned(batch), nobodys))
+    is_nobodys = pc.is_in(batch["standing"], pa.array(["dangling", "unowned"]))
+    ledgers = batch.filter(pc.or_(owned(batch), is_nobodys))
     values = {
         "bytes": pc.max_element_wise(ledgers["length"], 0),
         "entries": pc.max_element_wise(pc.add(ledgers["last_entry_id"], 1), 0),
     }
-    keys = [*NAMES, "standing"]
+    keys = [*NAME_COLUMNS, "standing"]
     claim = pc.if_else(pc.equal(ledgers["standing"], "unowned"), ledgers["claim"], None)
     table = pa.table({**{name: ledgers[name] for name in keys}, "claim": claim, **values})
     return table.group_by([*keys, "claim"]).aggregate(
@@ -161,7 +168,7 @@ def _owners_of_findings(run: RunReader) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield severity, owner
 
 
-UNOWNED = "ledger-unowned"
+UNOWNED_CHECK = "ledger-unowned"
 _LEAK_ROWS = pa.schema(
     [
         ("rank", pa.int8()), ("bytes", pa.int64()), ("scope_id", pa.int64()), ("ledger_id", pa.int64()),
@@ -172,7 +179,7 @@ _LEAK_ROWS = pa.schema(
 )  # fmt: skip
 
 
-_OF_LEAK = ("confidence", "claim", "made", "bytes", "entries", "state", "doubt")
+_LEAK_COLUMNS = ("confidence", "claim", "made", "bytes", "entries", "state", "doubt")
 
 
 class Leaks:
@@ -186,7 +193,7 @@ class Leaks:
     def __init__(self, run: RunReader) -> None:
         if not has_owners(run):
             raise RunUsageError(f"{run.path}: it has no table ownership: no application's owners were read")
-        parts = [pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _rows(run)]
+        parts = [pa.RecordBatch.from_pylist(rows, schema=_LEAK_ROWS) for rows in _leak_row_batches(run)]
         order = [("rank", "ascending"), ("bytes", "descending"), *((name, "ascending") for name in LEDGER)]
         self._table = pa.Table.from_batches(parts, schema=_LEAK_ROWS).sort_by(order)
 
@@ -198,10 +205,10 @@ class Leaks:
     def totals(self) -> LeakTotals:
         """Return the sums over all leaks."""
         leaks = self._table
-        sure = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
-        columns = (leaks["bytes"], sure["bytes"], leaks["entries"])
+        confirmed_leaks = leaks.filter(pc.equal(leaks["confidence"], str(Confidence.CONFIRMED)))
+        columns = (leaks["bytes"], confirmed_leaks["bytes"], leaks["entries"])
         sums = (int(pc.sum(column).as_py() or 0) for column in columns)
-        return LeakTotals(leaks.num_rows, sure.num_rows, *sums)
+        return LeakTotals(leaks.num_rows, confirmed_leaks.num_rows, *sums)
 
 
 def last_owner(claim: str) -> str:
@@ -213,10 +220,10 @@ def last_owner(claim: str) -> str:
     '/elsewhere'
     """
     names = names_of_claim(claim)
-    return claim if names is None else _words(names, claim)
+    return claim if names is None else _claim_text(names, claim)
 
 
-def _words(names: Names, claim: str) -> str:
+def _claim_text(names: Names, claim: str) -> str:
     topic = "/".join(name for name in (names.tenant, names.namespace, names.topic) if name)
     if names.kind is NodeKind.CURSOR:
         return f"subscription {names.cursor} of {topic}"
@@ -224,13 +231,13 @@ def _words(names: Names, claim: str) -> str:
     return words.get(names.kind, claim)
 
 
-def _rows(run: RunReader) -> Iterator[list[dict[str, Any]]]:
+def _leak_row_batches(run: RunReader) -> Iterator[list[dict[str, Any]]]:
     for batch in run.batches("findings", ["id", *LEDGER, "confidence", "evidence"]):
-        unowned = batch.filter(pc.equal(batch["id"], UNOWNED))
-        yield [_row(finding) for finding in unowned.to_pylist()]
+        unowned = batch.filter(pc.equal(batch["id"], UNOWNED_CHECK))
+        yield [_leak_row(finding) for finding in unowned.to_pylist()]
 
 
-def _row(finding: dict[str, Any]) -> dict[str, Any]:
+def _leak_row(finding: dict[str, Any]) -> dict[str, Any]:
     evidence = json.loads(finding["evidence"])
     last, length = evidence.get("last_entry_id"), evidence.get("length")
     closed = evidence.get("state") == "CLOSED"
@@ -249,7 +256,7 @@ def _row(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 def _leak(row: dict[str, Any]) -> Leak:
-    again = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
-    why = f"{row['claim']} does not name it{again}"
-    facts = {name: row[name] for name in _OF_LEAK}
-    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=why, **facts)
+    history_clause = "; an earlier run found the same" if row["seen_before"] else "; seen for the first time"
+    reason = f"{row['claim']} does not name it{history_clause}"
+    facts = {name: row[name] for name in _LEAK_COLUMNS}
+    return Leak(row["ledger_id"], owner=last_owner(row["claim"]), why=reason, **facts)

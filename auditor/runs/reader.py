@@ -26,7 +26,7 @@ from auditor.runs.directory import RunDirectory, damaged
 from auditor.runs.newest import newest_report
 from auditor.sources.clock import now_ms
 
-_GROUP = struct.Struct(">qqii")
+_GROUP_STRUCT = struct.Struct(">qqii")
 
 
 def group_tuples(data: bytes) -> tuple[Group, ...]:
@@ -35,7 +35,7 @@ def group_tuples(data: bytes) -> tuple[Group, ...]:
     >>> group_tuples(bytes(7) + b"\\x04" + bytes(7) + b"\\x04" + bytes(3) + b"\\x01" + bytes(4))
     ((4, 4, 1, 0),)
     """
-    return tuple((first, last, size, period) for first, last, size, period in _GROUP.iter_unpack(data))
+    return tuple((first, last, size, period) for first, last, size, period in _GROUP_STRUCT.iter_unpack(data))
 
 
 def finding_of(row: Mapping[str, Any]) -> Finding:
@@ -100,24 +100,35 @@ class Findings:
                     finding = finding_of(row)
                 except (KeyError, ValueError, TypeError) as error:
                     raise RunError(f"{path}: a row cannot be read: {error}") from error
-                check, place = (finding.urgency.rank, finding.severity.rank, finding.id), _place(finding)
+                check, place = (finding.urgency.rank, finding.severity.rank, finding.id), _sort_key(finding)
                 # Another version may have had the checks of one rank in another order.
-                again = place < previous if check == group else check in seen_groups or check[:2] < group[:2]
-                if again:
+                is_repeated = (
+                    place < previous if check == group else check in seen_groups or check[:2] < group[:2]
+                )
+                if is_repeated:
                     raise RunError(f"{path}: {finding.id} is out of order; was a file renamed?")
                 seen_groups.add(check)
                 group, previous = check, place
                 yield finding
 
 
-_SHORT = ["id", "urgency", "severity", "confidence", "scope_id", "ledger_id", "fingerprint", "message"]
+_SHORT_COLUMNS = [
+    "id",
+    "urgency",
+    "severity",
+    "confidence",
+    "scope_id",
+    "ledger_id",
+    "fingerprint",
+    "message",
+]
 
 
-def _place(finding: Finding) -> tuple[Any, ...]:
+def _sort_key(finding: Finding) -> tuple[Any, ...]:
     numbers = (finding.scope_id, finding.ledger_id)
     # As Spark sorts: what is not there comes first.
-    absent_first = tuple((number is not None, number or 0) for number in numbers)
-    return *absent_first, (finding.bookie_id is not None, finding.bookie_id or "")
+    none_first_keys = tuple((number is not None, number or 0) for number in numbers)
+    return *none_first_keys, (finding.bookie_id is not None, finding.bookie_id or "")
 
 
 class RunReader:
@@ -146,19 +157,23 @@ class RunReader:
         """
         import numpy as np
 
-        short = [name for name in _SHORT if name in self.directory.dataset("findings").schema.names]
-        for batch in self.directory.batches("findings", [*short, "bookie_id", "missing", "unknown"]):
-            about = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
-            is_about = about.to_numpy(zero_copy_only=False)
-            lacked = np.zeros(len(batch), np.int64)
+        short_columns = [
+            name for name in _SHORT_COLUMNS if name in self.directory.dataset("findings").schema.names
+        ]
+        for batch in self.directory.batches("findings", [*short_columns, "bookie_id", "missing", "unknown"]):
+            is_about_bookie = pc.fill_null(pc.equal(batch["bookie_id"], bookie_id), False)
+            is_about = is_about_bookie.to_numpy(zero_copy_only=False)
+            missing_counts = np.zeros(len(batch), np.int64)
             parts = pc.list_flatten(batch["missing"])
-            lacking = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
-            rows = pc.list_parent_indices(batch["missing"]).filter(lacking).to_numpy()
-            np.add.at(lacked, rows, pc.struct_field(parts, "count").filter(lacking).to_numpy())
+            is_missing_here = pc.equal(pc.struct_field(parts, "bookie_id"), bookie_id)
+            rows = pc.list_parent_indices(batch["missing"]).filter(is_missing_here).to_numpy()
+            np.add.at(
+                missing_counts, rows, pc.struct_field(parts, "count").filter(is_missing_here).to_numpy()
+            )
             is_about[rows] = True
             unknown = pc.equal(pc.list_flatten(batch["unknown"]), bookie_id)
             is_about[pc.list_parent_indices(batch["unknown"]).filter(unknown).to_numpy()] = True
-            shown = batch.select(short).append_column("missing", pa.array(lacked))
+            shown = batch.select(short_columns).append_column("missing", pa.array(missing_counts))
             yield from shown.filter(pa.array(is_about)).to_pylist()
 
     def table(
@@ -176,14 +191,14 @@ class RunReader:
         return self.directory.read(f"tables/{name}", columns, filter)
 
     def batches(
-        self, below: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
+        self, newest_path: str, columns: Sequence[str] | None = None, filter: ds.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Yield ``findings`` or ``tables/NAME`` as pyarrow RecordBatches, in the order of the rows.
 
         One batch is in memory. Use this for tables that grow with the cluster. ``columns`` and ``filter`` are
         those of `table`.
         """
-        return self.directory.batches(below, columns, filter)
+        return self.directory.batches(newest_path, columns, filter)
 
     def table_names(self) -> list[str]:
         """Return the names of the run's tables."""
@@ -192,12 +207,12 @@ class RunReader:
     @cached_property
     def holds(self) -> HoldBook:
         """Return the holds of this run, which forbid actions. `auditor.actions.gate.permit` queries them."""
-        facts, unheld = self.report.run.holds, self.report.run.unheld
+        facts, unheld_kinds = self.report.run.holds, self.report.run.unheld
         kinds: Mapping[ActionKind, Sequence[str]] = {}
-        if unheld:
+        if unheld_kinds:
             from auditor.checks.configuration import kinds_without_holds  # which loads every check
 
-            kinds = kinds_without_holds(unheld)
+            kinds = kinds_without_holds(unheld_kinds)
         sources, scan_time = read_sources(self), self.report.run.scan_time
         return HoldBook(
             self.directory.batches,
@@ -214,8 +229,8 @@ class RunReader:
         try:
             text = self.directory.read_file(REPORT)
         except FileNotFoundError as error:
-            below = _newest_below(self.path)
-            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){below}") from error
+            newest_path = _newest_run_below(self.path)
+            raise RunUsageError(f"{self.path}: no finished run is here (no {REPORT}){newest_path}") from error
         except (OSError, pa.ArrowException) as error:
             raise damaged(f"{self.path}/{REPORT}", error) from error
         try:
@@ -226,7 +241,7 @@ class RunReader:
             raise damaged(f"{self.path}/{REPORT}", error) from error
 
 
-def _newest_below(path: str) -> str:
+def _newest_run_below(path: str) -> str:
     """Return the end of a message on a path without a run: the newest run below it, or nothing."""
     try:
         return f"; the newest below it is {newest_report(path).parent}"
@@ -264,7 +279,9 @@ def load_placement(run: RunReader) -> tuple[PlacementSettings, Locations]:
         settings = PlacementSettings.from_json(facts["policy"], facts["settings"], facts["policy_origin"])
     except (ValueError, TypeError) as error:
         raise damaged(f"{run.path}/{REPORT}", error) from error
-    odd = next((row["location"] for row in rows if not (row["location"] or "/").startswith("/")), None)
-    if odd is not None:
-        raise damaged(f"{run.path}/tables/bookie_locations", f"{odd!r} is no location")
+    unknown_location = next(
+        (row["location"] for row in rows if not (row["location"] or "/").startswith("/")), None
+    )
+    if unknown_location is not None:
+        raise damaged(f"{run.path}/tables/bookie_locations", f"{unknown_location!r} is no location")
     return settings, locations_of(rows, facts["mapping_origin"])

@@ -67,7 +67,7 @@ def run_summaries(
     rows: dict[str, list[Any]] = {}
     read_count = 0
     for path, info in infos.items():
-        name = _name_of(path)
+        name = _run_name(path)
         row = index_rows.get(name)
         if row is None or row[:2] != [info.size, info.mtime_ns]:
             read_count += 1
@@ -95,11 +95,11 @@ def is_file(files: Any, path: str) -> bool:
 
 def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict[str, Any]:
     """Return the file info of ``file`` in each directory directly below ``directory``, by directory path."""
-    files, base = run_files(str(directory))
+    files, base_path = run_files(str(directory))
     try:
-        entries = files.get_file_info(fs.FileSelector(base, allow_not_found=missing))
-        below = sorted(entry.base_name for entry in entries if entry.type == fs.FileType.Directory)
-        paths = [f"{base.rstrip('/')}/{name}/{file}" for name in below]
+        entries = files.get_file_info(fs.FileSelector(base_path, allow_not_found=missing))
+        subdirectories = sorted(entry.base_name for entry in entries if entry.type == fs.FileType.Directory)
+        paths = [f"{base_path.rstrip('/')}/{name}/{file}" for name in subdirectories]
         try:
             infos = files.get_file_info(paths)  # side by side, where a store answers slowly
         except PermissionError:
@@ -108,39 +108,39 @@ def _file_infos(file: str, directory: str | Path, missing: bool = False) -> dict
         raise RunUsageError(f"{directory}: {error}") from error
     file_infos = {
         child_of(directory, name): info
-        for name, info in zip(below, infos, strict=True)
+        for name, info in zip(subdirectories, infos, strict=True)
         if info is not None and info.type == fs.FileType.File
     }
     return dict(sorted(file_infos.items()))
 
 
-def _name_of(path: str) -> str:
+def _run_name(path: str) -> str:
     return path.rstrip("/").rpartition("/")[2]
 
 
 def _read_index(directory: str | Path) -> Mapping[str, list[Any]]:
     """Return the index rows by run name. Empty if the index is missing, damaged or of another version."""
-    files, base = run_files(str(directory))
+    files, base_path = run_files(str(directory))
     try:
-        with files.open_input_stream(f"{base.rstrip('/')}/{RUN_INDEX}", compression=None) as stream:
+        with files.open_input_stream(f"{base_path.rstrip('/')}/{RUN_INDEX}", compression=None) as stream:
             index = json.loads(gzip.decompress(stream.read()))
     except (OSError, pa.ArrowException, EOFError, zlib.error, ValueError, RecursionError):
         return {}
-    if not isinstance(index, dict) or _header() != {key: index.get(key) for key in _header()}:
+    if not isinstance(index, dict) or _index_header() != {key: index.get(key) for key in _index_header()}:
         return {}
     rows: dict[str, list[Any]] = index["runs"]
     return rows
 
 
 def _write_index(directory: str | Path, rows: Mapping[str, list[Any]]) -> None:
-    files, base = run_files(str(directory))
-    path = f"{base.rstrip('/')}/{RUN_INDEX}"
-    data = gzip.compress(json.dumps({**_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
+    files, base_path = run_files(str(directory))
+    path = f"{base_path.rstrip('/')}/{RUN_INDEX}"
+    data = gzip.compress(json.dumps({**_index_header(), "runs": rows}).encode(), _COMPRESSION_LEVEL)
     with suppress(OSError, pa.ArrowException):
         with files.open_output_stream(f"{path}.part", compression=None) as stream:
             stream.write(data)
         files.move(f"{path}.part", path)
 
 
-def _header() -> dict[str, str]:
+def _index_header() -> dict[str, str]:
     return {"format": FORMAT, "version": program_version()}

@@ -33,11 +33,11 @@ def inputs_of_run(run: RunReader) -> tuple[RunInputs, RunInputs]:
     stores = owner_identities(run.table("owner_stores").to_pylist() if "owner_stores" in names else ())
     has_gone = "gone_entries" in names and run.table("gone_entries", ["bookie_id"]).num_rows > 0
     inputs = RunInputs(int(facts.entry_logs), int(bool(facts.witness_asked)), stores, int(has_gone))
-    carried = run.directory.read_manifest().get(KNOWN_INPUTS, {})
-    known_stores = carried.get("owner_stores", ())
+    carried_inputs = run.directory.read_manifest().get(KNOWN_INPUTS, {})
+    known_stores = carried_inputs.get("owner_stores", ())
     if isinstance(known_stores, int):  # an earlier version counted them
         known_stores = (*stores, *[UNNAMED] * (known_stores - len(stores)))
-    return inputs, inputs.joined(RunInputs(**carried | {"owner_stores": tuple(known_stores)}))
+    return inputs, inputs.joined(RunInputs(**carried_inputs | {"owner_stores": tuple(known_stores)}))
 
 
 def owner_identities(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -63,9 +63,9 @@ def checks_without_sight(sight: Sight) -> frozenset[str]:
     compares two scans always counts if there was no second scan.
     """
     missing = {
-        need
-        for need, lack in lacks(sight).items()
-        if lack.is_known and (not lack.where or need is Need.TWO_SCANS)
+        input_need
+        for input_need, input_lack in lacks(sight).items()
+        if input_lack.is_known and (not input_lack.where or input_need is Need.TWO_SCANS)
     }
     return frozenset(check.id for check in ALL if check.all_needs & missing)
 
@@ -84,8 +84,8 @@ def find_lost_inputs(
     """
     if inputs is None:
         return frozenset(), frozenset()
-    last = carried = RunInputs()
+    last = carried_inputs = RunInputs()
     if previous is not None:
-        last, carried = inputs_of_run(RunReader(previous.path))
-    run.add_to_manifest({KNOWN_INPUTS: asdict(carried.joined(inputs))})
-    return inputs.reasons_unseen(last), inputs.reasons_unseen(carried)
+        last, carried_inputs = inputs_of_run(RunReader(previous.path))
+    run.add_to_manifest({KNOWN_INPUTS: asdict(carried_inputs.joined(inputs))})
+    return inputs.reasons_unseen(last), inputs.reasons_unseen(carried_inputs)

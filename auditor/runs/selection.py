@@ -39,7 +39,7 @@ class Selection:
 
     def matches_check(self, id: str) -> bool:
         """Return whether findings of the check ``id`` match, as far as the other fields allow."""
-        return not self.checks or _any(self.checks, [id])
+        return not self.checks or _matches_any(self.checks, [id])
 
     def takes(self, finding: Finding, standing: Standing | None) -> bool:
         """Return whether a finding matches.
@@ -55,9 +55,12 @@ class Selection:
         return (
             (not self.severities or finding.severity in self.severities)
             and self.matches_check(finding.id)
-            and (not self.bookies or _any(self.bookies, [bookie for bookie in bookies if bookie is not None]))
+            and (
+                not self.bookies
+                or _matches_any(self.bookies, [bookie for bookie in bookies if bookie is not None])
+            )
             and (not self.ledgers or (finding.scope_id or 0, finding.ledger_id) in self.ledgers)
-            and (not self.topics or _any(self.topics, _topics(finding)))
+            and (not self.topics or _matches_any(self.topics, _topics_of_finding(finding)))
             and (not self.changes or (standing is not None and standing.change in self.changes))
         )
 
@@ -91,22 +94,24 @@ def require_known(run: RunReader, selection: Selection) -> None:
 
     for pattern in selection.bookies:
         bookies = bookie_ids(run)
-        if not _any([pattern], bookies) and not _in_findings(run, Selection(bookies=(pattern,))):
+        if not _matches_any([pattern], bookies) and not _is_selected_from_findings(
+            run, Selection(bookies=(pattern,))
+        ):
             raise UsageError(
                 f"--bookie {pattern}: the run knows no such bookie{bookie_hint(pattern, bookies)}"
             )
     for pattern in selection.topics:
-        if not _in_findings(run, Selection(topics=(pattern,))) and not any(
-            _any([pattern], names) for names in topic_names(run)
+        if not _is_selected_from_findings(run, Selection(topics=(pattern,))) and not any(
+            _matches_any([pattern], names) for names in topic_names(run)
         ):
             raise UsageError(f"--topic {pattern}: the run knows no such topic{topic_hint(run, pattern)}")
 
 
-def _in_findings(run: RunReader, selection: Selection) -> bool:
+def _is_selected_from_findings(run: RunReader, selection: Selection) -> bool:
     return any(selection.takes(finding, None) for finding in run.findings)
 
 
-def _topics(finding: Finding) -> list[str]:
+def _topics_of_finding(finding: Finding) -> list[str]:
     """Return the names of the topic that owns a finding's ledger: its own, and tenant/namespace/topic.
 
     Empty if no topic owns the ledger.
@@ -120,7 +125,7 @@ def _topics(finding: Finding) -> list[str]:
     return [owner["topic"], "/".join(str(part) for part in parts if part is not None)]
 
 
-def _any(patterns: Iterable[str], names: Iterable[str]) -> bool:
+def _matches_any(patterns: Iterable[str], names: Iterable[str]) -> bool:
     names = list(names)
     return any(
         re.fullmatch(glob_to_regex(pattern), name, re.DOTALL) for pattern in patterns for name in names

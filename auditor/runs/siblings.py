@@ -88,9 +88,9 @@ def runs_before(path: str, report: Report) -> list[RunSummary]:
     Raises:
         RunError: the directory of the run cannot be listed.
     """
-    own = RunSummary.of(path, report)
+    own_summary = RunSummary.of(path, report)
     summaries = sibling_runs(path, report.cluster)
-    return [run for run in summaries if run.name != own.name and run.finished <= own.finished]
+    return [run for run in summaries if run.name != own_summary.name and run.finished <= own_summary.finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,36 +111,41 @@ class Decision:
     reasons: tuple[str, ...]
 
 
-_PERIODS: tuple[tuple[str, str], ...] = (("daily", "%Y-%m-%d"), ("weekly", "%G-W%V"), ("monthly", "%Y-%m"))
+_PERIOD_FORMATS: tuple[tuple[str, str], ...] = (
+    ("daily", "%Y-%m-%d"),
+    ("weekly", "%G-W%V"),
+    ("monthly", "%Y-%m"),
+)
 
 
 def decisions(
-    runs: Iterable[RunSummary], keep: Keep, used: Mapping[str, str] | None = None
+    runs: Iterable[RunSummary], keep: Keep, uses_by_run: Mapping[str, str] | None = None
 ) -> list[Decision]:
     """Return the decision on each run, the oldest first. The rules apply to each cluster separately.
 
     Args:
         runs: The runs.
         keep: The retention rules.
-        used: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no such runs.
+        uses_by_run: A reason to keep the run at each of these paths (`runs_in_use`). None: there are no
+            such runs.
     """
-    ordered = oldest_first(runs)
-    reasons: dict[str, list[str]] = {run.path: [] for run in ordered}
-    for key in dict.fromkeys(map(cluster_key, ordered)):
-        newest_first = [run for run in reversed(ordered) if cluster_key(run) == key]
-        _keep(newest_first, keep, reasons)
-    for run in ordered:
-        if used and run.path in used:
-            reasons[run.path].append(used[run.path])
-    return [Decision(run, tuple(reasons[run.path])) for run in ordered]
+    ordered_runs = oldest_first(runs)
+    reasons: dict[str, list[str]] = {run.path: [] for run in ordered_runs}
+    for key in dict.fromkeys(map(cluster_key, ordered_runs)):
+        newest_first = [run for run in reversed(ordered_runs) if cluster_key(run) == key]
+        _keep_newest(newest_first, keep, reasons)
+    for run in ordered_runs:
+        if uses_by_run and run.path in uses_by_run:
+            reasons[run.path].append(uses_by_run[run.path])
+    return [Decision(run, tuple(reasons[run.path])) for run in ordered_runs]
 
 
-def _keep(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
+def _keep_newest(newest_first: Sequence[RunSummary], keep: Keep, reasons: dict[str, list[str]]) -> None:
     for run in newest_first[: max(1, keep.last)]:
         reasons[run.path].append("last" if keep.last else "the newest")
     for run in [run for run in newest_first if run.complete][:1]:
         reasons[run.path].append("the newest complete")
-    for name, form in _PERIODS:
+    for name, form in _PERIOD_FORMATS:
         periods: set[str] = set()
         for run in newest_first:
             period = datetime.fromtimestamp(run.finished / 1000, UTC).strftime(form)
@@ -160,16 +165,20 @@ def runs_in_use(options: AuditOptions, files: Iterable[str], directory: str) -> 
         files: Further files of suppressions.
         directory: The directory of runs.
     """
-    of_options = () if options.suppressions is None else (options.suppressions,)
-    uses = {} if options.since == LAST else {options.since: "since names it"}
-    for file in (*files, *of_options):
+    suppression_files = () if options.suppressions is None else (options.suppressions,)
+    uses_by_path = {} if options.since == LAST else {options.since: "since names it"}
+    for file in (*files, *suppression_files):
         for entry in read_suppressions(Path(file).absolute()):
-            uses[entry.baseline] = "a suppression's baseline"
-    parent_place = _place(directory)
-    places = {_place(run): why for run, why in uses.items() if run and _is_local(run) == _is_local(directory)}
+            uses_by_path[entry.baseline] = "a suppression's baseline"
+    parent_place = _absolute_place(directory)
+    places = {
+        _absolute_place(run): use_reason
+        for run, use_reason in uses_by_path.items()
+        if run and _is_local(run) == _is_local(directory)
+    }
     return {
-        child_of(directory, path.name): why
-        for (kind, path), why in places.items()
+        child_of(directory, path.name): use_reason
+        for (kind, path), use_reason in places.items()
         if (kind, path.parent) == parent_place
     }
 
@@ -178,7 +187,7 @@ def _is_local(path: str) -> bool:
     return "://" not in path or path.startswith("file://")
 
 
-def _place(path: str) -> tuple[str, PurePath]:
+def _absolute_place(path: str) -> tuple[str, PurePath]:
     """Return the type of the file system of ``path``, and the canonical path in that file system."""
     files, base = run_files(path)
     return files.type_name, Path(base).resolve() if _is_local(path) else PurePath(base)

@@ -24,10 +24,10 @@ from auditor.model.holds import ActionKind
 from auditor.model.permission import Allowed, Permission, Refused
 from auditor.model.space import NO_BOOKIE, RefusedSpace, SpaceStep
 from auditor.model.states import SpaceClass
-from auditor.runs.owners import UNOWNED
+from auditor.runs.owners import UNOWNED_CHECK
 from auditor.runs.reader import RunReader
 
-MERGED_AT = 500_000
+MERGE_ROWS = 500_000
 """Number of rows of partial sums above which they are merged."""
 
 
@@ -45,25 +45,25 @@ class GroupedBytes:
         self._keys = list(keys)
         self._parts: list[pa.Table] = []
         self._rows = 0
-        self._limit = MERGED_AT
+        self._limit = MERGE_ROWS
 
     def add(self, rows: pa.Table | pa.RecordBatch) -> None:
         """Add rows with the key columns and ``bytes``."""
-        part = self._sum(pa.table(rows))
+        part = self._sum_groups(pa.table(rows))
         self._parts.append(part)
         self._rows += part.num_rows
         if self._rows > self._limit:
-            merged = self.table()
-            self._parts, self._rows = [merged], merged.num_rows
-            self._limit = max(MERGED_AT, 2 * merged.num_rows)
+            merged_table = self.table()
+            self._parts, self._rows = [merged_table], merged_table.num_rows
+            self._limit = max(MERGE_ROWS, 2 * merged_table.num_rows)
 
     def table(self) -> pa.Table:
         """Return one row for each group with its ``bytes``, in order of first appearance."""
         if not self._parts:
             return pa.table({name: [] for name in (*self._keys, "bytes")})
-        return self._sum(pa.concat_tables(self._parts))
+        return self._sum_groups(pa.concat_tables(self._parts))
 
-    def _sum(self, rows: pa.Table) -> pa.Table:
+    def _sum_groups(self, rows: pa.Table) -> pa.Table:
         # One thread: the order of the groups is that of the rows.
         grouped = rows.group_by(self._keys, use_threads=False).aggregate([("bytes", "sum")])
         return grouped.rename_columns({"bytes_sum": "bytes"})
@@ -89,8 +89,8 @@ def leaked_bytes(run: RunReader) -> dict[str, LeakedBytes]:
     rows = _leaked_rows(run)
     if rows is None:
         return {}
-    sure = pc.cast(pc.equal(rows["confidence"], str(Confidence.CONFIRMED)), pa.int64())
-    grouped = rows.append_column("sure", sure).group_by("bookie_id")
+    is_confirmed = pc.cast(pc.equal(rows["confidence"], str(Confidence.CONFIRMED)), pa.int64())
+    grouped = rows.append_column("sure", is_confirmed).group_by("bookie_id")
     totals = grouped.aggregate([("bytes", "sum"), ("bytes", "count"), ("sure", "sum")]).to_pylist()
     return {
         row["bookie_id"]: LeakedBytes(row["bytes_count"], row["bytes_sum"], row["sure_sum"]) for row in totals
@@ -102,7 +102,7 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
 
     None if there are no such bytes.
     """
-    leaks = _leaks(run)
+    leaks = _leaked_ledgers(run)
     if not leaks.num_rows:
         return None
     ids = leaks["ledger_id"].combine_chunks()
@@ -116,10 +116,10 @@ def _leaked_rows(run: RunReader) -> pa.Table | None:
     return totals.join(leaks, [*LEDGER], join_type="inner") if totals.num_rows else None
 
 
-def _leaks(run: RunReader) -> pa.Table:
+def _leaked_ledgers(run: RunReader) -> pa.Table:
     """Return scope, id and confidence of each ledger without an owner."""
     columns = [*LEDGER, "confidence"]
-    batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED))
+    batches = list(run.batches("findings", columns, ds.field("id") == UNOWNED_CHECK))
     schema = pa.schema([*((name, pa.int64()) for name in LEDGER), ("confidence", pa.string())])
     return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
@@ -129,17 +129,17 @@ HTTP_PORT = 8080
 
 RECLAIMABLE, PINNED = "entry-log-reclaimable", "entry-log-pinned"
 
-_DELETES = "danger; deleted entry logs cannot be restored"
-_UNOWNED = (
+_DELETION_RISK = "danger; deleted entry logs cannot be restored"
+_UNOWNED_NOTE = (
     "none; it reads the run. Deleting a ledger is dangerous: it cannot be restored, and an owner that "
     "names it cannot open it"
 )
-_REWRITES = (
+_REWRITE_RISK = (
     "danger; it first collects garbage, which cannot be restored, then rewrites logs, and needs free "
     "space for their remaining entries"
 )
-_HIGHER = "danger; compaction collects first; a higher threshold rewrites more bytes per byte freed"
-_UNCONFIRMED = "the finding is unconfirmed, and a deletion needs proof"
+_THRESHOLD_RISK = "danger; compaction collects first; a higher threshold rewrites more bytes per byte freed"
+_UNCONFIRMED_NOTE = "the finding is unconfirmed, and a deletion needs proof"
 
 Steps = Iterator[SpaceStep | RefusedSpace]
 
@@ -156,13 +156,13 @@ def space_steps(
     Raises:
         RunError: a table of the run is missing or broken.
     """
-    hosts = _hosts(run)
+    hosts = _host_ports(run)
     steps: list[SpaceStep | RefusedSpace] = []
-    for row in _findings(run, {RECLAIMABLE, PINNED}):
+    for row in _findings_by_id(run, {RECLAIMABLE, PINNED}):
         url = gc_url(row["bookie_id"], hosts.get(row["bookie_id"]))
-        steps += _of_finding(run, row, url)
-    steps += _over_replicated(run, classes)
-    steps += _leaked(run)
+        steps += _steps_of_finding(run, row, url)
+    steps += _over_replicated_bytes(run, classes)
+    steps += _steps_of_leaks(run)
     steps.sort(key=lambda step: (step.bookie_id, -step.bytes, step.what))
     return (
         tuple(step for step in steps if isinstance(step, SpaceStep)),
@@ -170,11 +170,11 @@ def space_steps(
     )
 
 
-def _step(
+def _make_step(
     answer: Permission,
     bookie_id: str,
     bytes: int,
-    what: str,
+    description: str,
     risk: str,
     command: Callable[[Allowed], str] | None = None,
 ) -> SpaceStep | RefusedSpace:
@@ -184,8 +184,10 @@ def _step(
     """
     if isinstance(answer, Refused):
         reasons = tuple(dict.fromkeys(hold.reason for hold in answer.holds))
-        return RefusedSpace(bookie_id, bytes, what, answer.kind, answer.sentence, answer.way_out, reasons)
-    return SpaceStep(bookie_id, bytes, what, command(answer) if command else None, risk, answer)
+        return RefusedSpace(
+            bookie_id, bytes, description, answer.kind, answer.sentence, answer.way_out, reasons
+        )
+    return SpaceStep(bookie_id, bytes, description, command(answer) if command else None, risk, answer)
 
 
 def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
@@ -204,91 +206,95 @@ def gc_url(bookie_id: str, endpoint: tuple[str, int] | None = None) -> str:
     return f"http://{host}:{http}/api/v1/bookie/gc"
 
 
-def _of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
+def _steps_of_finding(run: RunReader, finding: Mapping[str, Any], url: str) -> Steps:
     bookie_id, evidence = finding["bookie_id"], json.loads(finding["evidence"])
     kind = ActionKind.COLLECT if finding["id"] == RECLAIMABLE else ActionKind.COMPACT
     answer = permit(run, kind, [bookie(bookie_id)])
     if isinstance(answer, Allowed) and finding["confidence"] != Confidence.CONFIRMED:
-        answer = Refused(kind, answer.objects, why=_UNCONFIRMED)
+        answer = Refused(kind, answer.objects, why=_UNCONFIRMED_NOTE)
     if kind is ActionKind.COLLECT:
-        what = f"collection deletes {evidence['logs']:,} entry logs without any ledger left"
-        yield _step(
+        description = f"collection deletes {evidence['logs']:,} entry logs without any ledger left"
+        yield _make_step(
             answer,
             bookie_id,
             evidence["bytes"],
-            what,
-            _DELETES,
+            description,
+            _DELETION_RISK,
             lambda allowed: collect_command(allowed, url),
         )
         return
-    minor, major = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
-    stranded = (
-        f"no compaction rewrites entry logs with {major} % or more needed bytes; a higher "
+    minor_percent, major_percent = (round(100 * evidence[f"{name}_threshold"]) for name in ("minor", "major"))
+    unowned_clause = (
+        f"no compaction rewrites entry logs with {major_percent} % or more needed bytes; a higher "
         "majorCompactionThreshold in the bookie's configuration changes that from its next start on"
     )
     rewrites = "compaction rewrites entry logs of which"
-    for name, what, command, risk in (
+    for name, description, command, risk in (
         (
             "minor",
-            f"minor {rewrites} less than {minor} % is needed",
+            f"minor {rewrites} less than {minor_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=False),
-            _REWRITES,
+            _REWRITE_RISK,
         ),
         (
             "major",
-            f"major {rewrites} {minor} to {major} % is needed",
+            f"major {rewrites} {minor_percent} to {major_percent} % is needed",
             lambda allowed: compact_command(allowed, url, is_major=True),
-            _REWRITES,
+            _REWRITE_RISK,
         ),
-        ("stranded", stranded, None, _HIGHER),
+        ("stranded", unowned_clause, None, _THRESHOLD_RISK),
     ):
         if size := evidence[f"{name}_bytes"]:
-            yield _step(answer, bookie_id, size, what, risk, command)
+            yield _make_step(answer, bookie_id, size, description, risk, command)
 
 
-def _over_replicated(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> Steps:
-    what = (
+def _over_replicated_bytes(run: RunReader, classes: Mapping[str, Mapping[str, int]]) -> Steps:
+    description = (
         "ledgers without the bookie in an ensemble are collected after a day of its uptime "
         "(gcOverreplicatedLedgerWaitTime); compaction then frees their bytes"
     )
     for name, sizes in classes.items():
         if (size := sizes.get(SpaceClass.OVER_REPLICATED, 0)) and name != NO_BOOKIE:
-            yield _step(permit(run, ActionKind.COLLECT, [bookie(name)]), name, size, what, _DELETES)
+            yield _make_step(
+                permit(run, ActionKind.COLLECT, [bookie(name)]), name, size, description, _DELETION_RISK
+            )
 
 
-def _leaked(run: RunReader) -> Steps:
+def _steps_of_leaks(run: RunReader) -> Steps:
     """Yield steps for ledgers without an owner: once they are deleted, compaction frees their bytes."""
     rows = _leaked_rows(run)
     if rows is None:
         return
     command = f"bkaudit report {shlex.quote(run.path)} --leaks"
-    whole = permit(run, ActionKind.DELETE_LEDGER, [])
+    delete_permission = permit(run, ActionKind.DELETE_LEDGER, [])
     held_ledgers = run.holds.held_ledgers(ActionKind.DELETE_LEDGER)
     rows = rows.join(held_ledgers, [*LEDGER], join_type="left outer")
     confirmed = pc.equal(rows["confidence"], str(Confidence.CONFIRMED))
     # A ledger that is held counts as held, whether its finding is confirmed or not.
     unconfirmed = pc.and_(pc.is_null(rows["why"]), pc.invert(confirmed))
-    why = pc.if_else(unconfirmed, pa.scalar(_UNCONFIRMED), rows["why"])
-    rows = rows.set_column(rows.schema.get_field_index("why"), "why", why)
+    reasons_column = pc.if_else(unconfirmed, pa.scalar(_UNCONFIRMED_NOTE), rows["why"])
+    rows = rows.set_column(rows.schema.get_field_index("why"), "why", reasons_column)
     grouped = rows.group_by(["bookie_id", "why"], use_threads=False)
     for row in grouped.aggregate([("bytes", "sum"), ("bytes", "count")]).to_pylist():
-        answer = whole
-        if row["why"] is not None and isinstance(whole, Allowed):
+        answer = delete_permission
+        if row["why"] is not None and isinstance(delete_permission, Allowed):
             answer = Refused(ActionKind.DELETE_LEDGER, (), why=row["why"])
-        what = (
+        description = (
             f"{plural(row['bytes_count'], 'ledger has', 'ledgers have')} no owner (ledger-unowned): see "
             f"the list; once deleted, collection and compaction free their bytes"
         )
-        yield _step(answer, row["bookie_id"], row["bytes_sum"], what, _UNOWNED, lambda _: command)
+        yield _make_step(
+            answer, row["bookie_id"], row["bytes_sum"], description, _UNOWNED_NOTE, lambda _: command
+        )
 
 
-def _findings(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
+def _findings_by_id(run: RunReader, ids: set[str] | frozenset[str]) -> Iterator[dict[str, Any]]:
     columns = ["id", "bookie_id", "confidence", "evidence"]
     for batch in run.batches("findings", columns, ds.field("id").isin(sorted(ids))):
         yield from batch.to_pylist()
 
 
-def _hosts(run: RunReader) -> dict[str, tuple[str, int]]:
+def _host_ports(run: RunReader) -> dict[str, tuple[str, int]]:
     """Return the host and the HTTP port of each bookie whose registration has both, by bookie id."""
     rows = run.table("registrations", ["bookie_id", "endpoints", "host", "used"]).to_pylist()
     return {

@@ -16,7 +16,7 @@ from auditor.model.states import FOUND
 from auditor.runs.directory import RunDirectory
 from auditor.runs.figures import days_since_1970
 
-_TABLE = "changes"
+_CHANGES_TABLE = "changes"
 _COLUMNS = ["fingerprint", "change", "first_seen", "suppressed"]
 
 
@@ -32,11 +32,13 @@ def standings_of(tables: RunDirectory, report: Report, fingerprints: Iterable[st
         fingerprints: The findings.
     """
     fingerprint_array = pa.array(fingerprints, pa.string())
-    if not len(fingerprint_array) or not _has_standings(tables):
+    if not len(fingerprint_array) or not _has_changes_table(tables):
         return {}
     is_asked = ds.field("fingerprint").isin(fingerprint_array)
     first = report.run.changes is None
-    return {row["fingerprint"]: _standing(row, first) for row in _rows(tables, _COLUMNS, is_asked)}
+    return {
+        row["fingerprint"]: _make_standing(row, first) for row in _change_rows(tables, _COLUMNS, is_asked)
+    }
 
 
 def standings_of_report(path: str, report: Report) -> Standings:
@@ -60,15 +62,15 @@ def standings_in_order(path: str) -> Standings:
         RunError: from the function, if the table is broken or none of the further rows is about the finding.
     """
     tables = RunDirectory(path)
-    if not _has_standings(tables):
+    if not _has_changes_table(tables):
         return no_standing
-    rows = _rows(tables, _COLUMNS)
+    rows = _change_rows(tables, _COLUMNS)
 
     def standing(fingerprint: str) -> Standing:
         for row in rows:
             if row["fingerprint"] == fingerprint:
-                return _standing(row, first=False)
-        raise RunError(f"{path}/tables/{_TABLE}: no row of the finding {fingerprint} is at its place")
+                return _make_standing(row, first=False)
+        raise RunError(f"{path}/tables/{_CHANGES_TABLE}: no row of the finding {fingerprint} is at its place")
 
     return standing
 
@@ -76,32 +78,32 @@ def standings_in_order(path: str) -> Standings:
 def severities_by_day(tables: RunDirectory) -> dict[int, Counter[str]]:
     """Count findings by severity for each day on which they were first seen, in days since 1970, UTC."""
     counts: dict[int, Counter[str]] = {}
-    for batch in _batches(tables, ["first_seen", "severity"]):
+    for batch in _change_batches(tables, ["first_seen", "severity"]):
         pairs = pa.table({"day": days_since_1970(batch["first_seen"]), "severity": batch["severity"]})
         for row in pairs.group_by(["day", "severity"]).aggregate([([], "count_all")]).to_pylist():
             counts.setdefault(row["day"], Counter())[row["severity"]] += row["count_all"]
     return counts
 
 
-def _has_standings(tables: RunDirectory) -> bool:
-    return _TABLE in tables.names("tables")
+def _has_changes_table(tables: RunDirectory) -> bool:
+    return _CHANGES_TABLE in tables.names("tables")
 
 
-def _standing(row: dict[str, Any], first: bool) -> Standing:
+def _make_standing(row: dict[str, Any], first: bool) -> Standing:
     return Standing("" if first else row["change"], row["first_seen"], row["suppressed"])
 
 
-def _rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
-    for batch in _batches(tables, columns, filter):
+def _change_rows(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[dict[str, Any]]:
+    for batch in _change_batches(tables, columns, filter):
         yield from batch.to_pylist()
 
 
-def _batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
+def _change_batches(tables: RunDirectory, columns: list[str], filter: Any = None) -> Iterator[Any]:
     """Yield the rows of the table ``changes`` about findings of this run, in order.
 
     Rows of findings that only an earlier run had are left out.
     """
     is_current = ds.field("change").isin(FOUND)
     yield from tables.batches(
-        f"tables/{_TABLE}", columns, is_current if filter is None else is_current & filter
+        f"tables/{_CHANGES_TABLE}", columns, is_current if filter is None else is_current & filter
     )

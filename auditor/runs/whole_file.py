@@ -12,7 +12,7 @@ from typing import BinaryIO
 from auditor.errors import named_target
 from auditor.sources.file_systems import run_files
 
-LEFT_S = 86_400.0
+LEFTOVER_SECONDS = 86_400.0
 """Age in seconds above which a temporary file counts as abandoned and is deleted."""
 
 
@@ -28,26 +28,26 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
     """
     if "://" in path:
         files, place = run_files(path)
-        with named_target(path), files.open_output_stream(f"{place}.part") as out:
-            write(out)
+        with named_target(path), files.open_output_stream(f"{place}.part") as output_stream:
+            write(output_stream)
         files.move(f"{place}.part", place)
         return
     with suppress(FileNotFoundError):
         Path(path).stat()  # raises ELOOP for a link to itself, of which resolve() has another error, or none
     target = Path(path).resolve()  # what a link points to is replaced, not the link
     if target.exists() and not target.is_file():
-        with named_target(target), target.open("wb") as out:
-            write(out)
+        with named_target(target), target.open("wb") as output_stream:
+            write(output_stream)
         return
     for leftover in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.part"):
-        if time.time() - leftover.lstat().st_mtime > LEFT_S:  # of a process that was killed
+        if time.time() - leftover.lstat().st_mtime > LEFTOVER_SECONDS:  # of a process that was killed
             leftover.unlink(missing_ok=True)
     part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
     try:
-        with named_target(target), part.open("xb") as out:
-            write(out)
-            out.flush()
-            os.fsync(out.fileno())
+        with named_target(target), part.open("xb") as output_stream:
+            write(output_stream)
+            output_stream.flush()
+            os.fsync(output_stream.fileno())
         part.replace(target)
     except OSError as error:
         if error.filename == str(part):

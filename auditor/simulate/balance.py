@@ -15,10 +15,10 @@ from auditor.simulate.domains import grown
 from auditor.simulate.windows import NO_BOOKIE, BookieNumbers, Longs, Windows, distinct_values
 
 _LEDGERS, _ENTRIES, _BYTES, _OPEN = range(4)
-_BY_CHANCE = 0.01
+_MAX_CHANCE = 0.01
 
-_DISK = ("bookie_id", "directory")
-_PRIME = 1_000_003
+_DISK_COLUMNS = ("bookie_id", "directory")
+_HASH_PRIME = 1_000_003
 
 
 class LoadSums:
@@ -33,8 +33,8 @@ class LoadSums:
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
         self._sums = grown(self._sums, len(numbers), axis=0)
-        row, seat = np.nonzero(windows.bookies != NO_BOOKIE)
-        bookie = windows.bookies[row, seat]
+        row, place_in_window = np.nonzero(windows.bookies != NO_BOOKIE)
+        bookie = windows.bookies[row, place_in_window]
         np.add.at(self._sums[:, _ENTRIES], bookie, windows.entries[row])
         np.add.at(self._sums[:, _BYTES], bookie, windows.bytes[row])
         for column, selection in ((_LEDGERS, slice(None)), (_OPEN, windows.open_end[row])):
@@ -57,43 +57,49 @@ class LoadSums:
             logs[disk.bookie] += disk.bytes
         # With few open ledgers some bookies are in none of their ensembles by chance.
         writable = sum(mode == "writable" for mode in registered.values())
-        enough = writable > 0 and (1 - 1 / writable) ** int(sums[:, _OPEN].sum()) < _BY_CHANCE
+        is_chance_excluded = writable > 0 and (1 - 1 / writable) ** int(sums[:, _OPEN].sum()) < _MAX_CHANCE
         loads = []
         for name, row in zip(numbers.names, sums.tolist(), strict=True):
-            ledgers, entries, bytes, opened = row
-            load = BookieLoad(name, ledgers, entries, bytes, opened, logs.get(name))
+            ledgers, entries, bytes, open_ledgers = row
+            load = BookieLoad(name, ledgers, entries, bytes, open_ledgers, logs.get(name))
             is_bookie = load.ledgers or name in registered
-            idle = (
-                _idle(name, registered, locations, enough) if is_bookie and not load.open_ensembles else None
+            idle_reason = (
+                _idle_reason(name, registered, locations, is_chance_excluded)
+                if is_bookie and not load.open_ensembles
+                else None
             )
-            loads.append(replace(load, idle=idle))
+            loads.append(replace(load, idle=idle_reason))
         domains = {
-            str(level): _by_domain(loads, locations, level) for level in levels if level is not Level.BOOKIE
+            str(level): _domain_loads(loads, locations, level)
+            for level in levels
+            if level is not Level.BOOKIE
         }
-        return Balance(tuple(sorted(loads, key=_largest)), domains, disks)
+        return Balance(tuple(sorted(loads, key=_largest_first)), domains, disks)
 
 
-def _idle(name: str, registered: Mapping[str, str | None], locations: Locations, enough: bool) -> str | None:
+def _idle_reason(
+    name: str, registered: Mapping[str, str | None], locations: Locations, is_chance_excluded: bool
+) -> str | None:
     """Return a possible reason why no open ensemble has the bookie. None if it may be chance."""
     mode = registered.get(name)
     if mode is None:
         return "it is not registered" if any(registered.values()) else None
     if mode == "readonly":
         return "it is registered read-only"
-    if not enough:
+    if not is_chance_excluded:
         return None
     depths = Counter(
         path.count("/") for bookie in locations.of if (path := locations.path(bookie)) is not None
     )
     path = locations.path(name) or DEFAULT_RACK
-    if depths and path.count("/") != max(depths, key=lambda depth: depths[depth]):
+    if depths and path.count("/") != max(depths, key=lambda depth_of_path: depths[depth_of_path]):
         return f"its location {path} has another depth than most: the server leaves it out of its topology"
     if locations.groups(name):
         return f"it is in group {', '.join(locations.groups(name))}: open ledgers may use other groups"
     return "no open ledger uses it, and this run shows no reason"
 
 
-def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
+def _domain_loads(loads: list[BookieLoad], locations: Locations, level: Level) -> tuple[BookieLoad, ...]:
     """Return the loads by domain. A ledger counts once for each of its bookies in the domain."""
     names = sorted({domain for load in loads if (domain := locations.domain(load.name, level)) is not None})
     domain_loads = []
@@ -111,10 +117,10 @@ def _by_domain(loads: list[BookieLoad], locations: Locations, level: Level) -> t
                 sum(disk_bytes) if len(disk_bytes) == len(disks) else None,
             )
         )
-    return tuple(sorted(domain_loads, key=_largest))
+    return tuple(sorted(domain_loads, key=_largest_first))
 
 
-def _largest(load: BookieLoad) -> tuple[int, int, int, str]:
+def _largest_first(load: BookieLoad) -> tuple[int, int, int, str]:
     return -load.bytes, -load.entries, -load.ledgers, load.name
 
 
@@ -130,32 +136,32 @@ def disk_loads(run: RunReader) -> tuple[DiskLoad, ...] | None:
         return None
     loads: dict[tuple[str, str], DiskLoad] = {}
     ledgers: dict[tuple[str, str], Longs] = {}
-    used = _used(run)
+    used_shares = _used_by_directory(run)
     columns = ["bookie_id", "directory", "kind", "scope_id", "ledger_id", "bytes", "entries"]
     for batch in run.batches("tables/entry_logs", columns):
         # A log that compaction left under two names is there once.
-        second = pc.equal(batch["kind"], LogFileKind.COMPACTED.value).fill_null(False)
-        logs = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(second))))
-        ids = pc.add(pc.multiply(logs["ledger_id"], _PRIME), logs["scope_id"])
+        is_compacted = pc.equal(batch["kind"], LogFileKind.COMPACTED.value).fill_null(False)
+        logs = pa.table(batch.filter(pc.and_(batch["bookie_id"].is_valid(), pc.invert(is_compacted))))
+        ids = pc.add(pc.multiply(logs["ledger_id"], _HASH_PRIME), logs["scope_id"])
         blank = pc.and_(logs["ledger_id"].is_valid(), logs["entries"].is_null()).cast("int64")
-        by_disk = logs.append_column("id", ids).append_column("blank", blank).group_by([*_DISK])
+        logs_by_disk = logs.append_column("id", ids).append_column("blank", blank).group_by([*_DISK_COLUMNS])
         sums = [("bytes", "sum"), ("entries", "sum"), ("blank", "sum"), ("id", "distinct")]
-        for row in by_disk.aggregate(sums).to_pylist():
+        for row in logs_by_disk.aggregate(sums).to_pylist():
             disk = row["bookie_id"], row["directory"]
-            before = loads.get(disk, DiskLoad(*disk, 0, 0, 0, used.get(disk[1])))
-            new = np.array([id for id in row["id_distinct"] if id is not None], np.int64)
-            ledgers[disk] = distinct_values(np.append(ledgers.get(disk, new[:0]), new))
-            has_entries = before.entries is not None and not row["blank_sum"]
+            previous_load = loads.get(disk, DiskLoad(*disk, 0, 0, 0, used_shares.get(disk[1])))
+            bookie_numbers = np.array([id for id in row["id_distinct"] if id is not None], np.int64)
+            ledgers[disk] = distinct_values(np.append(ledgers.get(disk, bookie_numbers[:0]), bookie_numbers))
+            has_entries = previous_load.entries is not None and not row["blank_sum"]
             loads[disk] = replace(
-                before,
+                previous_load,
                 ledgers=len(ledgers[disk]),
-                entries=(before.entries or 0) + (row["entries_sum"] or 0) if has_entries else None,
-                bytes=before.bytes + (row["bytes_sum"] or 0),
+                entries=(previous_load.entries or 0) + (row["entries_sum"] or 0) if has_entries else None,
+                bytes=previous_load.bytes + (row["bytes_sum"] or 0),
             )
     return tuple(sorted(loads.values(), key=lambda load: (-load.bytes, load.bookie, load.directory)))
 
 
-def _used(run: RunReader) -> dict[str, float]:
+def _used_by_directory(run: RunReader) -> dict[str, float]:
     """Return the used share of each directory's file system. Unknown ones are left out."""
     rows = run.table("disks", ["directory", "capacity_bytes", "free_bytes"]).to_pylist()
     return {

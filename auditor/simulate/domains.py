@@ -73,14 +73,14 @@ class Domains:
         """
         if not names:
             raise UsageError(f"--lose {self.level}: name one, or several with commas between them")
-        by_bare_name = {name.strip("/"): name for name in self.names}
+        names_without_slashes = {name.strip("/"): name for name in self.names}
         domains = []
         for name in names:
-            if name not in self.names and name.strip("/") not in by_bare_name:
-                no_such = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
-                why = no_such if self.names else "the run knows no location; give --racks FILE"
-                raise UsageError(f"--lose {self.level} {name}: {why}")
-            domains.append(name if name in self.names else by_bare_name[name.strip("/")])
+            if name not in self.names and name.strip("/") not in names_without_slashes:
+                unknown_text = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
+                reason = unknown_text if self.names else "the run knows no location; give --racks FILE"
+                raise UsageError(f"--lose {self.level} {name}: {reason}")
+            domains.append(name if name in self.names else names_without_slashes[name.strip("/")])
         return domains
 
 
@@ -123,7 +123,7 @@ class SetSums:
 
     def add(self, sets: Longs, entries: Longs, bytes: Longs) -> None:
         """Add rows of domain numbers in ascending order, filled up with -1."""
-        keys = np.concatenate([self._keys, self._key(sets)])
+        keys = np.concatenate([self._keys, self._set_keys(sets)])
         sums = np.concatenate([self.sums, np.stack([entries, bytes], axis=1)])
         self._keys, place = np.unique(keys, return_inverse=True)
         self.sums = np.zeros((len(self._keys), 2), np.int64)
@@ -144,13 +144,13 @@ class SetSums:
             for part in combinations(range(sets.shape[1]), size):
                 rows = np.full((len(sets), self.most), -1, np.int64)
                 rows[:, :size] = sets[:, part]
-                keys = self._key(rows)
+                keys = self._set_keys(rows)
                 place = np.minimum(np.searchsorted(self._keys, keys), max(len(self._keys) - 1, 0))
                 has_sum = self._keys[place] == keys if len(self._keys) else np.zeros(len(keys), bool)
                 losses[has_sum] += self.sums[place[has_sum]]
         return losses
 
-    def _key(self, sets: Longs) -> Longs:
+    def _set_keys(self, sets: Longs) -> Longs:
         keys = np.zeros(len(sets), np.int64)
         for place in range(self.most):
             keys = keys * self._base + sets[:, place] + 1
@@ -158,8 +158,8 @@ class SetSums:
 
 
 MTTF_DAYS, MTTR_HOURS = 3 * 365.0, 24.0
-_FAILED = (2, 3)
-_HOURS = 24 * 365.0
+_FAILED_COUNTS = (2, 3)
+_HOURS_A_YEAR = 24 * 365.0
 
 
 class CopysetSums:
@@ -171,50 +171,57 @@ class CopysetSums:
 
     def __init__(self, bookies: int) -> None:
         self._base = np.uint64(max(bookies + 1, 2) | 1)
-        self._of_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
+        self._keys_of_size: dict[int, list[np.ndarray[tuple[int], np.dtype[np.uint64]]]] = {}
         self._partners = np.zeros((bookies, bookies), np.int64)
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add the copysets of these windows by the metadata, also those of open ends."""
         for axis in (0, 1):
             self._partners = grown(self._partners, len(numbers), axis)
-        ordered = np.sort(windows.bookies, axis=1)
-        new = first_of_each(ordered)
-        sizes = count_true(new)
-        keys = np.zeros(len(ordered), np.uint64)
-        for seat in range(ordered.shape[1]):
-            step = keys * self._base + (ordered[:, seat] + 1).astype(np.uint64)
-            keys = np.where(new[:, seat], step, keys)
+        sorted_bookies = np.sort(windows.bookies, axis=1)
+        is_first_of_value = first_of_each(sorted_bookies)
+        sizes = count_true(is_first_of_value)
+        keys = np.zeros(len(sorted_bookies), np.uint64)
+        for place in range(sorted_bookies.shape[1]):
+            step = keys * self._base + (sorted_bookies[:, place] + 1).astype(np.uint64)
+            keys = np.where(is_first_of_value[:, place], step, keys)
         for size in distinct_values(sizes).tolist():
-            copysets = self._of_size.setdefault(size, [])
+            copysets = self._keys_of_size.setdefault(size, [])
             copysets.append(distinct_values(keys[sizes == size]))
             if sum(map(len, copysets)) > 4 * len(copysets[0]) or len(copysets) > 16:
                 copysets[:] = [distinct_values(np.concatenate(copysets))]
-        for seat in range(1, ordered.shape[1]):
-            for earlier in range(seat):
-                is_pair = (ordered[:, earlier] != NO_BOOKIE) & (ordered[:, earlier] != ordered[:, seat])
-                self._partners[ordered[is_pair, earlier], ordered[is_pair, seat]] = 1
+        for place in range(1, sorted_bookies.shape[1]):
+            for earlier in range(place):
+                is_pair = (sorted_bookies[:, earlier] != NO_BOOKIE) & (
+                    sorted_bookies[:, earlier] != sorted_bookies[:, place]
+                )
+                self._partners[sorted_bookies[is_pair, earlier], sorted_bookies[is_pair, place]] = 1
 
     def result(self, mttf_days: float = MTTF_DAYS, mttr_hours: float = MTTR_HOURS) -> Copysets:
         """Return the figures about copysets, once all windows have been added."""
         sizes = {
             size: len(distinct_values(np.concatenate(copysets)))
-            for size, copysets in sorted(self._of_size.items())
+            for size, copysets in sorted(self._keys_of_size.items())
         }
         partners = self._partners | self._partners.T
-        inside = any_true(partners > 0)
-        bookies = int(inside.sum()) if len(inside) else 0
-        widths: Longs = partners.sum(axis=1)[inside]
-        least, mean, most = (widths.min(), widths.mean(), widths.max()) if bookies else (0, 0.0, 0)
-        chance = {failed: chance_of_loss(sizes, len(inside), failed) for failed in _FAILED}
+        domain_pairs = any_true(partners > 0)
+        bookies = int(domain_pairs.sum()) if len(domain_pairs) else 0
+        widths: Longs = partners.sum(axis=1)[domain_pairs]
+        min_width, mean_width, max_width = (
+            (widths.min(), widths.mean(), widths.max()) if bookies else (0, 0.0, 0)
+        )
+        chance = {
+            failed_count: chance_of_loss(sizes, len(domain_pairs), failed_count)
+            for failed_count in _FAILED_COUNTS
+        }
         return Copysets(
-            sizes, len(inside), int(least), float(mean), int(most), chance,
+            sizes, len(domain_pairs), int(min_width), float(mean_width), int(max_width), chance,
             years_to_loss(sizes, mttf_days, mttr_hours), mttf_days, mttr_hours,
         )  # fmt: skip
 
 
-def chance_of_loss(sizes: dict[int, int], bookies: int, failed: int) -> float:
-    """Return the probability that ``failed`` random bookies hold all copies of an entry.
+def chance_of_loss(sizes: dict[int, int], bookies: int, failed_count: int) -> float:
+    """Return the probability that ``failed_count`` random bookies hold all copies of an entry.
 
     ``sizes`` has the number of copysets by size.
 
@@ -223,10 +230,10 @@ def chance_of_loss(sizes: dict[int, int], bookies: int, failed: int) -> float:
     """
     survival = 1.0
     for size, copysets in sizes.items():
-        if 0 < size <= failed <= bookies:
+        if 0 < size <= failed_count <= bookies:
             set_count = comb(bookies, size)
             # Copysets differ: of each set that is none of them there is one less to choose from.
-            for number in range(min(comb(failed, size), set_count)):
+            for number in range(min(comb(failed_count, size), set_count)):
                 survival *= max(1 - copysets / (set_count - number), 0.0)
     return 1.0 - survival
 
@@ -239,8 +246,10 @@ def years_to_loss(sizes: dict[int, int], mttf_days: float, mttr_hours: float) ->
     >>> round(years_to_loss({1: 1}, 365.0, 24.0), 3)
     1.0
     """
-    fails, repairs = 1 / (mttf_days * 24), 1 / mttr_hours
-    rate = sum(
-        count * factorial(size) * fails**size / repairs ** (size - 1) for size, count in sizes.items() if size
+    failure_rate, repairs = 1 / (mttf_days * 24), 1 / mttr_hours
+    loss_rate = sum(
+        count * factorial(size) * failure_rate**size / repairs ** (size - 1)
+        for size, count in sizes.items()
+        if size
     )
-    return 1 / rate / _HOURS if rate else None
+    return 1 / loss_rate / _HOURS_A_YEAR if loss_rate else None

@@ -23,7 +23,7 @@ from auditor.simulate.windows import (
     count_true,
 )
 
-_COUNTS = (
+_COUNT_NAMES = (
     *("last_known", "last_known_possible", "last_known_degraded"),
     *("last_served", "last_served_possible", "last_served_degraded"),
     "open_ledgers",
@@ -43,26 +43,26 @@ class ExposureSums:
 
     def concerns(self, segments: SegmentColumns, numbers: BookieNumbers) -> Bools:
         """Return which ledgers may count: open or unreplicated ones, and those with a member that is down."""
-        concerned = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
+        has_exposure = segments.any_of_ledger(~segments.closed | (segments.write_quorum == 1))
         if self._registered is not None:
-            down = np.array([name not in self._registered for name in numbers.names], bool)
-            concerned |= segments.any_of_members(down[segments.members])
-        return concerned
+            is_down = np.array([name not in self._registered for name in numbers.names], bool)
+            has_exposure |= segments.any_of_members(is_down[segments.members])
+        return has_exposure
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
         names = numbers.names
-        for name in _COUNTS:
+        for name in _COUNT_NAMES:
             sums = self._sums.setdefault(name, np.zeros(0, np.int64))
             self._sums[name] = np.concatenate([sums, np.zeros(len(names) - len(sums), np.int64)])
         member = windows.bookies != NO_BOOKIE
-        self._count("open_ledgers", windows, member & windows.open_end[:, None])
-        present, unknown, served = self.copies(windows, numbers)
-        self._add_last(windows, present, unknown, "last_known")
+        self._count_flags("open_ledgers", windows, member & windows.open_end[:, None])
+        is_present, unknown, served = self.copies(windows, numbers)
+        self._add_last_copies(windows, is_present, unknown, "last_known")
         # A window of an open end counts where one registered bookie alone may have its entries.
-        in_open_end = _members_of_open_ends(windows) & served
-        is_single = in_open_end & (count_true(in_open_end) == 1)[:, None]
-        self._add_last(windows, present & served, unknown & served | is_single, "last_served")
+        is_in_open_end = _members_of_open_ends(windows) & served
+        is_single = is_in_open_end & (count_true(is_in_open_end) == 1)[:, None]
+        self._add_last_copies(windows, is_present & served, unknown & served | is_single, "last_served")
 
     def copies(self, windows: Windows, numbers: BookieNumbers) -> tuple[Bools, Bools, Bools]:
         """Return which copies are known, which are unknown, and which are on a bookie that answers.
@@ -72,19 +72,19 @@ class ExposureSums:
         """
         names = numbers.names
         answers = np.array([self._registered is None or name in self._registered for name in names] + [False])
-        judged = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
-        present, unknown = judged & (windows.copies == PRESENT), judged & (windows.copies == UNKNOWN)
-        return present, unknown, answers[windows.bookies]
+        is_judged = (windows.bookies != NO_BOOKIE) & ~windows.open_end[:, None]
+        is_present, unknown = is_judged & (windows.copies == PRESENT), is_judged & (windows.copies == UNKNOWN)
+        return is_present, unknown, answers[windows.bookies]
 
-    def _add_last(self, windows: Windows, present: Bools, unknown: Bools, name: str) -> None:
-        is_single = (count_true(present) == 1) & (count_true(unknown) == 0)
-        self._count(name, windows, present & is_single[:, None])
-        possible = possible_last_copies(present, unknown)
-        self._count(f"{name}_possible", windows, possible)
+    def _add_last_copies(self, windows: Windows, is_present: Bools, unknown: Bools, name: str) -> None:
+        is_single = (count_true(is_present) == 1) & (count_true(unknown) == 0)
+        self._count_flags(name, windows, is_present & is_single[:, None])
+        possible_last = possible_last_copies(is_present, unknown)
+        self._count_flags(f"{name}_possible", windows, possible_last)
         replicated = count_true(windows.bookies != NO_BOOKIE) > 1
-        self._count(f"{name}_degraded", windows, possible & replicated[:, None])
+        self._count_flags(f"{name}_degraded", windows, possible_last & replicated[:, None])
 
-    def _count(self, name: str, windows: Windows, flags: Bools) -> None:
+    def _count_flags(self, name: str, windows: Windows, flags: Bools) -> None:
         """Count each ledger once for each bookie for which one of its windows has a flag."""
         row, place = np.nonzero(flags)
         if not len(row):
@@ -97,7 +97,9 @@ class ExposureSums:
     def result(self, numbers: BookieNumbers) -> tuple[BookieExposure, ...]:
         """Return the bookies on which any data depends alone, ascending by id."""
         rows = zip(
-            numbers.names, *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNTS), strict=False
+            numbers.names,
+            *(self._sums.get(name, np.zeros(0)).tolist() for name in _COUNT_NAMES),
+            strict=False,
         )
         exposures = (BookieExposure(name, *map(int, counts)) for name, *counts in rows)
         return tuple(sorted((row for row in exposures if row.is_exposed), key=lambda row: row.bookie_id))
@@ -112,13 +114,13 @@ def _members_of_open_ends(windows: Windows) -> Bools:
     return members
 
 
-def possible_last_copies(present: Bools, unknown: Bools) -> Bools:
+def possible_last_copies(is_present: Bools, unknown: Bools) -> Bools:
     """Return which copies are, or may be, the last of their windows.
 
     If exactly one copy is known, it may be the last. If none is known, each unknown copy may be the last.
     """
-    certain = count_true(present)
-    last: Bools = np.where((certain == 1)[:, None], present, unknown & (certain == 0)[:, None])
+    certain = count_true(is_present)
+    last: Bools = np.where((certain == 1)[:, None], is_present, unknown & (certain == 0)[:, None])
     return last
 
 
@@ -136,7 +138,7 @@ class DependentLedger:
 
 
 def find_dependent_ledgers(
-    run: RunDirectory, listed: bool, bookies: Collection[str], most: int
+    run: RunDirectory, listed: bool, bookies: Collection[str], max_holders: int
 ) -> list[DependentLedger]:
     """Return the first ledgers that depend on one of ``bookies`` alone. One pass over the run's ledgers.
 
@@ -144,30 +146,32 @@ def find_dependent_ledgers(
         run: A finished run.
         listed: Whether all registrations were seen.
         bookies: The bookies on which the ledgers depend.
-        most: Largest number of ledgers returned.
+        max_holders: Largest number of ledgers returned.
 
     Raises:
         RunError: a table of the run is missing or broken.
     """
     sums = ExposureSums(registered_bookies(run, listed))
-    windows = RunWindows(run, merge=False, among=lambda segments: sums.concerns(segments, windows.numbers))
+    windows = RunWindows(
+        run, merge=False, segment_filter=lambda segments: sums.concerns(segments, windows.numbers)
+    )
     dependents: dict[int, DependentLedger] = {}
     for batch in windows:
         names = windows.numbers.names
-        chosen = np.array([name in bookies for name in names] + [False])
-        present, unknown, served = sums.copies(batch, windows.numbers)
-        last = possible_last_copies(present, unknown) | possible_last_copies(
-            present & served, unknown & served
+        is_chosen = np.array([name in bookies for name in names] + [False])
+        is_present, unknown, served = sums.copies(batch, windows.numbers)
+        last = possible_last_copies(is_present, unknown) | possible_last_copies(
+            is_present & served, unknown & served
         )
         assert batch.ids is not None  # nothing was merged
-        for row, place in np.argwhere(last & chosen[batch.bookies]).tolist():
+        for row, place in np.argwhere(last & is_chosen[batch.bookies]).tolist():
             scope, ledger = batch.ids[batch.ledger[row]].tolist()
             if scope == 0 and ledger not in dependents:
-                if len(dependents) == most:
+                if len(dependents) == max_holders:
                     return list(dependents.values())
-                seats = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
+                holder_numbers = [number for number in batch.bookies[row].tolist() if number != NO_BOOKIE]
                 bookie = names[batch.bookies[row, place]]
-                partners = [names[number] for number in seats if names[number] != bookie]
+                partners = [names[number] for number in holder_numbers if names[number] != bookie]
                 dependents[ledger] = DependentLedger(ledger, bookie, min(partners, default=bookie))
     return list(dependents.values())
 
@@ -196,15 +200,17 @@ def find_joint_holders(
     if len({*bookies}) < 2:
         return []
     sums = ExposureSums(registered_bookies(run, listed))
-    windows = RunWindows(run, among=lambda segments: segments.any_of_members(chosen[segments.members]))
-    chosen = np.array([name in bookies for name in windows.numbers.names] + [False])
+    windows = RunWindows(
+        run, segment_filter=lambda segments: segments.any_of_members(is_chosen[segments.members])
+    )
+    is_chosen = np.array([name in bookies for name in windows.numbers.names] + [False])
     holder_sets: set[frozenset[str]] = set()
     for batch in windows:
-        present, unknown, served = sums.copies(batch, windows.numbers)
+        is_present, unknown, served = sums.copies(batch, windows.numbers)
         unknown |= _members_of_open_ends(batch)
-        some_known = count_true(present & served) > 0
-        holders = np.where(some_known[:, None], present & served, unknown & served)
-        is_joint = (count_true(holders) > 1) & (count_true(holders & ~chosen[batch.bookies]) == 0)
+        some_known = count_true(is_present & served) > 0
+        holders = np.where(some_known[:, None], is_present & served, unknown & served)
+        is_joint = (count_true(holders) > 1) & (count_true(holders & ~is_chosen[batch.bookies]) == 0)
         numbers = np.sort(np.where(holders, batch.bookies, NO_BOOKIE)[is_joint], axis=1)
         for row in np.unique(numbers, axis=0).tolist():
             holder_sets.add(frozenset(windows.numbers.names[number] for number in row if number != NO_BOOKIE))
@@ -231,7 +237,9 @@ def find_exposures(run: RunDirectory, listed: bool) -> tuple[BookieExposure, ...
         RunError: a table of the run is missing or broken.
     """
     sums = ExposureSums(registered_bookies(run, listed))
-    windows = RunWindows(run, merge=False, among=lambda segments: sums.concerns(segments, windows.numbers))
+    windows = RunWindows(
+        run, merge=False, segment_filter=lambda segments: sums.concerns(segments, windows.numbers)
+    )
     for batch in windows:
         sums.add(batch, windows.numbers)
     return sums.result(windows.numbers)

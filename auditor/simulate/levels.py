@@ -45,10 +45,10 @@ from auditor.simulate.windows import (
     distinct_values,
 )
 
-SHOWN = 10
-_SEEDS = 200
+SETS_SHOWN = 10
+_SEED_SETS = 200
 """Number of heaviest sets from which larger sets grow."""
-_WEIGHED = 1 << 18
+_MAX_SETS = 1 << 18
 """Largest number of sets of three or more domains for which all losses are computed. It takes seconds."""
 
 
@@ -85,56 +85,60 @@ def loss(sums: SetSums, members: Iterable[int]) -> WeighedSet:
     return WeighedSet(tuple(row), entries, bytes)
 
 
-def worst_sets(sums: SetSums, size: int, shown: int = SHOWN, most: int = _WEIGHED) -> WorstSets:
-    """Return the worst sets of ``size`` domains. If there are at most ``most`` sets, all are compared.
+def worst_sets(sums: SetSums, size: int, max_sets: int = SETS_SHOWN, max_pairs: int = _MAX_SETS) -> WorstSets:
+    """Return the worst sets of ``size`` domains. If there are at most ``max_pairs`` sets, all are compared.
 
     >>> sums = SetSums(2, domains=4)
     >>> sums.add(np.array([[0, 1], [2, -1]]), np.array([5, 1]), np.array([50, 20]))
-    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, shown=2).sets]
+    >>> [(each.members, each.bytes) for each in worst_sets(sums, 2, max_sets=2).sets]
     [((0, 1), 50), ((0, 2), 20)]
     """
     if sums.domains < size:
         return WorstSets((), True, 0)
-    if size > 2 and comb(sums.domains, size) <= most:
+    if size > 2 and comb(sums.domains, size) <= max_pairs:
         sets = np.array([*combinations(range(sums.domains), size)], np.int64).reshape(-1, size)
         losses = sums.losses(sets)
-        worst = np.lexsort((-losses[:, 0], -losses[:, 1]))[:shown]
-        weighed = [loss(sums, row) for row in sets[worst].tolist()]
-        return WorstSets(_losing(weighed, shown), True, int((losses[:, 0] > 0).sum()))
+        worst_rows = np.lexsort((-losses[:, 0], -losses[:, 1]))[:max_sets]
+        weighed = [loss(sums, row) for row in sets[worst_rows].tolist()]
+        return WorstSets(_losing_sets(weighed, max_sets), True, int((losses[:, 0] > 0).sum()))
     rows = sums.sets()
-    totals = _with_singles(sums, rows)
-    heaviest = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[: max(_SEEDS, shown)]
-    worst_singles = [single.members[0] for single in _singles(sums)[: shown + size]]
+    totals = _add_single_domains(sums, rows)
+    heaviest_rows = np.lexsort((np.arange(len(rows)), -totals[:, 0], -totals[:, 1]))[
+        : max(_SEED_SETS, max_sets)
+    ]
+    worst_singles = [single_set.members[0] for single_set in _single_domain_sets(sums)[: max_sets + size]]
     candidates = {
         frozenset(members) for members in combinations(worst_singles, min(size, len(worst_singles)))
     }
-    candidates |= {frozenset(domain for domain in row if domain >= 0) for row in rows[heaviest].tolist()}
-    grown = {_grown(sums, rows, members, size, worst_singles) for members in candidates}
+    candidates |= {frozenset(domain for domain in row if domain >= 0) for row in rows[heaviest_rows].tolist()}
+    grown_sets = {_grow_set(sums, rows, members, size, worst_singles) for members in candidates}
     return WorstSets(
-        _losing([loss(sums, members) for members in grown], shown), size <= 2, losing_sets(sums, size)
+        _losing_sets([loss(sums, members) for members in grown_sets], max_sets),
+        size <= 2,
+        losing_sets(sums, size),
     )
 
 
-def _losing(weighed: list[WeighedSet], shown: int) -> tuple[WeighedSet, ...]:
+def _losing_sets(weighed: list[WeighedSet], max_sets: int) -> tuple[WeighedSet, ...]:
     return tuple(
         sorted(
             (domain_set for domain_set in weighed if domain_set.entries),
             key=lambda domain_set: domain_set.rank,
-        )[:shown]
+        )[:max_sets]
     )
 
 
 def losing_sets(sums: SetSums, size: int) -> int | None:
     """Return the number of sets of one or two domains that lose an entry. None for a larger ``size``."""
     rows = sums.sets()
-    singles = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
-    if singles is None or size == 1:
-        return None if singles is None else len(singles)
-    is_other_pair = ((rows >= 0).sum(axis=1) == 2) & ~np.isin(rows, singles).any(axis=1)
-    return int(is_other_pair.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(singles), 2)
+    single_domains = rows[(rows >= 0).sum(axis=1) == 1, 0] if size <= 2 else None
+    if single_domains is None or size == 1:
+        return None if single_domains is None else len(single_domains)
+    is_other_pair = ((rows >= 0).sum(axis=1) == 2) & ~np.isin(rows, single_domains).any(axis=1)
+    return int(is_other_pair.sum()) + comb(sums.domains, 2) - comb(sums.domains - len(single_domains), 2)
 
 
-def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
+def matrix(sums: SetSums, max_sets: int) -> tuple[list[int], list[list[int]]]:
     """Return the domains with the largest loss, alone or in pairs, and the bytes lost by each pair.
 
     The bytes are a matrix, with a row and a column for each of these domains.
@@ -143,36 +147,36 @@ def matrix(sums: SetSums, shown: int) -> tuple[list[int], list[list[int]]]:
     rows = sums.sets()
     for place in range(rows.shape[1]):
         np.add.at(weight, rows[:, place], sums.sums[:, 1])
-    most = np.argsort(-weight[:-1], kind="stable")[:shown].tolist()
+    most = np.argsort(-weight[:-1], kind="stable")[:max_sets].tolist()
     return most, [[loss(sums, frozenset([first, second])).bytes for second in most] for first in most]
 
 
-def _singles(sums: SetSums) -> list[WeighedSet]:
+def _single_domain_sets(sums: SetSums) -> list[WeighedSet]:
     return sorted(
-        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda single: single.rank
+        (loss(sums, frozenset([domain])) for domain in range(sums.domains)), key=lambda weighed: weighed.rank
     )
 
 
-def _with_singles(sums: SetSums, rows: Longs) -> Longs:
+def _add_single_domains(sums: SetSums, rows: Longs) -> Longs:
     """Return the loss of each row, including the losses of its single domains.
 
     For pairs that is the whole loss.
     """
     is_single = (rows >= 0).sum(axis=1) == 1
-    of_one = np.zeros((sums.domains + 1, 2), np.int64)
-    of_one[rows[is_single, 0]] = sums.sums[is_single]
-    totals: Longs = sums.sums + np.where(is_single[:, None], 0, of_one[rows].sum(axis=1))
+    domain_sums = np.zeros((sums.domains + 1, 2), np.int64)
+    domain_sums[rows[is_single, 0]] = sums.sums[is_single]
+    totals: Longs = sums.sums + np.where(is_single[:, None], 0, domain_sums[rows].sum(axis=1))
     return totals
 
 
-def _grown(
+def _grow_set(
     sums: SetSums, rows: Longs, members: frozenset[int], size: int, singles: list[int]
 ) -> frozenset[int]:
     """Return a set grown to ``size``, each time by the domain that adds most loss."""
     while len(members) < min(size, sums.domains):
-        touching = rows[np.isin(rows, list(members)).any(axis=1)]
-        near = {domain for domain in np.unique(touching).tolist() if domain >= 0} | {*singles}
-        candidates = sorted(near - members or set(range(sums.domains)) - members)
+        set_rows = rows[np.isin(rows, list(members)).any(axis=1)]
+        neighbours = {domain for domain in np.unique(set_rows).tolist() if domain >= 0} | {*singles}
+        candidates = sorted(neighbours - members or set(range(sums.domains)) - members)
         losses = sums.losses(np.array([sorted(members | {domain}) for domain in candidates]))
         members |= {candidates[np.lexsort((-losses[:, 0], -losses[:, 1]))[0]]}
     return members
@@ -206,7 +210,7 @@ def near_loss(run: RunDirectory, locations: Locations, down: Collection[str] = (
             candidates |= segments.any_of_members(has_near_neighbour)
         return candidates
 
-    windows = RunWindows(run, merge=False, among=may_be_near)
+    windows = RunWindows(run, merge=False, segment_filter=may_be_near)
     domains += [Domains(level, locations, windows.numbers.names) for level in levels]
     sums = [NearSums(level_domains, down) for level_domains in domains]
     for part in windows:
@@ -224,10 +228,10 @@ class NearSums:
     def __init__(self, domains: Domains, down: Collection[str] = ()) -> None:
         self._domains = domains
         self._down = frozenset(down)
-        self._distance: Counter[int] = Counter()
-        self._near = np.zeros(3, np.int64)
+        self._distance_counts: Counter[int] = Counter()
+        self._near_counts = np.zeros(3, np.int64)
         self._bytes_of = np.zeros((0, 2), np.int64)
-        self._perhaps = 0
+        self._possibly_near_count = 0
 
     @property
     def distance(self) -> dict[int, int]:
@@ -235,18 +239,18 @@ class NearSums:
 
         The number 0 means that an entry is lost already.
         """
-        return dict(sorted(self._distance.items()))
+        return dict(sorted(self._distance_counts.items()))
 
     def result(self) -> NearLoss:
         """Return the amounts of data that are one failure from loss."""
-        heavy = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
-        names = [self._domains.names[place] for place in heavy.tolist() if self._bytes_of[place, 1]]
+        heaviest = np.lexsort((-self._bytes_of[:, 1], -self._bytes_of[:, 0]))
+        names = [self._domains.names[place] for place in heaviest.tolist() if self._bytes_of[place, 1]]
         return NearLoss(
             str(self._domains.level),
-            Amount(*map(int, self._near)),
+            Amount(*map(int, self._near_counts)),
             len(names),
             tuple(names[:NAMES_SHOWN]),
-            self._perhaps,
+            self._possibly_near_count,
         )
 
     def add(self, windows: Windows, numbers: BookieNumbers) -> None:
@@ -258,35 +262,35 @@ class NearSums:
         places[closed.copies == MISSING] = NO_DOMAIN
         unplaced = count_true(places == UNPLACED)
         # At best each unplaced bookie is a domain of its own, and unknown copies are there.
-        best = _different(places) + unplaced
-        single_rows = np.flatnonzero(best == 1)
+        min_distances = _count_domains(places) + unplaced
+        single_rows = np.flatnonzero(min_distances == 1)
         # The only copies left lie in the one domain that is known of them.
-        where = places[single_rows].max(axis=1, initial=NO_DOMAIN)
-        is_placed = where >= 0
-        np.add.at(self._bytes_of[:, 0], where[is_placed], closed.bytes[single_rows[is_placed]])
-        np.add.at(self._bytes_of[:, 1], where[is_placed], closed.entries[single_rows[is_placed]])
-        down = np.array([*(name in self._down for name in numbers.names), False])
-        places[(closed.copies == UNKNOWN) & ~down[closed.bookies]] = NO_DOMAIN
+        lone_domains = places[single_rows].max(axis=1, initial=NO_DOMAIN)
+        is_placed = lone_domains >= 0
+        np.add.at(self._bytes_of[:, 0], lone_domains[is_placed], closed.bytes[single_rows[is_placed]])
+        np.add.at(self._bytes_of[:, 1], lone_domains[is_placed], closed.entries[single_rows[is_placed]])
+        is_down = np.array([*(name in self._down for name in numbers.names), False])
+        places[(closed.copies == UNKNOWN) & ~is_down[closed.bookies]] = NO_DOMAIN
         has_copy = any_true(places != NO_DOMAIN)
-        worst = np.maximum(_different(places), has_copy)
-        least = np.full(len(windows.times), -1, np.int64)
-        least_at_worst = least.copy()
-        for fewest, distances in ((least, best), (least_at_worst, worst)):
+        max_distances = np.maximum(_count_domains(places), has_copy)
+        nearest = np.full(len(windows.times), -1, np.int64)
+        least_at_worst = nearest.copy()
+        for fewest, distances in ((nearest, min_distances), (least_at_worst, max_distances)):
             fewest[closed.ledger] = np.iinfo(np.int64).max
             np.minimum.at(fewest, closed.ledger, distances)
-        near = closed.any_of_ledger(best == 1)
-        for distance in distinct_values(least[least >= 0]).tolist():
-            self._distance[distance] += int(windows.times[least == distance].sum())
-        self._near += [
-            int(windows.times[near].sum()),
-            int(closed.entries[best == 1].sum()),
-            int(closed.bytes[best == 1].sum()),
+        is_near = closed.any_of_ledger(min_distances == 1)
+        for distance in distinct_values(nearest[nearest >= 0]).tolist():
+            self._distance_counts[distance] += int(windows.times[nearest == distance].sum())
+        self._near_counts += [
+            int(windows.times[is_near].sum()),
+            int(closed.entries[min_distances == 1].sum()),
+            int(closed.bytes[min_distances == 1].sum()),
         ]
-        perhaps = closed.any_of_ledger((worst <= 1) & (best > 1))
-        self._perhaps += int(windows.times[perhaps & ~near].sum())
+        is_possibly_near = closed.any_of_ledger((max_distances <= 1) & (min_distances > 1))
+        self._possibly_near_count += int(windows.times[is_possibly_near & ~is_near].sum())
 
 
-def _different(places: Longs) -> Longs:
+def _count_domains(places: Longs) -> Longs:
     """Return the number of different domains in each row, without unknown ones."""
     return count_true(first_of_each(np.sort(places, axis=1)))
 
@@ -312,79 +316,85 @@ class LevelSums:
     def __init__(self, level: Level, locations: Locations, bookies: list[str], set_size: int = 2) -> None:
         self.domains = Domains(level, locations, bookies)
         self.set_size = set_size
-        self._sums = np.zeros((len(VIEWS), 0, len(Fate), 3), np.int64)
-        self._near = NearSums(self.domains)
-        self._sets: dict[bool, SetSums] = {}
+        self._outcome_sums = np.zeros((len(VIEWS), 0, len(Fate), 3), np.int64)
+        self._near_sums = NearSums(self.domains)
+        self._sets_by_view: dict[bool, SetSums] = {}
 
     def add(self, windows: Windows, numbers: BookieNumbers, cluster: SilentBookies) -> None:
         """Add windows. All windows of a ledger must be in the same call."""
         domain = self.domains.of(numbers)
         count = len(self.domains.names)
-        rows, blow, group = each_domain(windows, domain)
-        self._sums = grown(self._sums, count, axis=1)
-        self._sums += tally(rows, blow, group, count, cluster)
-        self._near.add(windows, numbers)
-        lacking = any_true(windows.copies == MISSING)
+        rows, window_losses, group = each_domain(windows, domain)
+        self._outcome_sums = grown(self._outcome_sums, count, axis=1)
+        self._outcome_sums += tally(rows, window_losses, group, count, cluster)
+        self._near_sums.add(windows, numbers)
+        is_lacking = any_true(windows.copies == MISSING)
         # What lacks nothing is today as it was promised.
-        for is_part, views in ((~lacking, (False, True)), (lacking, (False,)), (lacking, (True,))):
+        for is_part, day_flags in (
+            (~is_lacking, (False, True)),
+            (is_lacking, (False,)),
+            (is_lacking, (True,)),
+        ):
             part = windows.take(is_part)
-            rows_of_sets, members = domain_sets(part, domain, views[0], self.set_size)
-            for today in views:
-                sets = self._sets.setdefault(today, SetSums(self.set_size, max(count, 1)))
+            rows_of_sets, members = domain_sets(part, domain, day_flags[0], self.set_size)
+            for is_today in day_flags:
+                sets = self._sets_by_view.setdefault(is_today, SetSums(self.set_size, max(count, 1)))
                 sets.add(members, part.entries[rows_of_sets], part.bytes[rows_of_sets])
 
     def result(self, bookies: list[str]) -> LevelLoss:
         """Return the losses of the level, once all windows have been added."""
         names = self.domains.names
         sizes = Counter(self.domains.locations.domain(bookie, self.domains.level) for bookie in bookies)
-        singles = sorted(
+        single_failures = sorted(
             (
-                Failure(str(self.domains.level), (name,), sizes[name], *bounds_of(self._sums[:, number]))
+                Failure(
+                    str(self.domains.level), (name,), sizes[name], *bounds_of(self._outcome_sums[:, number])
+                )
                 for number, name in enumerate(names)
             ),
-            key=lambda failure: (*_badness(failure.today), *_badness(failure.promise), failure.names),
+            key=lambda failure: (*_severity(failure.today), *_severity(failure.promise), failure.names),
         )
-        no_sets = SetSums(self.set_size, max(len(names), 1))
-        promised, sets = (self._sets.get(today, no_sets) for today in (False, True))
+        empty_sets = SetSums(self.set_size, max(len(names), 1))
+        guaranteed_sets, sets = (self._sets_by_view.get(is_today, empty_sets) for is_today in (False, True))
         worst = worst_sets(sets, self.set_size)
         return LevelLoss(
             str(self.domains.level),
             len(names),
             self.domains.unplaced(bookies),
-            tuple(singles),
-            self._near.distance,
-            self._near.result(),
+            tuple(single_failures),
+            self._near_sums.distance,
+            self._near_sums.result(),
             self.set_size,
-            tuple(self._both(weighed, promised) for weighed in worst.sets),
+            tuple(self._domain_set(weighed, guaranteed_sets) for weighed in worst.sets),
             worst.proved,
             worst.losing,
             comb(len(names), self.set_size),
         )
 
-    def _both(self, weighed: WeighedSet, promised: SetSums) -> DomainSet:
-        before = loss(promised, weighed.members)
+    def _domain_set(self, weighed: WeighedSet, guaranteed_sets: SetSums) -> DomainSet:
+        acked = loss(guaranteed_sets, weighed.members)
         names = tuple(self.domains.names[member] for member in weighed.members)
-        return DomainSet(names, before.entries, before.bytes, weighed.entries, weighed.bytes)
+        return DomainSet(names, acked.entries, acked.bytes, weighed.entries, weighed.bytes)
 
 
 def bounds_of(sums: Longs) -> tuple[Bounds, Bounds]:
     """Return the bounds of the loss by metadata and by index, from sums by view, fate and unit."""
-    promise, promise_possible, today, today_possible = map(_outcome, sums)
-    return Bounds(promise, promise_possible), Bounds(today, today_possible)
+    guaranteed, possible_guaranteed, current, possible_current = map(_outcome, sums)
+    return Bounds(guaranteed, possible_guaranteed), Bounds(current, possible_current)
 
 
 def _outcome(sums: Longs) -> Outcome:
-    lost, ack, write = (
-        Amount(*(int(sums[fate, unit]) for unit in (LEDGERS, ENTRIES, BYTES)))
-        for fate in (Fate.LOST, Fate.BELOW_ACK_QUORUM, Fate.BELOW_WRITE_QUORUM)
+    lost_sums, below_ack_sums, below_write_sums = (
+        Amount(*(int(sums[window_outcome, unit]) for unit in (LEDGERS, ENTRIES, BYTES)))
+        for window_outcome in (Fate.LOST, Fate.BELOW_ACK_QUORUM, Fate.BELOW_WRITE_QUORUM)
     )
-    return Outcome(lost, ack, write, int(sums[Fate.OPEN_END, LEDGERS]))
+    return Outcome(lost_sums, below_ack_sums, below_write_sums, int(sums[Fate.OPEN_END, LEDGERS]))
 
 
-def _badness(bounds: Bounds) -> tuple[int, ...]:
+def _severity(bounds: Bounds) -> tuple[int, ...]:
     """Return a sort key that puts the worst failures first: by loss, unrecoverable ledgers, and quorums."""
-    sure, possible = bounds.sure, bounds.possible
+    certain, possible = bounds.sure, bounds.possible
     return (
-        -sure.lost.bytes, -sure.lost.entries, -sure.unrecoverable, -possible.lost.bytes,
-        -sure.below_ack.bytes, -sure.below_write.bytes,
+        -certain.lost.bytes, -certain.lost.entries, -certain.unrecoverable, -possible.lost.bytes,
+        -certain.below_ack.bytes, -certain.below_write.bytes,
     )  # fmt: skip

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from auditor.model.adherence import first_of_each
 from auditor.model.report_source import NOBODY
 from auditor.model.simulation import OwnerLoss
-from auditor.runs.owners import NAMES, has_owners, owned
+from auditor.runs.owners import NAME_COLUMNS, has_owners, owned
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import (
     MISSING,
@@ -57,12 +57,12 @@ If it has an open end that recovery could not close, it counts at OPEN_END too.
 """
 
 VIEWS = ("promise", "promise_possible", "today", "today_possible")
-"""Names of the first axis of a tally. There are two views for each of `COPIES`: the lower and upper bound.
+"""Names of the first axis of a tally. There are two for each of `COPY_VIEWS`: the lower and upper bound.
 
 The first view counts windows that certainly have an outcome, the second those that may have it.
 """
 
-COPIES = ("promise", "today")
+COPY_VIEWS = ("promise", "today")
 """Copies assumed before a failure: "promise" is those that the metadata expects, "today" those in indexes."""
 
 
@@ -106,67 +106,77 @@ class FateBounds:
         """Return the bounds of the windows in ``rows``."""
         return FateBounds(self.best[rows], self.mildest[rows], self.worst[rows], self.ack_quorum[rows])
 
-    def may_be(self, fate: Fate) -> Bools:
+    def may_be(self, outcome: Fate) -> Bools:
         """Return which windows may have a fate. All numbers of copies between the bounds are possible."""
-        between: Bools = (self.mildest <= fate) & (fate <= self.worst)
+        is_between: Bools = (self.mildest <= outcome) & (outcome <= self.worst)
         # Where Qa is 1, an entry below it is lost.
-        return between & (self.ack_quorum > 1) if fate == Fate.BELOW_ACK_QUORUM else between
+        return is_between & (self.ack_quorum > 1) if outcome == Fate.BELOW_ACK_QUORUM else is_between
 
 
-def tally(windows: Windows, blow: Blow, group: Longs, groups: int, cluster: SilentBookies) -> Longs:
+def tally(
+    windows: Windows, loss_of_windows: Blow, group: Longs, groups: int, cluster: SilentBookies
+) -> Longs:
     """Return sums by view, group, fate and unit: an array of the shape (4, groups, 5, 3).
 
     ``group`` has the group of each window, such as the domain that fails.
     """
     sums = np.zeros((len(VIEWS), groups, len(Fate), 3), np.int64)
-    special = _special(windows, blow)
-    plain_rows = np.flatnonzero(~special)
-    _add_certain(sums[0], windows.take(plain_rows), blow.sure[plain_rows], group[plain_rows])
+    is_special = _is_special(windows, loss_of_windows)
+    plain_rows = np.flatnonzero(~is_special)
+    _add_certain(sums[0], windows.take(plain_rows), loss_of_windows.sure[plain_rows], group[plain_rows])
     sums[1:] = sums[0]
-    rows = np.flatnonzero(special)
-    windows, blow, group = windows.take(rows), blow.take(rows), group[rows]
-    for number, copies in enumerate(COPIES):
-        bounds = fate_bounds(windows, blow, cluster, copies)
-        _add(sums[2 * number : 2 * number + 2], windows, bounds, group)
+    rows = np.flatnonzero(is_special)
+    windows, loss_of_windows, group = windows.take(rows), loss_of_windows.take(rows), group[rows]
+    for number, copies in enumerate(COPY_VIEWS):
+        outcome_bounds = fate_bounds(windows, loss_of_windows, cluster, copies)
+        _add_outcomes(sums[2 * number : 2 * number + 2], windows, outcome_bounds, group)
     return sums
 
 
-def _special(windows: Windows, blow: Blow) -> Bools:
+def _is_special(windows: Windows, loss_of_windows: Blow) -> Bools:
     """Return windows of ledgers that have an open end, or a missing, unknown or possibly taken copy.
 
     For all other windows, the views are equal.
     """
-    odd = any_true((windows.copies != PRESENT) | (blow.sure != blow.possible)) | windows.open_end
-    return windows.any_of_ledger(odd)[windows.ledger]
-
-
-def fate_bounds(windows: Windows, blow: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
-    """Return the best and worst fate of each window. ``copies`` is one of `COPIES`."""
-    today = copies == "today"
-    member = windows.bookies != NO_BOOKIE
-    missing = (windows.copies == MISSING) if today else np.zeros_like(member)
-    unknown = (windows.copies == UNKNOWN) if today else missing
-    # An unknown copy that the failure takes may have been lost before: then it takes nothing.
-    harmed = any_true(blow.sure & ~missing & ~unknown)
-    certainly_taken, maybe_taken = any_true(blow.sure & ~missing), any_true(blow.possible & ~missing)
-    most_left = windows.write_quorum - count_true((blow.sure | missing) & member)
-    # Of a window that only a bookie of unknown place is taken from, that bookie is.
-    most_left = most_left - ~certainly_taken
-    least_left = windows.write_quorum - count_true((blow.possible | missing | unknown) & member)
-    mildest, worst = _fates(windows, most_left), _fates(windows, least_left)
-    best = np.where(harmed, mildest, Fate.WHOLE).astype(np.int8)
-    worst = np.where(maybe_taken, worst, Fate.WHOLE).astype(np.int8)
-    down, down_possible = (
-        (cluster.down[windows.bookies], cluster.down_possible[windows.bookies]) if today else (missing,) * 2
+    is_uncertain = (
+        any_true((windows.copies != PRESENT) | (loss_of_windows.sure != loss_of_windows.possible))
+        | windows.open_end
     )
-    ends = windows.open_end
-    best[ends] = _open_fates(windows, blow.sure, down)
-    mildest[ends] = Fate.OPEN_END
-    worst[ends] = _open_fates(windows, blow.possible, down_possible)
-    return FateBounds(best, mildest, worst, windows.ack_quorum)
+    return windows.any_of_ledger(is_uncertain)[windows.ledger]
 
 
-def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
+def fate_bounds(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies, copies: str) -> FateBounds:
+    """Return the best and worst fate of each window. ``copies`` is one of `COPY_VIEWS`."""
+    is_today = copies == "today"
+    member = windows.bookies != NO_BOOKIE
+    missing = (windows.copies == MISSING) if is_today else np.zeros_like(member)
+    unknown = (windows.copies == UNKNOWN) if is_today else missing
+    # An unknown copy that the failure takes may have been lost before: then it takes nothing.
+    harmed = any_true(loss_of_windows.sure & ~missing & ~unknown)
+    has_certain_loss, has_possible_loss = (
+        any_true(loss_of_windows.sure & ~missing),
+        any_true(loss_of_windows.possible & ~missing),
+    )
+    most_left = windows.write_quorum - count_true((loss_of_windows.sure | missing) & member)
+    # Of a window that only a bookie of unknown place is taken from, that bookie is.
+    most_left = most_left - ~has_certain_loss
+    least_left = windows.write_quorum - count_true((loss_of_windows.possible | missing | unknown) & member)
+    best_outcomes, worst_outcomes = _count_outcomes(windows, most_left), _count_outcomes(windows, least_left)
+    least_outcomes = np.where(harmed, best_outcomes, Fate.WHOLE).astype(np.int8)
+    worst_outcomes = np.where(has_possible_loss, worst_outcomes, Fate.WHOLE).astype(np.int8)
+    has_down_member, may_have_down_member = (
+        (cluster.down[windows.bookies], cluster.down_possible[windows.bookies])
+        if is_today
+        else (missing,) * 2
+    )
+    is_open_end = windows.open_end
+    least_outcomes[is_open_end] = _open_end_outcomes(windows, loss_of_windows.sure, has_down_member)
+    best_outcomes[is_open_end] = Fate.OPEN_END
+    worst_outcomes[is_open_end] = _open_end_outcomes(windows, loss_of_windows.possible, may_have_down_member)
+    return FateBounds(least_outcomes, best_outcomes, worst_outcomes, windows.ack_quorum)
+
+
+def _count_outcomes(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     """Return the fate of each window from the number of its copies left."""
     return np.select(
         [copies_left <= 0, copies_left < windows.ack_quorum],
@@ -175,75 +185,81 @@ def _fates(windows: Windows, copies_left: Longs) -> NDArray[np.int8]:
     ).astype(np.int8)
 
 
-def _open_fates(windows: Windows, is_taken: Bools, down: Bools) -> NDArray[np.int8]:
+def _open_end_outcomes(windows: Windows, is_taken: Bools, is_down: Bools) -> NDArray[np.int8]:
     """Return fates of open ends: OPEN_END if the failure takes a bookie, and recovery then fails."""
-    silent = count_true((is_taken | down) & (windows.bookies != NO_BOOKIE))
-    uncovered = any_true(is_taken) & (silent >= windows.ack_quorum)
-    return np.where(uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
+    silent_count = count_true((is_taken | is_down) & (windows.bookies != NO_BOOKIE))
+    is_uncovered = any_true(is_taken) & (silent_count >= windows.ack_quorum)
+    return np.where(is_uncovered, Fate.OPEN_END, Fate.WHOLE).astype(np.int8)[windows.open_end]
 
 
 def _add_certain(sums: Longs, windows: Windows, is_taken: Bools, group: Longs) -> None:
     """Add windows of closed ledgers with all copies to (groups, fates, units).
 
-    Most windows of a large cluster are of this kind. `_add` gives the same result, but takes four times as
-    long.
+    Most windows of a large cluster are of this kind. `_add_outcomes` gives the same result, but takes four
+    times as long.
     """
     harmed = np.flatnonzero(any_true(is_taken))
     windows, group = windows.take(harmed), group[harmed]
-    fate = _fates(windows, windows.write_quorum - count_true(is_taken[harmed]))
-    np.add.at(sums[:, :, ENTRIES], (group, fate), windows.entries)
-    np.add.at(sums[:, :, BYTES], (group, fate), windows.bytes)
+    open_outcomes = _count_outcomes(windows, windows.write_quorum - count_true(is_taken[harmed]))
+    np.add.at(sums[:, :, ENTRIES], (group, open_outcomes), windows.entries)
+    np.add.at(sums[:, :, BYTES], (group, open_outcomes), windows.bytes)
     # Sorted, the last of each pair of ledger and group has its worst fate.
-    key = np.sort((windows.ledger * len(sums) + group) * len(Fate) + fate)
+    key = np.sort((windows.ledger * len(sums) + group) * len(Fate) + open_outcomes)
     key = key[np.append(key[1:] // len(Fate) != key[:-1] // len(Fate), True)[: len(key)]]
-    pair, worst = np.divmod(key, len(Fate))
+    pair, worst_outcome = np.divmod(key, len(Fate))
     ledgers, groups = np.divmod(pair, len(sums))
-    np.add.at(sums[:, :, LEDGERS], (groups, worst), windows.times[ledgers])
+    np.add.at(sums[:, :, LEDGERS], (groups, worst_outcome), windows.times[ledgers])
 
 
-_HARM = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_END)
+_HARMS = (Fate.BELOW_WRITE_QUORUM, Fate.BELOW_ACK_QUORUM, Fate.LOST, Fate.OPEN_END)
 
 
-def _add(sums: Longs, windows: Windows, bounds: FateBounds, group: Longs) -> None:
+def _add_outcomes(sums: Longs, windows: Windows, outcome_bounds: FateBounds, group: Longs) -> None:
     """Add windows to ``sums``, an array by (certain and possible, groups, fates, units)."""
-    rows = np.flatnonzero(bounds.worst != Fate.WHOLE)
-    windows, bounds, group = windows.take(rows), bounds.take(rows), group[rows]
-    certain, possible = sums
+    rows = np.flatnonzero(outcome_bounds.worst != Fate.WHOLE)
+    windows, outcome_bounds, group = windows.take(rows), outcome_bounds.take(rows), group[rows]
+    certain_sums, possible_sums = sums
     for part in (np.flatnonzero(~windows.open_end), np.flatnonzero(windows.open_end)):
-        part_windows, part_bounds, its_group = windows.take(part), bounds.take(part), group[part]
-        key, pair = np.unique(part_windows.ledger * len(certain) + its_group, return_inverse=True)
-        ledgers, groups = np.divmod(key, len(certain))
-        best, worst = np.zeros(len(key), np.int8), np.zeros(len(key), np.int8)
-        np.maximum.at(best, pair, part_bounds.best)
-        np.maximum.at(worst, pair, part_bounds.worst)
-        for fate in _HARM:
-            may_be = part_bounds.may_be(fate)
-            for view, its_rows, of_ledgers in (
+        part_windows, part_bounds, part_groups = windows.take(part), outcome_bounds.take(part), group[part]
+        key, pair = np.unique(part_windows.ledger * len(certain_sums) + part_groups, return_inverse=True)
+        ledgers, groups = np.divmod(key, len(certain_sums))
+        best_outcomes, worst_outcomes = np.zeros(len(key), np.int8), np.zeros(len(key), np.int8)
+        np.maximum.at(best_outcomes, pair, part_bounds.best)
+        np.maximum.at(worst_outcomes, pair, part_bounds.worst)
+        for harm in _HARMS:
+            may_have_harm = part_bounds.may_be(harm)
+            for view, view_rows, ledger_bounds in (
                 (
-                    certain,
-                    (part_bounds.best == fate) & (part_bounds.worst == fate),
-                    (best == fate) & (worst == fate),
+                    certain_sums,
+                    (part_bounds.best == harm) & (part_bounds.worst == harm),
+                    (best_outcomes == harm) & (worst_outcomes == harm),
                 ),
-                (possible, may_be, _any_of(pair, may_be, len(key)) & (best <= fate)),
+                (
+                    possible_sums,
+                    may_have_harm,
+                    _any_of_group(pair, may_have_harm, len(key)) & (best_outcomes <= harm),
+                ),
             ):
                 for unit, amounts in ((ENTRIES, part_windows.entries), (BYTES, part_windows.bytes)):
-                    np.add.at(view[:, fate, unit], its_group[its_rows], amounts[its_rows])
-                np.add.at(view[:, fate, LEDGERS], groups[of_ledgers], part_windows.times[ledgers[of_ledgers]])
+                    np.add.at(view[:, harm, unit], part_groups[view_rows], amounts[view_rows])
+                np.add.at(
+                    view[:, harm, LEDGERS], groups[ledger_bounds], part_windows.times[ledgers[ledger_bounds]]
+                )
 
 
-def _any_of(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
+def _any_of_group(number: NDArray[np.intp], flags: Bools, size: int) -> Bools:
     """Return which of the numbers below ``size`` have a row with a flag."""
     has_flag = np.zeros(size, bool)
     has_flag[number[flags]] = True
     return has_flag
 
 
-def blow_of(windows: Windows, lost: Bools, possible: Bools) -> Blow:
-    """Return the copies on bookies that are ``lost``, and on ``possible`` ones, which may be lost too.
+def blow_of(windows: Windows, is_lost_bookie: Bools, is_possible_bookie: Bools) -> Blow:
+    """Return the copies on bookies that are lost (``is_lost_bookie``), and on those that may be lost too.
 
     Both arguments have a flag for each bookie number. The last element stands for no bookie, and is False.
     """
-    return Blow(lost[windows.bookies], (lost | possible)[windows.bookies])
+    return Blow(is_lost_bookie[windows.bookies], (is_lost_bookie | is_possible_bookie)[windows.bookies])
 
 
 def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
@@ -255,57 +271,59 @@ def each_domain(windows: Windows, domain: Longs) -> tuple[Windows, Blow, Longs]:
     """
     places = domain[windows.bookies]
     rows, groups = [], []
-    for seat in range(places.shape[1]):
-        seat_domains = places[:, seat]
-        new = np.flatnonzero((seat_domains >= 0) & ~any_true(places[:, :seat] == seat_domains[:, None]))
-        rows.append(new)
-        groups.append(seat_domains[new])
+    for place in range(places.shape[1]):
+        seat_domains = places[:, place]
+        first_rows = np.flatnonzero(
+            (seat_domains >= 0) & ~any_true(places[:, :place] == seat_domains[:, None])
+        )
+        rows.append(first_rows)
+        groups.append(seat_domains[first_rows])
     row, group = np.concatenate(rows), np.concatenate(groups)
-    sure = places[row] == group[:, None]
-    return windows.take(row), Blow(sure, sure | (places[row] == -1)), group
+    is_certain = places[row] == group[:, None]
+    return windows.take(row), Blow(is_certain, is_certain | (places[row] == -1)), group
 
 
-def domain_sets(windows: Windows, domain: Longs, today: bool, most: int) -> tuple[Longs, Longs]:
-    """Return rows of windows whose copies are in at most ``most`` domains, and these domains.
+def domain_sets(windows: Windows, domain: Longs, is_today: bool, max_sets: int) -> tuple[Longs, Longs]:
+    """Return rows of windows whose copies are in at most ``max_sets`` domains, and these domains.
 
-    The domains are in ascending order and filled up with -1. With ``today``, missing copies are left out;
+    The domains are in ascending order and filled up with -1. With ``is_today``, missing copies are left out;
     otherwise all copies of the metadata count. Open ends, windows with a copy at an unknown place, and
     windows without any copy are left out.
     """
     places = domain[windows.bookies].astype(np.int64)
-    if today:
+    if is_today:
         places[windows.copies == MISSING] = -2
     is_placed = ~any_true(places == -1) & ~windows.open_end
-    ordered = np.sort(places, axis=1)
-    new = first_of_each(ordered)
-    count = count_true(new)
-    rows = np.flatnonzero(is_placed & (count > 0) & (count <= most))
-    sets = np.full((len(rows), most), -1, np.int64)
-    row, place = np.nonzero(new[rows])
-    rank = np.cumsum(new[rows], axis=1)[row, place] - 1
-    sets[row, rank] = ordered[rows][row, place]
+    sorted_places = np.sort(places, axis=1)
+    is_first = first_of_each(sorted_places)
+    count = count_true(is_first)
+    rows = np.flatnonzero(is_placed & (count > 0) & (count <= max_sets))
+    sets = np.full((len(rows), max_sets), -1, np.int64)
+    row, place = np.nonzero(is_first[rows])
+    rank_in_row = np.cumsum(is_first[rows], axis=1)[row, place] - 1
+    sets[row, rank_in_row] = sorted_places[rows][row, place]
     return rows, sets
 
 
-_COLUMNS = ("ledger_id", "standing", *NAMES, "borrowed", "offload")
-_SUMS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
+_OWNERSHIP_COLUMNS = ("ledger_id", "standing", *NAME_COLUMNS, "borrowed", "offload")
+_SUM_COLUMNS = ("ledgers", "entries", "bytes", "unrecoverable", "offloaded")
 _Totals = defaultdict[str, Longs]
 
 
-def concerned_ledgers(windows: Windows, blow: Blow, cluster: SilentBookies) -> Longs:
+def concerned_ledgers(windows: Windows, loss_of_windows: Blow, cluster: SilentBookies) -> Longs:
     """Return the ledgers that, by the indexes, certainly lose an entry or are not recoverable.
 
     Each row has scope, id, lost (0 or 1), entries, bytes, unrecoverable (0 or 1).
     """
     assert windows.ids is not None
-    fate = fate_bounds(windows, blow, cluster, "today").best
+    outcomes = fate_bounds(windows, loss_of_windows, cluster, "today").best
     rows = np.zeros((len(windows.times), 6), np.int64)
     rows[:, :2] = windows.ids
-    is_lost, ledger = fate == Fate.LOST, windows.ledger
+    is_lost, ledger = outcomes == Fate.LOST, windows.ledger
     rows[ledger[is_lost], 2] = 1
     np.add.at(rows[:, 3], ledger[is_lost], windows.entries[is_lost])
     np.add.at(rows[:, 4], ledger[is_lost], windows.bytes[is_lost])
-    rows[ledger[fate == Fate.OPEN_END], 5] = 1
+    rows[ledger[outcomes == Fate.OPEN_END], 5] = 1
     return rows[(rows[:, 2] > 0) | (rows[:, 5] > 0)]
 
 
@@ -316,25 +334,25 @@ def owner_losses(run: RunReader, rows: Longs) -> tuple[list[OwnerLoss], list[Own
     """
     if not has_owners(run):
         return None
-    namespaces: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
-    topics: _Totals = defaultdict(lambda: np.zeros(len(_SUMS), np.int64))
+    namespaces: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
+    topics: _Totals = defaultdict(lambda: np.zeros(len(_SUM_COLUMNS), np.int64))
     scope_id = rows[:, 0]
     pulsar_rows = rows[scope_id == 0]  # applications know no scopes
     has_owner = np.zeros(len(pulsar_rows), bool)
-    for batch in run.batches("tables/ownership", _COLUMNS):
-        for row in _by_topic(batch, pulsar_rows, has_owner):
-            names = [row[name] for name in NAMES]
-            sums = [row[f"{name}_sum"] for name in _SUMS]
+    for batch in run.batches("tables/ownership", _OWNERSHIP_COLUMNS):
+        for row in _topic_rows(batch, pulsar_rows, has_owner):
+            names = [row[name] for name in NAME_COLUMNS]
+            sums = [row[f"{name}_sum"] for name in _SUM_COLUMNS]
             topics["/".join(name for name in names if name)] += sums
             namespaces["/".join(names[:2]) if all(names[:2]) else NOBODY] += sums
-    nobodys = np.append(pulsar_rows[~has_owner, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
-    if nobodys.any():
-        namespaces[NOBODY] += nobodys
-        topics[NOBODY] += nobodys
+    unowned_sums = np.append(pulsar_rows[~has_owner, 2:].sum(axis=0) + rows[scope_id != 0, 2:].sum(axis=0), 0)
+    if unowned_sums.any():
+        namespaces[NOBODY] += unowned_sums
+        topics[NOBODY] += unowned_sums
     return _worst_first(namespaces), _worst_first(topics)
 
 
-def _by_topic(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
+def _topic_rows(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict[str, Any]]:
     """Return sums by topic over the ledgers that are in the batch and in ``rows``.
 
     Set ``has_owner`` for these ledgers.
@@ -344,14 +362,14 @@ def _by_topic(batch: pa.RecordBatch, rows: Longs, has_owner: Bools) -> list[dict
     if not len(rows) or not len(ids):
         return []
     place = np.minimum(np.searchsorted(rows[:, 1], ids), len(rows) - 1)
-    hit = rows[place, 1] == ids
-    has_owner[place[hit]] = True
-    owned_ledgers, place = owned_ledgers.filter(pa.array(hit)), place[hit]
+    is_found = rows[place, 1] == ids
+    has_owner[place[is_found]] = True
+    owned_ledgers, place = owned_ledgers.filter(pa.array(is_found)), place[is_found]
     offloaded = pc.equal(owned_ledgers["offload"], "complete").fill_null(False).cast("int64")
     sums = [*(pa.array(column) for column in rows[place, 2:].T), offloaded]
-    table = pa.table([*(owned_ledgers[name] for name in NAMES), *sums], [*NAMES, *_SUMS])
+    table = pa.table([*(owned_ledgers[name] for name in NAME_COLUMNS), *sums], [*NAME_COLUMNS, *_SUM_COLUMNS])
     topic_sums: list[dict[str, Any]] = (
-        table.group_by([*NAMES]).aggregate([(name, "sum") for name in _SUMS]).to_pylist()
+        table.group_by([*NAME_COLUMNS]).aggregate([(name, "sum") for name in _SUM_COLUMNS]).to_pylist()
     )
     return topic_sums
 

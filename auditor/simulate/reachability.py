@@ -19,9 +19,9 @@ from auditor.model.states import LISTED, Reach
 from auditor.runs.directory import RunDirectory
 from auditor.simulate.run_windows import CopiesToday
 from auditor.simulate.windows import (
-    COLUMNS,
     MISSING,
     NO_BOOKIE,
+    WINDOW_COLUMNS,
     BookieNumbers,
     Bools,
     Longs,
@@ -34,11 +34,11 @@ from auditor.simulate.windows import (
 from auditor.spark.batches import TableFiles
 from auditor.tables.reachability import REACHABILITY
 
-_ROWS = 1 << 16
+_ROWS_A_BATCH = 1 << 16
 
 
 def reachability_rows(
-    files: TableFiles, run: str, bookies: Sequence[str], down: Collection[str]
+    files: TableFiles, run: str, bookies: Sequence[str], down_bookies: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows of `REACHABILITY` for the ledgers of some files.
 
@@ -46,50 +46,52 @@ def reachability_rows(
         files: Files of the table ``ledgers``.
         run: The run directory, with the tables ``judged`` and ``bookies``.
         bookies: Every bookie that an ensemble names.
-        down: The bookies that are certainly not registered.
+        down_bookies: The bookies that are certainly not registered.
     """
     numbers = BookieNumbers(bookies)
     # One more element: NO_BOOKIE, which is -1, fills narrow windows and is never down.
-    asleep = np.array([*(name in down for name in bookies), False])
+    is_down = np.array([*(name in down_bookies for name in bookies), False])
     copies = CopiesToday(RunDirectory(run), numbers, missing_only=True)
     listed = pa.array([str(status) for status in LISTED])
-    for rows in files.row_groups(COLUMNS, (), _ROWS):
-        judged = pc.and_(pc.is_in(rows["status"], listed), pc.invert(rows["undecidable"].fill_null(True)))
-        for batch in rows.filter(pc.and_(judged, rows[LEDGER[-1]].is_valid())).combine_chunks().to_batches():
+    for rows in files.row_groups(WINDOW_COLUMNS, (), _ROWS_A_BATCH):
+        is_judged = pc.and_(pc.is_in(rows["status"], listed), pc.invert(rows["undecidable"].fill_null(True)))
+        for batch in (
+            rows.filter(pc.and_(is_judged, rows[LEDGER[-1]].is_valid())).combine_chunks().to_batches()
+        ):
             segments = segment_columns(batch, numbers)
-            concerned = segments.any_of_members(asleep[segments.members])
-            if concerned.any():
-                windows = copies.of(windows_of(batch.filter(pa.array(concerned)), numbers))
-                yield _rows_of(windows, asleep, bookies)
+            has_down_member = segments.any_of_members(is_down[segments.members])
+            if has_down_member.any():
+                windows = copies.of(windows_of(batch.filter(pa.array(has_down_member)), numbers))
+                yield _reachability_batch(windows, is_down, bookies)
 
 
-def _rows_of(windows: Windows, asleep: Bools, bookies: Sequence[str]) -> pa.RecordBatch:
+def _reachability_batch(windows: Windows, is_down: Bools, bookies: Sequence[str]) -> pa.RecordBatch:
     member = windows.bookies != NO_BOOKIE
-    down = asleep[windows.bookies] & member
-    present = member & (windows.copies != MISSING)
-    reachable = count_true(present & ~down)
-    sleeping = any_true(present & down) & ~windows.open_end
+    is_down_member = is_down[windows.bookies] & member
+    is_present = member & (windows.copies != MISSING)
+    reachable = count_true(is_present & ~is_down_member)
+    sleeping = any_true(is_present & is_down_member) & ~windows.open_end
     flags = {
         Reach.UNAVAILABLE: sleeping & (reachable == 0),
-        Reach.UNRECOVERABLE: windows.open_end & (count_true(down) >= windows.ack_quorum),
+        Reach.UNRECOVERABLE: windows.open_end & (count_true(is_down_member) >= windows.ack_quorum),
         Reach.SINGLE_COPY: sleeping & (reachable == 1),
     }
-    reach = np.full(len(windows.times), -1)
+    reach_codes = np.full(len(windows.times), -1)
     for place, flag in reversed(list(enumerate(flags.values()))):
-        reach[windows.any_of_ledger(flag)] = place
-    chosen = np.zeros(len(windows), bool)
+        reach_codes[windows.any_of_ledger(flag)] = place
+    is_reported = np.zeros(len(windows), bool)
     for place, flag in enumerate(flags.values()):
-        chosen |= flag & (reach[windows.ledger] == place)
-    ledgers = np.flatnonzero(reach >= 0)
-    entries = np.zeros(len(reach), np.int64)
-    np.add.at(entries, windows.ledger[chosen], windows.entries[chosen])
+        is_reported |= flag & (reach_codes[windows.ledger] == place)
+    ledgers = np.flatnonzero(reach_codes >= 0)
+    entries = np.zeros(len(reach_codes), np.int64)
+    np.add.at(entries, windows.ledger[is_reported], windows.entries[is_reported])
     assert windows.ids is not None
     names = pa.array([str(reach_kind) for reach_kind in flags])
     columns = {
         **{name: windows.ids[ledgers, place] for place, name in enumerate(LEDGER)},
-        "reach": decoded(reach[ledgers], names),
+        "reach": decoded(reach_codes[ledgers], names),
         "entries": entries[ledgers],
-        "bookies": _down_members(windows, chosen, down, ledgers, bookies),
+        "bookies": _down_members(windows, is_reported, is_down_member, ledgers, bookies),
     }
     return pa.RecordBatch.from_arrays(
         [pa.array(columns[field.name], field.type) for field in REACHABILITY], schema=REACHABILITY
@@ -97,17 +99,19 @@ def _rows_of(windows: Windows, asleep: Bools, bookies: Sequence[str]) -> pa.Reco
 
 
 def _down_members(
-    windows: Windows, chosen: Bools, down: Bools, ledgers: Longs, bookies: Sequence[str]
+    windows: Windows, is_reported: Bools, down: Bools, ledgers: Longs, bookies: Sequence[str]
 ) -> pa.ListArray:
     """Return the members that are down in the chosen windows: a list per ledger, sorted by id."""
-    row, seat = np.nonzero(down & chosen[:, None])
-    order = np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    pairs = np.unique(windows.ledger[row] * len(bookies) + rank[windows.bookies[row, seat]])
+    row, member_places = np.nonzero(down & is_reported[:, None])
+    name_order = (
+        np.argsort(np.array(bookies, object), kind="stable") if len(bookies) else np.zeros(0, np.int64)
+    )
+    name_rank = np.empty(len(name_order), np.int64)
+    name_rank[name_order] = np.arange(len(name_order))
+    pairs = np.unique(windows.ledger[row] * len(bookies) + name_rank[windows.bookies[row, member_places]])
     ledger, place = np.divmod(pairs, max(len(bookies), 1))
     counts = np.bincount(np.searchsorted(ledgers, ledger), minlength=len(ledgers))
-    names = pa.array([bookies[number] for number in order.tolist()], pa.string())
+    names = pa.array([bookies[number] for number in name_order.tolist()], pa.string())
     return pa.ListArray.from_arrays(offsets_of(counts).astype(np.int32), decoded(place, names))
 
 

@@ -26,9 +26,9 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, BookieRead, UnknownCopy
 from auditor.runs.directory import RunDirectory
 from auditor.simulate.windows import (
-    COLUMNS,
     MISSING,
     UNKNOWN,
+    WINDOW_COLUMNS,
     BookieNumbers,
     Bools,
     Ints,
@@ -53,51 +53,61 @@ class CopiesToday:
     """
 
     def __init__(self, run: RunDirectory, numbers: BookieNumbers, missing_only: bool = False) -> None:
-        self.seen_bookies = _seen(run)
+        self.seen_bookies = _seen_bookies(run)
         self._states_kept = (MISSING,) if missing_only else (MISSING, UNKNOWN)
         self._numbers = numbers
-        parts = list(self._exceptions(run))
+        parts = list(self._read_exceptions(run))
         ids, bookies, states, counts, groups = zip(*parts, strict=True) if parts else ([],) * 5
         self._ids = np.concatenate([np.zeros((0, 2), np.int64), *ids])
         self._bookies = np.concatenate([np.zeros(0, np.int32), *bookies])
         self._states = np.concatenate([np.zeros(0, np.int8), *states])
         self._counts = np.concatenate([np.zeros(0, np.int64), *counts])
         self._groups = pa.chunked_array(list(groups), pa.binary()).combine_chunks()
-        self._of_scope: dict[int, tuple[Longs, Longs]] = {}
+        self._order_by_scope: dict[int, tuple[Longs, Longs]] = {}
         for scope in np.unique(self._ids[:, 0]).tolist():
             rows = np.flatnonzero(self._ids[:, 0] == scope)
             order = rows[np.argsort(self._ids[rows, 1], kind="stable")]
-            self._of_scope[scope] = (self._ids[order, 1], order)
+            self._order_by_scope[scope] = (self._ids[order, 1], order)
 
     def of(self, windows: Windows) -> Windows:
         """Return the windows with the state of their copies. Some windows are cut into pieces."""
         blank = np.array([*(name not in self.seen_bookies for name in self._numbers.names), False])
         copies = np.where(blank[windows.bookies], np.int8(UNKNOWN), windows.copies)
-        ledger, pair = self._pairs(windows)
-        low, high = (np.searchsorted(windows.ledger, ledger, side) for side in ("left", "right"))
-        row, pair = _ranges(low, high), np.repeat(pair, high - low)
-        hit = windows.bookies[row] == self._bookies[pair, None]
-        row, pair, hit = row[hit.any(axis=1)], pair[hit.any(axis=1)], hit[hit.any(axis=1)]
+        ledger, pair = self._window_pairs(windows)
+        first_windows, end_windows = (
+            np.searchsorted(windows.ledger, ledger, search_side) for search_side in ("left", "right")
+        )
+        row, pair = _range_positions(first_windows, end_windows), np.repeat(pair, end_windows - first_windows)
+        is_concerned = windows.bookies[row] == self._bookies[pair, None]
+        row, pair, is_concerned = (
+            row[is_concerned.any(axis=1)],
+            pair[is_concerned.any(axis=1)],
+            is_concerned[is_concerned.any(axis=1)],
+        )
         entry_counts = np.zeros(len(self._bookies), np.int64)
         np.add.at(entry_counts, pair, windows.entries[row])
-        whole = (entry_counts == self._counts)[pair] | (self._counts < 0)[pair]
-        whole &= ~windows.open_end[row]
-        hit_rows, seat = np.nonzero(hit & whole[:, None])
-        copies[row[hit_rows], seat] = np.maximum(copies[row[hit_rows], seat], self._states[pair[hit_rows]])
+        is_whole_window = (entry_counts == self._counts)[pair] | (self._counts < 0)[pair]
+        is_whole_window &= ~windows.open_end[row]
+        hit_rows, concerned_places = np.nonzero(is_concerned & is_whole_window[:, None])
+        copies[row[hit_rows], concerned_places] = np.maximum(
+            copies[row[hit_rows], concerned_places], self._states[pair[hit_rows]]
+        )
         windows = replace(windows, copies=copies)
-        part = ~whole & ~windows.open_end[row]
-        return self._in_pieces(windows, row[part], pair[part], hit[part]) if part.any() else windows
+        part = ~is_whole_window & ~windows.open_end[row]
+        return (
+            self._split_windows(windows, row[part], pair[part], is_concerned[part]) if part.any() else windows
+        )
 
     def in_doubt(self, segments: SegmentColumns) -> Bools:
         """Return which ledgers have a missing or unknown copy. Open ends are not considered."""
         blank = np.array([name not in self.seen_bookies for name in self._numbers.names], bool)
         has_doubt = segments.any_of_members(blank[segments.members])
-        for scope, (ids, _) in self._of_scope.items():
+        for scope, (ids, _) in self._order_by_scope.items():
             place = np.minimum(np.searchsorted(ids, segments.ids[:, 1]), len(ids) - 1)
             has_doubt |= (segments.ids[:, 0] == scope) & (ids[place] == segments.ids[:, 1])
         return has_doubt
 
-    def _pairs(self, windows: Windows) -> tuple[Longs, Longs]:
+    def _window_pairs(self, windows: Windows) -> tuple[Longs, Longs]:
         """Return the missing and unknown copies of the windows' ledgers.
 
         The two arrays have one element per copy: the number of the ledger, and the number of the copy.
@@ -105,52 +115,68 @@ class CopiesToday:
         if windows.ids is None:
             raise ValueError("copies are asked of ledgers with ids")
         ledgers, exceptions = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        for scope, (ids, order) in self._of_scope.items():
+        for scope, (ids, order) in self._order_by_scope.items():
             scope_ledgers = np.flatnonzero(windows.ids[:, 0] == scope)
-            low, high = (
-                np.searchsorted(ids, windows.ids[scope_ledgers, 1], side) for side in ("left", "right")
+            first_windows, end_windows = (
+                np.searchsorted(ids, windows.ids[scope_ledgers, 1], search_side)
+                for search_side in ("left", "right")
             )
-            ledgers.append(np.repeat(scope_ledgers, high - low))
-            exceptions.append(order[_ranges(low, high)])
+            ledgers.append(np.repeat(scope_ledgers, end_windows - first_windows))
+            exceptions.append(order[_range_positions(first_windows, end_windows)])
         return np.concatenate(ledgers), np.concatenate(exceptions)
 
-    def _in_pieces(self, windows: Windows, row: Longs, pair: Longs, hit: Bools) -> Windows:
+    def _split_windows(self, windows: Windows, row: Longs, pair: Longs, is_concerned: Bools) -> Windows:
         """Return the windows, with those cut of which a copy is partly missing.
 
         Each piece has the entries that the same bookies lack.
         """
-        lacking: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
-        for window, which, seats in zip(row.tolist(), pair.tolist(), hit, strict=True):
-            for seat in np.flatnonzero(seats).tolist():
-                lacking[window].append((seat, int(self._states[which]), self._groups[which].as_py()))
+        entries_lacking: dict[int, list[tuple[int, int, bytes]]] = defaultdict(list)
+        for window, pair_number, is_concerned_place in zip(
+            row.tolist(), pair.tolist(), is_concerned, strict=True
+        ):
+            for concerned_places in np.flatnonzero(is_concerned_place).tolist():
+                entries_lacking[window].append(
+                    (concerned_places, int(self._states[pair_number]), self._groups[pair_number].as_py())
+                )
         rows, entries, states = [], [], []
         bounds = windows.bounds
         assert bounds is not None
-        for window, sets in lacking.items():
+        for window, sets in entries_lacking.items():
             first, last, size = map(int, bounds[window])
-            cut = _pieces(first, last, int(windows.residue[window]), size, tuple(lack[2] for lack in sets))
-            for lacks, count in cut:
+            window_pieces = _range_pieces(
+                first,
+                last,
+                int(windows.residue[window]),
+                size,
+                tuple(missing_entries[2] for missing_entries in sets),
+            )
+            for missing_places, count in window_pieces:
                 rows.append(window)
                 entries.append(count)
                 copies = windows.copies[window].copy()
-                for (seat, state, _), is_lacking in zip(sets, lacks, strict=True):
-                    copies[seat] = max(copies[seat], state) if is_lacking else copies[seat]
+                for (concerned_places, state, _), is_lacking in zip(sets, missing_places, strict=True):
+                    copies[concerned_places] = (
+                        max(copies[concerned_places], state) if is_lacking else copies[concerned_places]
+                    )
                 states.append(copies)
-        pieces = replace(
+        piece_windows = replace(
             windows.take(np.array(rows, np.intp)),
             entries=np.array(entries, np.int64),
             copies=np.array(states, np.int8),
         )
         is_whole = np.ones(len(windows), bool)
-        is_whole[list(lacking)] = False
-        unchanged = windows.take(is_whole)
+        is_whole[list(entries_lacking)] = False
+        whole_windows = windows.take(is_whole)
         merged_windows = replace(
-            unchanged,
-            **{name: np.concatenate([getattr(unchanged, name), getattr(pieces, name)]) for name in _COLUMNS},
+            whole_windows,
+            **{
+                name: np.concatenate([getattr(whole_windows, name), getattr(piece_windows, name)])
+                for name in _LEDGER_COLUMNS
+            },
         )
         return merged_windows.take(np.argsort(merged_windows.ledger, kind="stable"))
 
-    def _exceptions(
+    def _read_exceptions(
         self, run: RunDirectory
     ) -> Iterator[tuple[Longs, Ints, NDArray[np.int8], Longs, pa.Array]]:
         """Yield the missing and unknown copies in ``judged``, by batch.
@@ -159,7 +185,7 @@ class CopiesToday:
         """
         for batch in run.batches("tables/judged", [*LEDGER, "missing", "unknown", "doubts"]):
             ids = np.stack([batch[name].to_numpy() for name in LEDGER], axis=1)
-            doubted = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
+            has_doubts = pc.greater(pc.list_value_length(batch["doubts"]), 0).fill_null(False)
             for state in self._states_kept:
                 name = "missing" if state == MISSING else "unknown"
                 parent = pc.list_parent_indices(batch[name]).to_numpy()
@@ -168,7 +194,7 @@ class CopiesToday:
                 states = np.full(len(copies), state, np.int8)
                 is_exception = np.ones(len(copies), bool)
                 if state == MISSING:
-                    states[doubted.to_numpy(zero_copy_only=False)[parent]] = UNKNOWN
+                    states[has_doubts.to_numpy(zero_copy_only=False)[parent]] = UNKNOWN
                     groups, counts = copies.field("groups"), copies.field("count").to_numpy()
                 else:
                     groups, counts = pa.nulls(len(copies), pa.binary()), np.full(len(copies), -1)
@@ -186,13 +212,13 @@ class CopiesToday:
                 )  # fmt: skip
 
 
-_COLUMNS = (
+_LEDGER_COLUMNS = (
     "ledger", "bookies", "copies", "write_quorum", "ack_quorum", "entries", "bytes", "open_end", "residue",
     "bounds",
 )  # fmt: skip
 
 
-def _seen(run: RunDirectory) -> frozenset[str]:
+def _seen_bookies(run: RunDirectory) -> frozenset[str]:
     """Return bookies with any data that was read, or an answer to a request for a listing."""
     rows = run.read("tables/bookies", ["bookie_id", "read"])
     bookies = set(rows.filter(pc.not_equal(rows["read"], BookieRead.UNREAD.value))["bookie_id"].to_pylist())
@@ -202,37 +228,39 @@ def _seen(run: RunDirectory) -> frozenset[str]:
     return frozenset(bookies)
 
 
-def _ranges(low: Longs, high: Longs) -> Longs:
-    """Return all numbers from ``low`` to before ``high``, range after range."""
-    length = high - low
-    numbers: Longs = np.arange(int(length.sum())) + np.repeat(low - np.cumsum(length) + length, length)
+def _range_positions(first_windows: Longs, end_windows: Longs) -> Longs:
+    """Return all numbers from ``first_windows`` to before ``end_windows``, range after range."""
+    length = end_windows - first_windows
+    numbers: Longs = np.arange(int(length.sum())) + np.repeat(
+        first_windows - np.cumsum(length) + length, length
+    )
     return numbers
 
 
 @lru_cache(maxsize=4096)
-def _pieces(
-    first: int, last: int, residue: int, ensemble: int, lacking: tuple[bytes, ...]
+def _range_pieces(
+    first: int, last: int, residue: int, ensemble: int, entries_lacking: tuple[bytes, ...]
 ) -> tuple[tuple[tuple[bool, ...], int], ...]:
-    """Cut the entries of a window by the sets in ``lacking``, and count the entries of each piece.
+    """Cut the entries of a window by the sets in ``entries_lacking``, and count the entries of each piece.
 
     The flags of a piece say which of the sets contain its entries.
 
     >>> lacks = np.array([(2, 2, 3, 0)], [("f", ">i8"), ("l", ">i8"), ("s", ">i4"), ("p", ">i4")]).tobytes()
-    >>> _pieces(0, 9, 0, 3, (lacks,))
+    >>> _range_pieces(0, 9, 0, 3, (lacks,))
     (((True,), 1), ((False,), 3))
     """
-    cells: list[tuple[tuple[bool, ...], Groups]] = [((), _entries(first, last, residue, ensemble))]
-    for value in lacking:
-        lost = groups_of(value)
+    cells: list[tuple[tuple[bool, ...], Groups]] = [((), _entry_groups(first, last, residue, ensemble))]
+    for value in entries_lacking:
+        missing_groups = groups_of(value)
         split = []
-        for lacks, entries in cells:
-            split.append(((*lacks, True), coverage.intersection(entries, lost)))
-            split.append(((*lacks, False), coverage.difference(entries, lost)))
+        for missing_places, entries in cells:
+            split.append(((*missing_places, True), coverage.intersection(entries, missing_groups)))
+            split.append(((*missing_places, False), coverage.difference(entries, missing_groups)))
         cells = [(lacks, entries) for lacks, entries in split if len(entries)]
     return tuple((lacks, coverage.count(entries)) for lacks, entries in cells)
 
 
-def _entries(first: int, last: int, residue: int, ensemble: int) -> Groups:
+def _entry_groups(first: int, last: int, residue: int, ensemble: int) -> Groups:
     if residue < 0:
         runs = [(first, first, last - first + 1, 0)]
     else:
@@ -242,7 +270,7 @@ def _entries(first: int, last: int, residue: int, ensemble: int) -> Groups:
     return groups_of(fold(GroupBatch.of([runs])).tobytes())
 
 
-AT_ONCE = 1 << 18
+MERGED_WINDOWS = 1 << 18
 """Number of windows from which on a batch is yielded. Smaller batches are merged first."""
 
 
@@ -270,10 +298,10 @@ def decided_ledgers(
     besides `COLUMNS`.
     """
     listed = ds.field("status").isin(list(LISTED)) & ds.field("ledger_id").is_valid()
-    for batch in run.batches("tables/ledgers", [*COLUMNS, *extra_columns], listed):
-        rows, undecided = batch.num_rows, batch["undecidable"].fill_null(True)
-        if pc.any(undecided).as_py():
-            batch = batch.filter(pc.invert(undecided))
+    for batch in run.batches("tables/ledgers", [*WINDOW_COLUMNS, *extra_columns], listed):
+        rows, undecided_count = batch.num_rows, batch["undecidable"].fill_null(True)
+        if pc.any(undecided_count).as_py():
+            batch = batch.filter(pc.invert(undecided_count))
         yield batch, rows - batch.num_rows
 
 
@@ -293,13 +321,13 @@ class RunWindows:
         self,
         run: RunDirectory,
         merge: bool = True,
-        among: Callable[[SegmentColumns], Bools] | None = None,
+        segment_filter: Callable[[SegmentColumns], Bools] | None = None,
         isolation: IsolationNumbers | None = None,
     ) -> None:
         self.run = run
         self.read = LedgersRead()
-        self.numbers = BookieNumbers(_members(run))
-        self._merge, self._among, self._isolation = merge, among, isolation
+        self.numbers = BookieNumbers(_member_names(run))
+        self._merge, self._segment_filter, self._isolation = merge, segment_filter, isolation
         self._copies = CopiesToday(run, self.numbers)
 
     @property
@@ -309,42 +337,52 @@ class RunWindows:
 
     def __iter__(self) -> Iterator[Windows]:
         self.read = LedgersRead()
-        waiting: list[Windows] = []
+        pending_windows: list[Windows] = []
         for windows in self._each_batch():
-            waiting.append(self._alike(windows))
-            if sum(map(len, waiting)) < AT_ONCE:
+            pending_windows.append(self._merge_windows(windows))
+            if sum(map(len, pending_windows)) < MERGED_WINDOWS:
                 continue
-            batch = waiting[0] if len(waiting) == 1 else self._alike(Windows.concat(waiting))
+            batch = (
+                pending_windows[0]
+                if len(pending_windows) == 1
+                else self._merge_windows(Windows.concat(pending_windows))
+            )
             # What merging left small waits for what comes.
-            if self._merge and len(batch) < AT_ONCE // 2:
-                waiting = [batch]
+            if self._merge and len(batch) < MERGED_WINDOWS // 2:
+                pending_windows = [batch]
             else:
                 yield batch
-                waiting = []
-        if waiting:
-            yield self._alike(Windows.concat(waiting))
+                pending_windows = []
+        if pending_windows:
+            yield self._merge_windows(Windows.concat(pending_windows))
 
-    def _alike(self, windows: Windows) -> Windows:
+    def _merge_windows(self, windows: Windows) -> Windows:
         return merged(windows) if self._merge else windows
 
     def _each_batch(self) -> Iterator[Windows]:
-        for batch, undecided in decided_ledgers(self.run, self._isolation.columns if self._isolation else ()):
-            self._count(batch, undecided)
-            if self._among is not None:
+        for batch, undecided_count in decided_ledgers(
+            self.run, self._isolation.columns if self._isolation else ()
+        ):
+            self._count_batch(batch, undecided_count)
+            if self._segment_filter is not None:
                 segments = segment_columns(batch, self.numbers)
-                batch = batch.filter(pa.array(self._copies.in_doubt(segments) | self._among(segments)))
+                batch = batch.filter(
+                    pa.array(self._copies.in_doubt(segments) | self._segment_filter(segments))
+                )
             windows = self._copies.of(windows_of(batch, self.numbers))
             length = batch["length"].fill_null(0).to_numpy(zero_copy_only=False)
             yield with_bytes(windows, np.maximum(length, 0))
 
-    def _count(self, decided: pa.RecordBatch, undecided: int) -> None:
-        self.read.ledgers += decided.num_rows + undecided
-        self.read.undecided += undecided
-        closed = pc.equal(decided["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
-        self.read.not_closed += decided.num_rows - (pc.sum(closed).as_py() or 0)
+    def _count_batch(self, decided_batch: pa.RecordBatch, undecided_count: int) -> None:
+        self.read.ledgers += decided_batch.num_rows + undecided_count
+        self.read.undecided += undecided_count
+        closed = pc.equal(decided_batch["state"].cast("string"), LedgerState.CLOSED.value).fill_null(False)
+        self.read.not_closed += decided_batch.num_rows - (pc.sum(closed).as_py() or 0)
         names = ["ensemble_size", "write_quorum", "ack_quorum"]
-        isolation = self._isolation.of(decided) if self._isolation else np.zeros(len(decided), np.int64)
-        columns = [*(decided[name] for name in names), closed, pa.array(isolation)]
+        isolation = (
+            self._isolation.of(decided_batch) if self._isolation else np.zeros(len(decided_batch), np.int64)
+        )
+        columns = [*(decided_batch[name] for name in names), closed, pa.array(isolation)]
         kinds = pa.table(columns, [*names, "closed", "isolation"])
         for row in kinds.group_by(kinds.column_names).aggregate([([], "count_all")]).to_pylist():
             quorums = (row["ensemble_size"], row["write_quorum"], row["ack_quorum"])
@@ -352,6 +390,6 @@ class RunWindows:
             self.read.shapes[shape] += row["count_all"]
 
 
-def _members(run: RunDirectory) -> list[str]:
+def _member_names(run: RunDirectory) -> list[str]:
     """Return every bookie of the run, sorted by id."""
     return sorted(name for name in run.read("tables/bookies", ["bookie_id"])["bookie_id"].to_pylist() if name)

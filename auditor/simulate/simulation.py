@@ -42,7 +42,7 @@ from auditor.simulate.run_windows import RunWindows
 from auditor.simulate.windows import Bools, Longs
 from auditor.simulate.writes import IsolationNumbers, write_answers
 
-SHOWN = 20
+LEDGERS_SHOWN = 20
 """Largest number of ledgers, namespaces and topics that are named for a failure."""
 
 FATES = {(1, 0): "lost", (0, 1): "unrecoverable", (1, 1): "lost and unrecoverable"}
@@ -65,10 +65,10 @@ class Placed:
     @classmethod
     def of(cls, run: RunReader, locations: Locations | None = None) -> Placed:
         """Read locations and registrations of a run. ``locations`` replace those of the run if given."""
-        settings, own = load_placement(run)
+        settings, own_settings = load_placement(run)
         rows = run.table("bookies", ["bookie_id", "registered"]).to_pylist()
         modes = {row["bookie_id"]: row["registered"] for row in rows}
-        places = own if locations is None else locations
+        places = own_settings if locations is None else locations
         return cls(run, settings, places, modes, IsolationNumbers(run, settings, places))
 
     def windows(self, merge: bool = True) -> RunWindows:
@@ -82,8 +82,10 @@ class Placed:
         not answer.
         """
         names = windows.numbers.names
-        absent = np.array([*(self.registered.get(name) is None for name in names), False])
-        return SilentBookies(absent if self.known else np.zeros_like(absent), absent)
+        is_unregistered = np.array([*(self.registered.get(name) is None for name in names), False])
+        return SilentBookies(
+            is_unregistered if self.known else np.zeros_like(is_unregistered), is_unregistered
+        )
 
     @property
     def said(self) -> tuple[str, str, str | None]:
@@ -95,13 +97,15 @@ class Placed:
         """Return whether any bookie is registered."""
         return any(self.registered.values())
 
-    def writable(self, without: Sequence[str] = ()) -> list[str]:
-        """Return the bookies that would still take entries, except those in ``without``.
+    def writable(self, absent_bookies: Sequence[str] = ()) -> list[str]:
+        """Return the bookies that would still take entries, except those in ``absent_bookies``.
 
         A bookie that is registered both as writable and as read-only takes entries.
         """
         modes = TAKES_WRITES
-        return [name for name, mode in self.registered.items() if mode in modes and name not in without]
+        return [
+            name for name, mode in self.registered.items() if mode in modes and name not in absent_bookies
+        ]
 
     def doubts(self, windows: RunWindows) -> Doubts:
         """Return the facts that are unknown. Call it after a pass over the windows."""
@@ -151,7 +155,7 @@ def simulate_all(
         levels=tuple(level.result(names) for level in sums),
         copysets=copysets.result(mttf_days, mttr_hours),
         balance=loads.result(run, windows.numbers, placed.registered, placed.locations, levels),
-        writes=_writes(placed, windows, ()),
+        writes=_write_answers(placed, windows, ()),
     )
 
 
@@ -202,8 +206,8 @@ def answer_any(
     simulation = Simulation(run.path, *placed.said, placed.doubts(windows), levels=(level_loss,))
     if not level_loss.sets:
         return simulation, None
-    worst = answer_failure(run, [(level, level_loss.sets[0].names)], locations)
-    return replace(worst.simulation, levels=simulation.levels), worst
+    worst_failure = answer_failure(run, [(level, level_loss.sets[0].names)], locations)
+    return replace(worst_failure.simulation, levels=simulation.levels), worst_failure
 
 
 def failure_matrix(run: RunReader) -> FailureMatrix:
@@ -220,8 +224,8 @@ def failure_matrix(run: RunReader) -> FailureMatrix:
     for part in windows:
         rows, sets = domain_sets(part, domains.of(windows.numbers), True, 2)
         sums.add(sets, part.entries[rows], part.bytes[rows])
-    most, bytes = matrix(sums, MATRIX_SHOWN) if domains.names else ([], [])
-    names = tuple(domains.names[number] for number in most)
+    heaviest_domains, bytes = matrix(sums, MATRIX_SHOWN) if domains.names else ([], [])
+    names = tuple(domains.names[number] for number in heaviest_domains)
     return FailureMatrix(str(level), names, tuple(map(tuple, bytes)), len(domains.names) - len(names))
 
 
@@ -246,30 +250,32 @@ def answer_failure(
     """
     placed = Placed.of(run, locations)
     windows = placed.windows(merge=False)
-    failing = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
-    of_domain = [domains.named(names) for domains, (_, names) in zip(failing, lost, strict=True)]
+    failing_domains = [Domains(level, placed.locations, windows.numbers.names) for level, _ in lost]
+    failing_numbers = [
+        domains.named(names) for domains, (_, names) in zip(failing_domains, lost, strict=True)
+    ]
 
     def lost_bookies() -> tuple[Bools, Bools]:
         """Return two flags per bookie number: whether it is certainly lost, and whether it may be."""
-        masks = [
+        domain_masks = [
             members_of(names, domains, windows.numbers)
-            for names, domains in zip(of_domain, failing, strict=True)
+            for names, domains in zip(failing_numbers, failing_domains, strict=True)
         ]
-        is_down = np.logical_or.reduce([is_member for is_member, _ in masks])
-        return is_down, np.logical_or.reduce([is_possible for _, is_possible in masks]) & ~is_down
+        is_down = np.logical_or.reduce([is_member for is_member, _ in domain_masks])
+        return is_down, np.logical_or.reduce([is_possible for _, is_possible in domain_masks]) & ~is_down
 
     sums = np.zeros((len(VIEWS), 1, len(Fate), 3), np.int64)
-    concerned: list[Longs] = []
+    concerned_batches: list[Longs] = []
     for part in windows:
         cluster = placed.cluster(windows)
-        blow = blow_of(part, *lost_bookies())
-        sums += tally(part, blow, np.zeros(len(part), np.int64), 1, cluster)
-        concerned.append(concerned_ledgers(part, blow, cluster))
-    surely_lost, _ = lost_bookies()
+        window_losses = blow_of(part, *lost_bookies())
+        sums += tally(part, window_losses, np.zeros(len(part), np.int64), 1, cluster)
+        concerned_batches.append(concerned_ledgers(part, window_losses, cluster))
+    is_surely_lost, _ = lost_bookies()
     lost_names = [
-        name for name, is_lost in zip(windows.numbers.names, surely_lost[:-1], strict=True) if is_lost
+        name for name, is_lost in zip(windows.numbers.names, is_surely_lost[:-1], strict=True) if is_lost
     ]
-    rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned])
+    rows = np.concatenate([np.zeros((0, 6), np.int64), *concerned_batches])
     rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
     namespaces, topics = owner_losses(run, rows) or (None, None)
     simulation = Simulation(
@@ -278,25 +284,25 @@ def answer_failure(
         placed.doubts(windows),
         failure=Failure(
             ", ".join(dict.fromkeys(str(level) for level, _ in lost)),
-            tuple(chain.from_iterable(of_domain)),
+            tuple(chain.from_iterable(failing_numbers)),
             len(lost_names),
             *bounds_of(sums[:, 0]),
         ),
-        writes=_writes(placed, windows, lost_names),
+        writes=_write_answers(placed, windows, lost_names),
         ledgers=tuple(
-            Concerned(str(scope), str(ledger), FATES[lost, unrecoverable], entries, bytes)
-            for scope, ledger, lost, entries, bytes, unrecoverable in rows[:SHOWN].tolist()
+            Concerned(str(scope), str(ledger), FATES[is_lost, unrecoverable], entries, bytes)
+            for scope, ledger, is_lost, entries, bytes, unrecoverable in rows[:LEDGERS_SHOWN].tolist()
         ),
         ledgers_concerned=len(rows),
-        namespaces=None if namespaces is None else tuple(namespaces[:SHOWN]),
-        topics=None if topics is None else tuple(topics[:SHOWN]),
+        namespaces=None if namespaces is None else tuple(namespaces[:LEDGERS_SHOWN]),
+        topics=None if topics is None else tuple(topics[:LEDGERS_SHOWN]),
         topics_concerned=len(topics or ()),
         namespaces_concerned=len(namespaces or ()),
     )
     return FailureAnswer(simulation, rows, namespaces, topics)
 
 
-def _writes(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
+def _write_answers(placed: Placed, windows: RunWindows, lost: Sequence[str]) -> tuple[WriteAnswer, ...]:
     writable = placed.writable(lost)
     return write_answers(
         windows.read.shapes, placed.isolation.kinds, writable, placed.settings, placed.locations

@@ -26,12 +26,12 @@ def ledgers_table(run: RunReader, answer: FailureAnswer) -> pa.Table:
     The column ``fate`` says whether it loses entries, is unrecoverable, or both.
     """
     rows = answer.ledgers
-    words = [FATES[lost, unrecoverable] for lost, unrecoverable in rows[:, [2, 5]].tolist()]
+    fate_words = [FATES[is_lost, unrecoverable] for is_lost, unrecoverable in rows[:, [2, 5]].tolist()]
     return pa.table(
         {
             "scope_id": rows[:, 0],
             "ledger_id": rows[:, 1],
-            "fate": pa.array(words, pa.string()),
+            "fate": pa.array(fate_words, pa.string()),
             "entries": rows[:, 3],
             "bytes": rows[:, 4],
             "topic": topics_of(run, rows[:, :2]),
@@ -61,23 +61,23 @@ def failures_table(simulation: Simulation) -> pa.Table:
 
     Losses are by index, certain and possible, and by metadata.
     """
-    singles = [failure for level in simulation.levels for failure in level.singles]
+    single_failures = [failure for level in simulation.levels for failure in level.singles]
     rows = []
-    for failure in singles:
+    for failure in single_failures:
         row: dict[str, str | int] = {
             "level": failure.level,
             "name": failure.names[0],
             "bookies": failure.bookies,
         }
-        for bound, outcome in (
+        for bound_name, outcome in (
             ("", failure.today.sure),
             ("possible_", failure.today.possible),
             ("promised_", failure.promise.sure),
         ):
-            row |= {f"{bound}lost_{name}": number for name, number in asdict(outcome.lost).items()}
-            row[f"{bound}below_ack_quorum"] = outcome.below_ack.ledgers
-            row[f"{bound}below_write_quorum"] = outcome.below_write.ledgers
-            row[f"{bound}unrecoverable"] = outcome.unrecoverable
+            row |= {f"{bound_name}lost_{name}": number for name, number in asdict(outcome.lost).items()}
+            row[f"{bound_name}below_ack_quorum"] = outcome.below_ack.ledgers
+            row[f"{bound_name}below_write_quorum"] = outcome.below_write.ledgers
+            row[f"{bound_name}unrecoverable"] = outcome.unrecoverable
         rows.append(row)
     if not rows:
         raise UsageError(f"--table {FAILURES}: the run knows no bookie")

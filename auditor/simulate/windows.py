@@ -36,7 +36,7 @@ MISSING means that the bookie certainly lacks the copy.
 NO_BOOKIE = -1
 """Value that fills up rows of `Windows.bookies` whose write quorum is smaller than the widest one."""
 
-COLUMNS = (
+WINDOW_COLUMNS = (
     *LEDGER, "status", "undecidable", "state", "ensemble_size", "write_quorum", "ack_quorum",
     "last_entry_id", "length", "segments",
 )  # fmt: skip
@@ -89,7 +89,7 @@ class Windows:
         starts = np.cumsum([0, *(len(part.times) for part in parts)])
         width = max(part.bookies.shape[1] for part in parts)
         columns = {
-            name: np.concatenate([_wide(getattr(part, name), width, name) for part in parts])
+            name: np.concatenate([_widen_rows(getattr(part, name), width, name) for part in parts])
             for name in _OF_WINDOWS
         }
         shifts = np.repeat(starts[:-1], [len(part) for part in parts])
@@ -108,12 +108,12 @@ _OF_WINDOWS = tuple(
 )
 
 
-def _wide(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generic]:
+def _widen_rows(rows: NDArray[np.generic], width: int, name: str) -> NDArray[np.generic]:
     if rows.ndim == 1 or rows.shape[1] == width:
         return rows
-    filled = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else PRESENT, rows.dtype)
-    filled[:, : rows.shape[1]] = rows
-    return filled
+    padded_rows = np.full((len(rows), width), NO_BOOKIE if name == "bookies" else PRESENT, rows.dtype)
+    padded_rows[:, : rows.shape[1]] = rows
+    return padded_rows
 
 
 def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
@@ -122,9 +122,11 @@ def distinct_values(values: NDArray[_Number]) -> NDArray[_Number]:
     >>> distinct_values(np.array([3, 1, 3])).tolist()
     [1, 3]
     """
-    ordered: NDArray[_Number] = np.sort(values)
-    distinct: NDArray[_Number] = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
-    return distinct
+    sorted_values: NDArray[_Number] = np.sort(values)
+    distinct_numbers: NDArray[_Number] = sorted_values[
+        np.append(True, sorted_values[1:] != sorted_values[:-1])[: len(sorted_values)]
+    ]
+    return distinct_numbers
 
 
 def count_true(rows: Bools) -> Longs:
@@ -255,15 +257,15 @@ class SegmentColumns:
         values = value_of[self.members]
         is_alike = np.zeros(len(values), bool)
         np.equal(values[:-1], values[1:], out=is_alike[:-1])
-        ends = np.append(self.starts[1:], len(values))[: len(self.starts)] - 1
-        is_alike[ends] = values[ends] == values[self.starts]
+        last_positions = np.append(self.starts[1:], len(values))[: len(self.starts)] - 1
+        is_alike[last_positions] = values[last_positions] == values[self.starts]
         return is_alike
 
     def ends(self) -> tuple[Longs, Bools]:
         """Return the last entry of each segment, and whether the segment is an open end."""
         final = np.append(self.ledger[1:] != self.ledger[:-1], True)[: len(self.ledger)]
-        before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
-        last = np.where(final, self.last_entry, before)
+        entries_before = np.append(self.first[1:] - 1, 0)[: len(self.first)]
+        last = np.where(final, self.last_entry, entries_before)
         return np.where(self.closed, np.minimum(last, self.last_entry), last), final & ~self.closed
 
 
@@ -273,10 +275,10 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
     All copies count as held, and bytes are 0.
     """
     segments = segment_columns(ledgers, numbers)
-    ids, empty = segments.ids, np.zeros(0, np.int64)
+    ids, no_numbers = segments.ids, np.zeros(0, np.int64)
     last, open_end = segments.ends()
     widest = int(segments.write_quorum.max(initial=1))
-    parts = [(empty, np.zeros((0, widest), np.int32), empty, empty)]
+    parts = [(no_numbers, np.zeros((0, widest), np.int32), no_numbers, no_numbers)]
     for shape in distinct_values(segments.ensemble_size << 32 | segments.write_quorum).tolist():
         size, quorum = shape >> 32, shape & 0xFFFFFFFF
         rows = np.flatnonzero((segments.ensemble_size == size) & (segments.write_quorum == quorum))
@@ -297,18 +299,18 @@ def windows_of(ledgers: pa.RecordBatch, numbers: BookieNumbers) -> Windows:
             (segment_rows, codes, entries[row, residue], residue if quorum < size else np.full(len(row), -1))
         )
     segment_rows, codes, entries, residue = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.lexsort((residue, segment_rows))
-    segment_rows = segment_rows[order]
+    segment_order = np.lexsort((residue, segment_rows))
+    segment_rows = segment_rows[segment_order]
     return Windows(
         ledger=segments.ledger[segment_rows],
-        bookies=codes[order],
+        bookies=codes[segment_order],
         copies=np.zeros(codes.shape, np.int8),
         write_quorum=segments.write_quorum[segment_rows],
         ack_quorum=segments.ack_quorum[segment_rows],
-        entries=entries[order],
+        entries=entries[segment_order],
         bytes=np.zeros(len(segment_rows), np.int64),
         open_end=open_end[segment_rows],
-        residue=residue[order],
+        residue=residue[segment_order],
         bounds=np.stack(
             [segments.first[segment_rows], last[segment_rows], segments.ensemble_size[segment_rows]], axis=1
         ),
@@ -322,16 +324,18 @@ def with_bytes(windows: Windows, length: Longs) -> Windows:
 
     The parts add up to the length. ``length`` has one element per ledger. ``bounds`` is None afterwards.
     """
-    upto = np.cumsum(windows.entries)
+    entries_to_window = np.cumsum(windows.entries)
     starts = np.append(True, windows.ledger[1:] != windows.ledger[:-1])[: len(windows)]
-    before = np.zeros(len(windows.times), np.int64)
-    before[windows.ledger[starts]] = (upto - windows.entries)[starts]
+    entries_before = np.zeros(len(windows.times), np.int64)
+    entries_before[windows.ledger[starts]] = (entries_to_window - windows.entries)[starts]
     total = np.zeros(len(windows.times), np.int64)
     np.add.at(total, windows.ledger, windows.entries)
-    whole = np.maximum(total, 1)[windows.ledger]
-    edges = np.rint((upto - before[windows.ledger]) / whole * length[windows.ledger]).astype(np.int64)
-    previous = np.append(0, edges[:-1])[: len(edges)]
-    return replace(windows, bytes=edges - np.where(starts, 0, previous), bounds=None)
+    ledger_entries = np.maximum(total, 1)[windows.ledger]
+    byte_edges = np.rint(
+        (entries_to_window - entries_before[windows.ledger]) / ledger_entries * length[windows.ledger]
+    ).astype(np.int64)
+    previous = np.append(0, byte_edges[:-1])[: len(byte_edges)]
+    return replace(windows, bytes=byte_edges - np.where(starts, 0, previous), bounds=None)
 
 
 def merged(windows: Windows) -> Windows:
@@ -345,8 +349,8 @@ def merged(windows: Windows) -> Windows:
     codes = np.where(windows.bookies == NO_BOOKIE, NO_BOOKIE, windows.bookies * 4 + windows.copies)
     # Where a segment has one window, the order in its ensemble says nothing.
     codes = np.where((windows.residue < 0)[:, None], -np.sort(-codes, axis=1), codes)
-    about = windows.write_quorum * 4096 + windows.ack_quorum * 2 + windows.open_end
-    keys = np.ascontiguousarray(np.column_stack([codes, about, windows.residue]).astype(np.int32))
+    quorum_keys = windows.write_quorum * 4096 + windows.ack_quorum * 2 + windows.open_end
+    keys = np.ascontiguousarray(np.column_stack([codes, quorum_keys, windows.residue]).astype(np.int32))
     parts = []
     for number in distinct_values(count[count > 0]).tolist():
         ledgers = np.flatnonzero(count == number)

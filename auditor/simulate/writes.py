@@ -34,7 +34,7 @@ from auditor.model.simulation import NO, UNSURE, YES, WriteAnswer
 from auditor.runs.reader import RunReader
 from auditor.simulate.windows import Longs
 
-COLUMN = "custom_metadata"
+METADATA_COLUMN = "custom_metadata"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Isolation:
         return replace(configured, policy=Policy.RACK) if self.own else configured
 
 
-_UNREADABLE = Isolation(None, own=True, is_known=False)
+_UNREADABLE_ISOLATION = Isolation(None, own=True, is_known=False)
 
 
 class IsolationNumbers:
@@ -81,40 +81,40 @@ class IsolationNumbers:
 
     def __init__(self, run: RunReader, settings: PlacementSettings, locations: Locations) -> None:
         facts = run.report.run.placement
-        self.columns = () if facts is not None and not facts["own_groups"] else (COLUMN,)
-        self._grouped = any(where.groups for where in locations.of.values())
-        self.kinds = [self._kind(settings.groups, own=False)]
+        self.columns = () if facts is not None and not facts["own_groups"] else (METADATA_COLUMN,)
+        self._has_groups = any(location_groups.groups for location_groups in locations.of.values())
+        self.kinds = [self._isolation_kind(settings.groups, own=False)]
 
     def of(self, ledgers: pa.RecordBatch) -> Longs:
         """Return the number of the isolation groups of each row of the table ``ledgers``."""
         if not self.columns:
             return np.zeros(len(ledgers), np.int64)
         key = pa.scalar(placement_config.KEY)
-        values = pc.map_lookup(ledgers[COLUMN], query_key=key, occurrence="last").dictionary_encode()
-        numbers = [self._number(group_value) for group_value in values.dictionary.to_pylist()]
+        values = pc.map_lookup(ledgers[METADATA_COLUMN], query_key=key, occurrence="last").dictionary_encode()
+        numbers = [self._value_number(group_value) for group_value in values.dictionary.to_pylist()]
         places: Longs = values.indices.fill_null(len(numbers)).to_numpy(zero_copy_only=False)
         isolation_numbers: Longs = np.array([*numbers, 0], np.int64)[places]
         return isolation_numbers
 
-    def _number(self, value: bytes) -> int:
-        kind = self._own(value) or self.kinds[0]
+    def _value_number(self, value: bytes) -> int:
+        kind = self._own_isolation(value) or self.kinds[0]
         if kind not in self.kinds:
             self.kinds.append(kind)
         return self.kinds.index(kind)
 
-    def _own(self, value: bytes) -> Isolation | None:
+    def _own_isolation(self, value: bytes) -> Isolation | None:
         """Return a ledger's own isolation groups, from its metadata. None if its policy uses none."""
         try:
             config = placement_config.decode(value)
         except DecodeError:
-            return _UNREADABLE
+            return _UNREADABLE_ISOLATION
         name = config.policy_class.rpartition(".")[2]
         if name in ISOLATING:
-            return self._kind(config.groups, own=True)
-        return None if name in CLASSES else _UNREADABLE
+            return self._isolation_kind(config.groups, own=True)
+        return None if name in CLASSES else _UNREADABLE_ISOLATION
 
-    def _kind(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
-        return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._grouped)
+    def _isolation_kind(self, groups: IsolationGroups | None, *, own: bool) -> Isolation:
+        return Isolation(groups, own, groups is None or SYSTEM_GROUP in groups.primary or self._has_groups)
 
 
 Shape = tuple[int, int, int]
@@ -138,31 +138,36 @@ def write_answers(
     answers = []
     for (shape, number), ledgers in sorted(counts.items()):
         isolation = isolations[number]
-        answer, why = _answer(shape, isolation, writable, settings, locations)
-        answers.append(WriteAnswer(*shape, isolation.words, ledgers, answer, why))
+        answer, reason = _write_answer(shape, isolation, writable, settings, locations)
+        answers.append(WriteAnswer(*shape, isolation.words, ledgers, answer, reason))
     return tuple(answers)
 
 
-def _answer(
+def _write_answer(
     shape: Shape, isolation: Isolation, writable: list[str], settings: PlacementSettings, locations: Locations
 ) -> tuple[str, str]:
-    out = isolation.outside(shape[0], locations, writable) if isolation.is_known else frozenset()
-    inside = [name for name in writable if name not in out]
+    excluded_bookies = isolation.outside(shape[0], locations, writable) if isolation.is_known else frozenset()
+    group_bookies = [name for name in writable if name not in excluded_bookies]
     settings = isolation.settings(settings)
-    paths = [locations.path(name) for name in inside]
-    can = makes_ensemble(shape, paths, settings, [locations.path(name) for name in out])
-    enough = plural(len(inside), "writable bookie") + (" in its groups" if out else "")
-    if len(inside) < shape[0]:
-        return NO, f"{enough} for an ensemble of {shape[0]}"
+    paths = [locations.path(name) for name in group_bookies]
+    can_write = makes_ensemble(shape, paths, settings, [locations.path(name) for name in excluded_bookies])
+    bookies_text = plural(len(group_bookies), "writable bookie") + (
+        " in its groups" if excluded_bookies else ""
+    )
+    if len(group_bookies) < shape[0]:
+        return NO, f"{bookies_text} for an ensemble of {shape[0]}"
     if not isolation.is_known:
-        return UNSURE, f"{enough}; it is unknown which of them are in its isolation groups"
+        return UNSURE, f"{bookies_text}; it is unknown which of them are in its isolation groups"
     if not refuses_by_place(settings):
-        return YES, enough
+        return YES, bookies_text
     level = POLICY_LEVEL[settings.policy]
-    domains = {locations.domain(name, level) for name in inside}
-    enough += f" in {plural(len(domains - {None}), str(level))}"
-    if can is not None:
-        return (YES if can else NO), f"{enough}, by policy {settings.policy}"
+    domains = {locations.domain(name, level) for name in group_bookies}
+    bookies_text += f" in {plural(len(domains - {None}), str(level))}"
+    if can_write is not None:
+        return (YES if can_write else NO), f"{bookies_text}, by policy {settings.policy}"
     if None in domains:
-        return UNSURE, f"{enough}, and some without a location"
-    return UNSURE, f"{enough}, and policy {settings.policy} may refuse, depending on its earlier choices"
+        return UNSURE, f"{bookies_text}, and some without a location"
+    return (
+        UNSURE,
+        f"{bookies_text}, and policy {settings.policy} may refuse, depending on its earlier choices",
+    )

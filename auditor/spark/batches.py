@@ -28,14 +28,14 @@ from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSess
 
 Work = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-HERE_BYTES = 16 << 20
+DRIVER_READ_BYTES = 16 << 20
 """Largest size of rows that the driver reads into memory, in bytes.
 
 The rows of some 30,000 ledgers, or of their indexes, have this size.
 """
-HERE_S = 5.0
+DRIVER_READ_SECONDS = 5.0
 """Longest time for work on the driver, in seconds. Work that takes longer is left to tasks."""
-_ROWS = 4096
+_ROWS_A_BATCH = 4096
 
 
 def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) -> DataFrame:
@@ -51,7 +51,7 @@ def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) ->
     spark, schema = rows.sparkSession, spark_types(columns)
     if not in_one_task(spark):
         return rows.mapInArrow(work, schema)
-    batches = rows.toArrow().to_batches(max_chunksize=_ROWS)
+    batches = rows.toArrow().to_batches(max_chunksize=_ROWS_A_BATCH)
     return arrow_frame(spark, table_of(work(iter(batches)), schema), schema)
 
 
@@ -115,14 +115,14 @@ def read_few(table: PartTable) -> pa.Table | PartTable:
     Otherwise return a table for tasks. It has the rows that were already read, and the remaining parts.
     """
     driver_batches: list[pa.RecordBatch] = []
-    size, begun = 0, time.monotonic()
+    size, start_time = 0, time.monotonic()
     for number, (read, part) in enumerate(table.parts):
         batches: list[pa.RecordBatch] = []
         with closing(read(part)) as rows:  # type: ignore[type-var]  # ours are generators
             for batch in rows:
                 batches.append(batch)
                 size += batch.nbytes
-                if size > HERE_BYTES or time.monotonic() - begun > HERE_S:
+                if size > DRIVER_READ_BYTES or time.monotonic() - start_time > DRIVER_READ_SECONDS:
                     remaining_parts = table.parts[number:]
                     return replace(
                         table,
@@ -174,23 +174,25 @@ class TableFiles:
         task_files: list[list[tuple[str, int]]] = [[] for _ in range(min(lot_count, len(self.files)))]
         sizes = [0] * len(task_files)
         for path, size in sorted(self.files, key=lambda file: (-file[1], file[0])):
-            least = sizes.index(min(sizes))
-            task_files[least].append((path, size))
-            sizes[least] += size
+            smallest_lot = sizes.index(min(sizes))
+            task_files[smallest_lot].append((path, size))
+            sizes[smallest_lot] += size
         return [replace(self, files=tuple(files)) for files in task_files]
 
-    def row_groups(self, columns: Sequence[str], coded: Sequence[str], enough: int) -> Iterator[pa.Table]:
-        """Yield some columns in tables of about ``enough`` rows, within the limits of `read_bounded`.
+    def row_groups(self, columns: Sequence[str], coded: Sequence[str], group_rows: int) -> Iterator[pa.Table]:
+        """Yield some columns in tables of about ``group_rows`` rows, within the limits of `read_bounded`.
 
         ``coded`` columns are dictionary codes.
         """
         for path, _ in self.files:
-            yield from read_bounded(partial(self._open, path), slice(None), columns, coded, enough)
+            yield from read_bounded(
+                partial(self._open_parquet, path), slice(None), columns, coded, group_rows
+            )
 
     def open(self, coded: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
         """Open each file in turn, and close it before the next. ``coded`` columns become dictionary codes."""
         for path, _ in self.files:
-            with self._open(path, coded) as file:
+            with self._open_parquet(path, coded) as file:
                 yield file
 
     def read(self, columns: Sequence[str]) -> pa.Table:
@@ -203,10 +205,12 @@ class TableFiles:
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             return sum(pool.map(partial(self._file_bytes, columns), [path for path, _ in self.files]))
 
-    def _open(self, path: str, coded: Sequence[str]) -> pq.ParquetFile:
+    def _open_parquet(self, path: str, coded: Sequence[str]) -> pq.ParquetFile:
         # Read ahead from remote stores, because each small read is a request; local disks need no read-ahead.
-        ahead = self.system.type_name != "local"
-        return pq.ParquetFile(path, read_dictionary=list(coded), pre_buffer=ahead, filesystem=self.system)
+        reads_ahead = self.system.type_name != "local"
+        return pq.ParquetFile(
+            path, read_dictionary=list(coded), pre_buffer=reads_ahead, filesystem=self.system
+        )
 
     def _file_bytes(self, columns: Sequence[str], path: str) -> int:
         metadata = pq.read_metadata(path, filesystem=self.system)
@@ -236,17 +240,21 @@ def read_bounded(
         metadata = file.metadata
         for row_groups in group_lots(metadata, range(file.num_row_groups)[groups], columns, max_rows):
             first = metadata.row_group(row_groups[0])
-            most = batch_rows(first.num_rows, column_bytes(metadata, row_groups[0], columns), max_rows)
-            if len(row_groups) > 1 or most >= first.num_rows:
+            max_batch_rows = batch_rows(
+                first.num_rows, column_bytes(metadata, row_groups[0], columns), max_rows
+            )
+            if len(row_groups) > 1 or max_batch_rows >= first.num_rows:
                 yield file.read_row_groups(row_groups, list(columns), use_threads=False)
                 continue
             # With dictionary codes, each batch would carry the values of all earlier batches.
-            with open_file(()) as plain:
-                for batch in plain.iter_batches(most, row_groups, list(columns), use_threads=False):
-                    yield _encoded(batch, coded)
+            with open_file(()) as plain_file:
+                for batch in plain_file.iter_batches(
+                    max_batch_rows, row_groups, list(columns), use_threads=False
+                ):
+                    yield _encode_columns(batch, coded)
 
 
-def _encoded(batch: pa.RecordBatch, coded: Sequence[str]) -> pa.Table:
+def _encode_columns(batch: pa.RecordBatch, coded: Sequence[str]) -> pa.Table:
     columns = {
         name: column.dictionary_encode() if name in coded else column
         for name, column in zip(batch.schema.names, batch.columns, strict=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from auditor.spark.types import SparkSession
 
-_UNBOUNDED = str((1 << 31) - 1)
+_UNBOUNDED_SLOTS = str((1 << 31) - 1)
 """Spark's default of ``spark.dynamicAllocation.maxExecutors``."""
 
 
@@ -38,10 +38,10 @@ def most_slots(spark: SparkSession) -> int | None:
     if not master.startswith(("yarn", "k8s://")):
         return None
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        executors = conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED)
+        executors = conf.get("spark.dynamicAllocation.maxExecutors", _UNBOUNDED_SLOTS)
     else:
         executors = conf.get("spark.executor.instances", "2")
-    if executors == _UNBOUNDED:
+    if executors == _UNBOUNDED_SLOTS:
         return None
     return max(1, int(executors) * (int(conf.get("spark.executor.cores", "1")) // task_cores))
 

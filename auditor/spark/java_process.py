@@ -17,7 +17,7 @@ _END_SECONDS = 2.0
 
 _LOG_TAIL_BYTES = 65_536
 _MAX_LINE_CHARACTERS = 300
-_logs: list[Path] = []
+_log_files: list[Path] = []
 """The file to which the Java process writes its output, as only element. Empty if it writes to no file."""
 
 _OUT_OF_MEMORY = "java.lang.OutOfMemoryError"
@@ -33,13 +33,13 @@ def deferred_interrupts() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    pending: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+    pending_signals: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: pending_signals.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if pending:
+        if pending_signals:
             signal.raise_signal(signal.SIGINT)
 
 
@@ -66,7 +66,7 @@ def java_ends_with_failure() -> Iterator[None]:
         yield
     except BaseException:
         for process in started:
-            _kill(process)
+            _kill_process(process)
         if started:
             # A later session of this process would use the connection to the killed Java.
             SparkContext._gateway = SparkContext._jvm = None
@@ -75,7 +75,7 @@ def java_ends_with_failure() -> Iterator[None]:
         setattr(java_gateway, "Popen", subprocess.Popen)  # noqa: B010
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_process(process: subprocess.Popen[bytes]) -> None:
     if getattr(process, "pid", None) is None:
         return  # it could not be started
     process.kill()
@@ -122,7 +122,7 @@ def _end_text(code: int) -> str:
 
 def remember_log(log: Path | None) -> None:
     """Set the file to which the Java process of this process's sessions writes. None means standard error."""
-    _logs[:] = [] if log is None else [log]
+    _log_files[:] = [] if log is None else [log]
 
 
 def log_evidence() -> str:
@@ -130,9 +130,9 @@ def log_evidence() -> str:
 
     It mentions a lack of memory, and the option that gives more, only if the log shows such a lack.
     """
-    if not _logs:
+    if not _log_files:
         return ""
-    log = _logs[0]
+    log = _log_files[0]
     try:
         with log.open("rb") as file:
             file.seek(0, 2)

@@ -26,7 +26,7 @@ from auditor.model.run_facts import WHOLE
 from auditor.spark.concurrency import most_slots
 from auditor.spark.types import DataFrame, DataSource, InputPartition, SparkSession, StructType
 
-_TEMPORARY = "_temporary"
+_TEMPORARY_DIRECTORY = "_temporary"
 _SPARK_SCHEMA = "org.apache.spark.sql.parquet.row.metadata"
 """Key in each Parquet file under which Spark keeps the table's columns with their comments."""
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 64 << 20
@@ -57,37 +57,37 @@ class PartTable:
         parts = self._pickled_parts()
 
         def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _ids(numbers):
+            for number in _part_ids(numbers):
                 yield from parts.rows(number)
 
-        return self._tasks().mapInArrow(read, self.schema)
+        return self._part_tasks().mapInArrow(read, self.schema)
 
     def write(self, system: fs.FileSystem, where: str) -> None:
         """Write the table to a path of a file system that every task can write; delete existing files."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
         parts, metadata = self._pickled_parts(), {_SPARK_SCHEMA: self.schema.json()}
-        temporary = f"{where}/{_TEMPORARY}"
+        temporary = f"{where}/{_TEMPORARY_DIRECTORY}"
         if system.get_file_info(where).type != fs.FileType.NotFound:
             system.delete_dir(where)
         system.create_dir(temporary, recursive=True)
 
         def write(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for number in _ids(numbers):
+            for number in _part_ids(numbers):
                 # Each attempt of a task writes its own file; only the successful one is reported.
                 name = f"{uuid.uuid4()}.parquet"
                 if _write_part(system, f"{temporary}/{name}", parts.rows(number), metadata):
                     yield pa.record_batch({"number": [number], "name": [name]})
 
         # The result has one row per part.
-        written = self._tasks().mapInArrow(write, "number long, name string").collect()
-        for row in written:
-            unique = row["name"].removesuffix(".parquet")
-            target = f"{where}/part-{row['number']:05}-{unique}.snappy.parquet"
+        written_files = self._part_tasks().mapInArrow(write, "number long, name string").collect()
+        for row in written_files:
+            file_stem = row["name"].removesuffix(".parquet")
+            target = f"{where}/part-{row['number']:05}-{file_stem}.snappy.parquet"
             system.move(f"{temporary}/{row['name']}", target)
-        if not written:
-            nothing = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
-            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([nothing]), metadata)
+        if not written_files:
+            no_rows = pa.RecordBatch.from_pylist([], schema=to_arrow_schema(self.schema))
+            _write_part(system, f"{where}/part-00000.snappy.parquet", iter([no_rows]), metadata)
         system.delete_dir(temporary)
         system.open_output_stream(f"{where}/{WHOLE}").close()
 
@@ -101,7 +101,7 @@ class PartTable:
         pickled = tuple((places[id(reader)], pickle.dumps(part)) for reader, part in self.parts)
         return _PickledParts(tuple(readers), pickled)
 
-    def _tasks(self) -> DataFrame:
+    def _part_tasks(self) -> DataFrame:
         """Return the numbers of the parts, each in its own task, or in `_TASKS_PER_SLOT` tasks per slot.
 
         A slot is a task that can run at once.
@@ -158,11 +158,11 @@ def part_table(
     """
     schema = source.schema()
     reader = source.reader(schema)  # type: ignore[arg-type]  # ours say StructType
-    planned, read = reader.partitions() if parts is None else parts, reader.read
-    return PartTable(spark, schema, tuple((read, part) for part in planned))  # type: ignore[arg-type]
+    planned_parts, read = reader.partitions() if parts is None else parts, reader.read
+    return PartTable(spark, schema, tuple((read, part) for part in planned_parts))  # type: ignore[arg-type]
 
 
-def _ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
+def _part_ids(numbers: Iterator[pa.RecordBatch]) -> Iterator[int]:
     for batch in numbers:
         yield from batch.column("id").to_pylist()
 
@@ -174,7 +174,7 @@ def _write_part(
     from pyarrow import parquet as pq
 
     writer: pq.ParquetWriter | None = None
-    waiting: list[pa.RecordBatch] = []
+    pending_batches: list[pa.RecordBatch] = []
     rows = size = 0
     try:
         for batch in batches:
@@ -186,39 +186,39 @@ def _write_part(
                     filesystem=system,
                     compression="snappy",
                     use_dictionary=[
-                        leaf for column in schema for leaf in _leaves(column) if leaf not in _UNLIKE
+                        leaf for column in schema for leaf in _leaf_paths(column) if leaf not in _UNLIKE
                     ],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
                     store_schema=False,
                 )
                 writer.add_key_value_metadata(dict(metadata))
-            waiting.append(batch if batch.schema.equals(schema) else batch.cast(schema))
+            pending_batches.append(batch if batch.schema.equals(schema) else batch.cast(schema))
             rows, size = rows + batch.num_rows, size + batch.nbytes
             if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-                writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
-                waiting, rows, size = [], 0, 0
-        if writer is not None and waiting:
-            writer.write_table(pa.Table.from_batches(waiting).unify_dictionaries())
+                writer.write_table(pa.Table.from_batches(pending_batches).unify_dictionaries())
+                pending_batches, rows, size = [], 0, 0
+        if writer is not None and pending_batches:
+            writer.write_table(pa.Table.from_batches(pending_batches).unify_dictionaries())
     finally:
         if writer is not None:
             writer.close()
     return writer is not None
 
 
-def _leaves(field: pa.Field, path: str = "") -> Iterator[str]:
+def _leaf_paths(field: pa.Field, path: str = "") -> Iterator[str]:
     """Yield Parquet's names of the leaf columns of a field.
 
-    >>> list(_leaves(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
+    >>> list(_leaf_paths(pa.field("a", pa.list_(pa.struct([("b", pa.int64()), ("c", pa.string())])))))
     ['a.list.element.b', 'a.list.element.c']
     """
     leaf_path, kind = path or field.name, field.type
     if pa.types.is_struct(kind):
         for child in kind:
-            yield from _leaves(child, f"{leaf_path}.{child.name}")
+            yield from _leaf_paths(child, f"{leaf_path}.{child.name}")
     elif pa.types.is_map(kind):
-        yield from _leaves(kind.key_field, f"{leaf_path}.key_value.key")
-        yield from _leaves(kind.item_field, f"{leaf_path}.key_value.value")
+        yield from _leaf_paths(kind.key_field, f"{leaf_path}.key_value.key")
+        yield from _leaf_paths(kind.item_field, f"{leaf_path}.key_value.value")
     elif pa.types.is_list(kind):
-        yield from _leaves(kind.value_field, f"{leaf_path}.list.element")
+        yield from _leaf_paths(kind.value_field, f"{leaf_path}.list.element")
     else:
         yield leaf_path

@@ -54,8 +54,8 @@ _IN_MEMORY = {
     # this Spark takes them for a table that may be sent to every task, and runs out of memory.
     "spark.sql.sources.fileCompressionFactor": "20",
 }
-_PARTITIONS = "spark.sql.shuffle.partitions"
-_ROWS = 1_000_000
+_PARTITIONS_KEY = "spark.sql.shuffle.partitions"
+_ROWS_A_PARTITION = 1_000_000
 """Largest number of rows of both sides of a join in one partition of a shuffle, before Spark merges any."""
 PARTITION_BYTES = MAX_BATCH_BYTES
 """Largest size of the entry groups of both sides of a join in one partition of a shuffle, in bytes.
@@ -76,9 +76,9 @@ class QueryPlans:
     """Settings of a session: those it had before the audit, and those that fit the audit's tables."""
 
     def __init__(self, spark: SparkSession) -> None:
-        keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS)
+        keys = (*PLANNED_ONCE, *_IN_ONE_TASK, *_IN_MEMORY, _PARTITIONS_KEY)
         self._spark = spark
-        self._had = {key: spark.conf.get(key, None) for key in keys}
+        self._earlier_settings = {key: spark.conf.get(key, None) for key in keys}
         self.small = False
         """Whether the tables are small, so that planning a query takes longer than running it."""
 
@@ -89,19 +89,21 @@ class QueryPlans:
         """
         self.restore_settings()
         spark = self._spark
-        cores, had = spark.sparkContext.defaultParallelism, partitions(spark)
-        small, tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
-        self.small = small
-        chosen = (PLANNED_ONCE | _IN_ONE_TASK if tiny else PLANNED_ONCE) if small else _IN_MEMORY
-        for key, value in chosen.items():
+        cores, earlier_partitions = spark.sparkContext.defaultParallelism, partitions(spark)
+        is_small, is_tiny = not is_large(table_bytes), table_bytes <= TINY_BYTES
+        self.small = is_small
+        plan_settings = (PLANNED_ONCE | _IN_ONE_TASK if is_tiny else PLANNED_ONCE) if is_small else _IN_MEMORY
+        for key, value in plan_settings.items():
             spark.conf.set(key, value)
-        fewest = 1 if tiny else min(cores, had)
-        partition_count = fewest if small else max(had, partitions_of(spark, replicas))
-        spark.conf.set(_PARTITIONS, str(partition_count))
+        min_partitions = 1 if is_tiny else min(cores, earlier_partitions)
+        partition_count = (
+            min_partitions if is_small else max(earlier_partitions, partitions_of(spark, replicas))
+        )
+        spark.conf.set(_PARTITIONS_KEY, str(partition_count))
 
     def restore_settings(self) -> None:
         """Restore the original settings of the session, which may belong to a notebook."""
-        for key, value in self._had.items():
+        for key, value in self._earlier_settings.items():
             if value is None:
                 self._spark.conf.unset(key)
             else:
@@ -114,13 +116,16 @@ def partitions_of(spark: SparkSession, replicas: int, group_bytes: int = 0) -> i
     ``group_bytes`` is the size of the entry groups of both sides. A task has all groups of a partition in
     memory.
     """
-    by_rows, by_bytes = 2 * replicas // _ROWS, -(-group_bytes // PARTITION_BYTES)
-    return max(2 * spark.sparkContext.defaultParallelism, by_rows, by_bytes)
+    partitions_by_rows, partitions_by_bytes = (
+        2 * replicas // _ROWS_A_PARTITION,
+        -(-group_bytes // PARTITION_BYTES),
+    )
+    return max(2 * spark.sparkContext.defaultParallelism, partitions_by_rows, partitions_by_bytes)
 
 
 def partitions(spark: SparkSession) -> int:
     """Return the number of partitions that `QueryPlans.fit` has chosen."""
-    return int(spark.conf.get(_PARTITIONS) or spark.sparkContext.defaultParallelism)
+    return int(spark.conf.get(_PARTITIONS_KEY) or spark.sparkContext.defaultParallelism)
 
 
 def in_one_task(spark: SparkSession) -> bool:
@@ -152,12 +157,14 @@ def aggregate_many(aggregates: Mapping[str, tuple[DataFrame, Sequence[str]]]) ->
     if not aggregates:
         return {}
     queries = [
-        table.selectExpr(f"'{name}' AS name", f"array({', '.join(map(_number, numbers))}) AS numbers")
+        table.selectExpr(
+            f"'{name}' AS name", f"array({', '.join(map(_aggregate_number, numbers))}) AS numbers"
+        )
         for name, (table, numbers) in aggregates.items()
     ]
     rows = reduce(lambda union, query: union.union(query), queries).collect()
     return {row["name"]: tuple(row["numbers"]) for row in rows}
 
 
-def _number(aggregate: str) -> str:
+def _aggregate_number(aggregate: str) -> str:
     return f"cast(coalesce({aggregate}, 0) AS bigint)"

@@ -38,11 +38,11 @@ def copy_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSes
     Settings of the context, which all sessions share, are skipped. Settings that were made at run time are
     kept, for example the credentials of an object store; `SparkSession.newSession` would lose them.
     """
-    own = copy.copy(session)  # PySpark's constructor would have every `RDD.toDF` use the copy
-    for name in vars(own).keys() - _CONTEXT_ATTRIBUTES:
-        delattr(own, name)
-    own._jsparkSession = session._jsparkSession.cloneSession()
+    session_copy = copy.copy(session)  # PySpark's constructor would have every `RDD.toDF` use the copy
+    for name in vars(session_copy).keys() - _CONTEXT_ATTRIBUTES:
+        delattr(session_copy, name)
+    session_copy._jsparkSession = session._jsparkSession.cloneSession()
     for key, value in settings.items():
-        if own.conf.isModifiable(key):
-            own.conf.set(key, value)
-    return own
+        if session_copy.conf.isModifiable(key):
+            session_copy.conf.set(key, value)
+    return session_copy

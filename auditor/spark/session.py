@@ -33,9 +33,9 @@ from auditor.spark.java_process import java_ends_with_failure, remember_log
 from auditor.spark.running_session import copy_session, running_session
 from auditor.spark.types import SparkSession
 
-PREFIX = "bkaudit-"
-MARK = ".bkaudit-scratch"
-LEFT_S = 60.0
+SCRATCH_PREFIX = "bkaudit-"
+SCRATCH_MARK = ".bkaudit-scratch"
+LEFTOVER_SECONDS = 60.0
 """Age above which an unlocked scratch directory is left over, in seconds.
 
 A process creates its directory shortly before it locks it.
@@ -57,11 +57,11 @@ def scratch_directory(kind: str, parent: Path | None = None) -> Iterator[str]:
     """
     parent = parent or Path(tempfile.gettempdir())
     remove_left(parent)
-    with tempfile.TemporaryDirectory(prefix=f"{PREFIX}{kind}-", dir=parent) as path:
+    with tempfile.TemporaryDirectory(prefix=f"{SCRATCH_PREFIX}{kind}-", dir=parent) as path:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            Path(path, MARK).touch()
+            Path(path, SCRATCH_MARK).touch()
             yield path
         finally:
             os.close(descriptor)
@@ -75,11 +75,11 @@ def lasting_directory(kind: str, parent: Path | None = None) -> str:
     """
     stack = ExitStack()
     path = stack.enter_context(scratch_directory(kind, parent))
-    atexit.register(_leave, stack)
+    atexit.register(_leave_stack, stack)
     return path
 
 
-def _leave(stack: ExitStack) -> None:
+def _leave_stack(stack: ExitStack) -> None:
     with suppress(OSError):  # a child process still writes there; the next process removes it
         stack.close()
 
@@ -87,7 +87,7 @@ def _leave(stack: ExitStack) -> None:
 def remove_left(parent: Path) -> None:
     """Remove the scratch directories of this user's killed processes. Only marked directories are removed."""
     with os.scandir(parent) as entries:
-        names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
+        names = [entry.path for entry in entries if entry.name.startswith(SCRATCH_PREFIX)]
     for name in names:
         try:
             descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -95,8 +95,8 @@ def remove_left(parent: Path) -> None:
             continue  # another's, no directory, or gone meanwhile
         try:
             state = os.fstat(descriptor)
-            os.stat(MARK, dir_fd=descriptor)
-            if state.st_uid == os.getuid() and time.time() - state.st_mtime >= LEFT_S:
+            os.stat(SCRATCH_MARK, dir_fd=descriptor)
+            if state.st_uid == os.getuid() and time.time() - state.st_mtime >= LEFTOVER_SECONDS:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 shutil.rmtree(name, ignore_errors=True)
         except OSError:
@@ -148,15 +148,15 @@ LOCAL_DIRS = "SPARK_LOCAL_DIRS"
 Without it, the files are in Java's temporary directory.
 """
 
-_LOCAL = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
-_STANDALONE = "spark://"
+_LOCAL_MASTER = re.compile(r"local(\[(\*|\d+)(, *\d+)?\]|-cluster\[\d+, *\d+, *\d+\])?$")
+_STANDALONE_PREFIX = "spark://"
 _DEFAULT_PORT = 7077
-_REMOTE, _API_MODE = "SPARK_REMOTE", "SPARK_API_MODE"
+_REMOTE_VARIABLE, _API_MODE_VARIABLE = "SPARK_REMOTE", "SPARK_API_MODE"
 _NO_CONNECT = (
     "Spark Connect: an audit needs a session with its own local driver process. Use spark-submit or "
     "--master, without SPARK_REMOTE and SPARK_API_MODE (docs/operate.md, Spark Connect)"
 )
-_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_HADOOP_VARIABLES = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 
 
 def build_session(
@@ -195,10 +195,10 @@ def build_session(
     """
     from pyspark.sql import SparkSession
 
-    if (running := user_session or running_session()) is not None:
-        require_classic(running)
-        return copy_session(running, SETTINGS | dict(conf or {}))
-    if _REMOTE in os.environ or os.environ.get(_API_MODE, "").lower() == "connect":
+    if (existing_session := user_session or running_session()) is not None:
+        require_classic(existing_session)
+        return copy_session(existing_session, SETTINGS | dict(conf or {}))
+    if _REMOTE_VARIABLE in os.environ or os.environ.get(_API_MODE_VARIABLE, "").lower() == "connect":
         raise UsageError(_NO_CONNECT)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
@@ -215,19 +215,19 @@ def build_session(
         settings["spark.driver.memory"] = driver_memory
     for key, value in settings.items():
         builder = builder.config(key, value)
-    own = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
+    added_options = (*JAVA_OPTIONS, *SMALL_JAVA_OPTIONS) if small() else JAVA_OPTIONS
     with (
-        as_file(files("auditor") / "log4j2.properties") as quiet,
+        as_file(files("auditor") / "log4j2.properties") as log_settings,
         _output_to(log),
-        _scratch() as scratch,
+        _scratch_parent() as scratch,
         ThreadPoolExecutor(1, "beside") as importer,
     ):
         # Java takes seconds to start. Meanwhile Python loads pandas, which the first table needs.
         importer.submit(import_module, "pandas")
         archive = archive_options(java, make=keep_classes and log is not None)
-        options = (f"-Dlog4j2.configurationFile={quiet.as_uri()}", scratch, *own, *archive)
+        options = (f"-Dlog4j2.configurationFile={log_settings.as_uri()}", scratch, *added_options, *archive)
         builder = builder.config("spark.driver.extraJavaOptions", " ".join(options))
-        session = _start(builder, settings.get("spark.master", "Spark"), log)
+        session = _start_session(builder, settings.get("spark.master", "Spark"), log)
     remember_log(log)
     session.sparkContext.setLogLevel("ERROR")
     # A thread of PySpark prints its stack if Java is killed; this program reports that in one line.
@@ -246,7 +246,7 @@ def require_classic(session: SparkSession) -> None:
 
 
 @contextmanager
-def _scratch() -> Iterator[str]:
+def _scratch_parent() -> Iterator[str]:
     """Put temporary files of Spark, and of a Java that the block starts, into scratch directories.
 
     The next process can then remove the files of a killed Java. The context manager yields Java's option for
@@ -278,7 +278,7 @@ def _scratch_below(directory: str) -> str:
         return directory  # Spark creates the directory, or reports why it cannot
 
 
-def _start(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
+def _start_session(builder: SparkSession.Builder, where: str, log: Path | None) -> SparkSession:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
@@ -305,15 +305,17 @@ def check_master(master: str) -> None:
         UsageError: an unknown kind of master, or yarn without a configuration of Hadoop.
         SparkError: no address of a spark:// master answers within five seconds.
     """
-    if _LOCAL.match(master) or master.startswith("k8s://"):
+    if _LOCAL_MASTER.match(master) or master.startswith("k8s://"):
         return
     if master == "yarn":
-        if not any(os.environ.get(name) for name in _HADOOP):
-            raise UsageError(f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP)}")
+        if not any(os.environ.get(name) for name in _HADOOP_VARIABLES):
+            raise UsageError(
+                f"master: yarn needs Hadoop's configuration: set {' or '.join(_HADOOP_VARIABLES)}"
+            )
         return
-    if not master.startswith(_STANDALONE):
+    if not master.startswith(_STANDALONE_PREFIX):
         raise UsageError(f"master: {master!r} is not one of local[N], spark://HOST:PORT, yarn, k8s://URL")
-    reasons = [_unreachable(address) for address in master.removeprefix(_STANDALONE).split(",")]
+    reasons = [_unreachable(address) for address in master.removeprefix(_STANDALONE_PREFIX).split(",")]
     if all(reasons):
         raise SparkError(f"master: {master}: {'; '.join(reason for reason in reasons if reason)}")
 

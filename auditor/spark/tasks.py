@@ -25,7 +25,7 @@ from auditor.model.progress import Progress, Silent
 from auditor.spark.java_process import java_end, log_evidence
 from auditor.spark.types import SparkSession
 
-_PERIOD_S = 0.5
+_PERIOD_SECONDS = 0.5
 """Interval at which the driver looks at the tasks, in seconds."""
 
 
@@ -45,12 +45,12 @@ def own_errors() -> Iterator[None]:
     except AuditorError:
         raise
     except Exception as error:
-        if (raised := error_in_traceback(str(error))) is None:
+        if (python_error := error_in_traceback(str(error))) is None:
             raise
-        raise raised from error
+        raise python_error from error
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers for a full disk, and for a disk quota that a user has used up."""
 _FULL_TEXT = re.compile("No space left on device|Disk quota exceeded")
 _GONE_TEXT = re.compile(
@@ -71,7 +71,7 @@ _NO_CLASS = re.compile(
     r"Class (org\.apache\.hadoop\.fs\.[\w.$]+) not found"
     r"|(?:ClassNotFoundException|NoClassDefFoundError): (software[./]amazon[\w./$]+)"
 )
-_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
+_ACCESS_DENIED = re.compile(r"java\.nio\.file\.AccessDeniedException: (.*)")
 
 
 @contextmanager
@@ -91,27 +91,27 @@ def file_system_errors(path: str) -> Iterator[None]:
     except Exception as error:
         text = str(error)
         if (match := _NO_CLASS.search(text) or _NO_SCHEME.search(text)) is not None:
-            lacking = next(filter(None, match.groups()))
+            missing_class = next(filter(None, match.groups()))
             raise UsageError(
-                f"{path}: Spark has no file system for it: {_way_to_classes(lacking)}"
+                f"{path}: Spark has no file system for it: {_class_advice(missing_class)}"
             ) from error
-        if (denied := _DENIED.search(text)) is not None:
+        if (denied_access := _ACCESS_DENIED.search(text)) is not None:
             raise FileSystemError(
-                f"{path}: access denied to Spark: {denied[1]}; Spark needs credentials of its own "
+                f"{path}: access denied to Spark: {denied_access[1]}; Spark needs credentials of its own "
                 "(docs/operate.md, Object stores)"
             ) from error
         raise
 
 
-def _way_to_classes(lacking: str) -> str:
-    if lacking == "s3":
+def _class_advice(missing_class: str) -> str:
+    if missing_class == "s3":
         return "Spark calls it s3a://; use that scheme"
-    if ".s3a." in lacking or lacking.startswith("software"):
+    if ".s3a." in missing_class or missing_class.startswith("software"):
         return (
             f"it needs the package {HADOOP_AWS} and its dependencies (spark.jars.packages; "
             "docs/operate.md, Object stores); run the same command again with it"
         )
-    return f"{lacking} is not among its classes; spark.jars.packages names packages that have it"
+    return f"{missing_class} is not among its classes; spark.jars.packages names packages that have it"
 
 
 @contextmanager
@@ -138,45 +138,45 @@ def run_errors(run: str) -> Iterator[None]:
             raise  # Java runs: it was another connection
         raise SparkError(_java_ended(end)) from error
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in DISK_FULL_ERRNOS:
             raise
-        where = f"{error.filename}: {error.strerror}" if error.filename else _somewhere(run)
-        raise DiskFullError(_full(where)) from error
+        place_text = f"{error.filename}: {error.strerror}" if error.filename else _possible_places(run)
+        raise DiskFullError(_disk_full_error(place_text)) from error
     except Exception as error:
         text = str(error)
         if _FULL_TEXT.search(text):
-            raise DiskFullError(_full(_somewhere(run))) from error
+            raise DiskFullError(_disk_full_error(_possible_places(run))) from error
         if (match := _GONE_TEXT.search(text)) is not None:
             raise SparkError(_java_failure(match[0])) from error
         if _KILLED_TEXT.search(text):
             raise SparkError(
                 f"Spark: a Python process of its tasks ended without an error.{log_evidence()} The kernel's "
-                f"log says whether it was killed for lack of memory. {_GO_ON}"
+                f"log says whether it was killed for lack of memory. {_RETRY}"
             ) from error
         raise
 
 
-_GO_ON = "Run the same command again to continue this run."
+_RETRY = "Run the same command again to continue this run."
 
 
-def _java_failure(symptom: str) -> str:
+def _java_failure(symptom_text: str) -> str:
     if (end := java_end()) is not None:
         return _java_ended(end)
-    what = f"{symptom[:1].lower()}{symptom[1:]}"
-    return f"Spark: {what}, although its Java process was not seen to end.{log_evidence()} {_GO_ON}"
+    failure_text = f"{symptom_text[:1].lower()}{symptom_text[1:]}"
+    return f"Spark: {failure_text}, although its Java process was not seen to end.{log_evidence()} {_RETRY}"
 
 
 def _java_ended(end: str) -> str:
-    return f"Spark: its Java process {end}.{log_evidence()} {_GO_ON}"
+    return f"Spark: its Java process {end}.{log_evidence()} {_RETRY}"
 
 
-def _somewhere(run: str) -> str:
+def _possible_places(run: str) -> str:
     scratch = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir())
     return f"no space is left in {run}, or in {scratch}, where Spark keeps its scratch files"
 
 
-def _full(what: str) -> str:
-    return f"{what}. Free some space, and run the same command again: it keeps all complete tables"
+def _disk_full_error(failure_text: str) -> str:
+    return f"{failure_text}. Free some space, and run the same command again: it keeps all complete tables"
 
 
 def require_shared(spark: SparkSession, files: FileSystem, path: str) -> None:
@@ -221,7 +221,7 @@ def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
         yield
         return
     stop = threading.Event()
-    watcher = threading.Thread(target=_watch, args=(spark, progress, stop), daemon=True)
+    watcher = threading.Thread(target=_report_progress, args=(spark, progress, stop), daemon=True)
     watcher.start()
     try:
         yield
@@ -230,21 +230,21 @@ def report_tasks(spark: SparkSession, progress: Progress) -> Iterator[None]:
         watcher.join()
 
 
-def _watch(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
+def _report_progress(spark: SparkSession, progress: Progress, stop: threading.Event) -> None:
     from py4j.protocol import Py4JError
 
-    done: dict[int, int] = {}
+    tasks_by_stage: dict[int, int] = {}
     with suppress(Py4JError, OSError):  # Java has ended; the caller that waits for the tasks gets the error
         tracker = spark.sparkContext.statusTracker()
-        while not stop.wait(_PERIOD_S):
+        while not stop.wait(_PERIOD_SECONDS):
             for stage_id in tracker.getActiveStageIds():
                 stage = tracker.getStageInfo(stage_id)
                 if stage is None:
                     continue
-                if stage_id not in done:
+                if stage_id not in tasks_by_stage:
                     progress.expect(stage.numTasks)
-                progress.advance(stage.numCompletedTasks - done.get(stage_id, 0))
-                done[stage_id] = stage.numCompletedTasks
+                progress.advance(stage.numCompletedTasks - tasks_by_stage.get(stage_id, 0))
+                tasks_by_stage[stage_id] = stage.numCompletedTasks
 
 
 @contextmanager

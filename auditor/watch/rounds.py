@@ -33,7 +33,7 @@ from auditor.model.report import Report
 from auditor.model.report_source import ReportSource
 from auditor.model.run_facts import REPORT
 from auditor.reports.forms import FORMS
-from auditor.reports.openmetrics import END, Sample, gauges
+from auditor.reports.openmetrics import END_LINE, Sample, gauges
 from auditor.runs.directory import RunDirectory
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import run_files
@@ -178,7 +178,7 @@ class MetricsPage:
     """
 
     cluster: str
-    run: str = END
+    run: str = END_LINE
     number: int = 0
     failed: int = 0
     finished: int = 0
@@ -203,7 +203,9 @@ class MetricsPage:
         if self.finished:
             values += (self.finished / 1000, self.seconds)
         samples = (Sample(name, {}, value) for name, value in zip(METRICS, values, strict=False))
-        return self.run.removesuffix(END) + gauges(METRICS, {"cluster": self.cluster}, samples) + END
+        return (
+            self.run.removesuffix(END_LINE) + gauges(METRICS, {"cluster": self.cluster}, samples) + END_LINE
+        )
 
 
 def listen_address(text: str) -> tuple[str, int]:

@@ -21,7 +21,7 @@ from prometheus_client.openmetrics import parser
 from auditor.model.states import Verdict
 from auditor.notebook.run import Run
 from auditor.reports import first_screen
-from auditor.reports.text import UNBROKEN
+from auditor.reports.text import UNLIMITED_WIDTH
 
 Counts = Mapping[tuple[str, ...], int]
 Shares = Mapping[str, tuple[int, int]]
@@ -274,7 +274,7 @@ def of_notebook(run: Run) -> Facts:
         for row in frame.to_dict("records")
         for confidence in ("confirmed", "suspect", "unknown")
     )
-    screen = of_text(first_screen.render(run.report, run.path, UNBROKEN))
+    screen = of_text(first_screen.render(run.report, run.path, UNLIMITED_WIDTH))
     cell = run._repr_html_()
     assert run.report.verdict.upper().replace("-", " ") in cell
     return Facts(

@@ -23,8 +23,8 @@ from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError,
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
 from auditor.runs.directory import RunDirectory
-from auditor.spark.session import _scratch, check_master
-from auditor.spark.tasks import FULL, HADOOP_AWS, run_errors
+from auditor.spark.session import _scratch_parent, check_master
+from auditor.spark.tasks import DISK_FULL_ERRNOS, HADOOP_AWS, run_errors
 
 LIVE, SAVED = "zk://h1:2181/ledgers", "dump:///saved/metadata.jsonl"
 
@@ -95,7 +95,7 @@ def test_every_error_of_the_system_is_of_the_environment(
 ) -> None:
     broken(monkeypatch, OSError(number, os.strerror(number), "/runs/a"))
     ended = bkaudit("audit", "--metadata", SAVED)
-    if number in FULL:
+    if number in DISK_FULL_ERRNOS:
         assert (ended.exit_code, "/runs/a" in ended.stderr) == (4, True)
         return
     assert (ended.exit_code, ended.stderr) == (4, f"bkaudit: /runs/a: {os.strerror(number)}\n")
@@ -296,7 +296,7 @@ def test_temporary_files_of_java_go_where_those_of_python_go(
 ) -> None:
     """In a pod whose root is read-only there is no other place."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    with _scratch() as option:
+    with _scratch_parent() as option:
         [place] = tmp_path.iterdir()
         assert option == f"-Djava.io.tmpdir={place}"
 
@@ -304,5 +304,5 @@ def test_temporary_files_of_java_go_where_those_of_python_go(
         raise FileNotFoundError(2, "No usable temporary directory found")
 
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
-    with pytest.raises(SparkError, match="set TMPDIR"), _scratch():
+    with pytest.raises(SparkError, match="set TMPDIR"), _scratch_parent():
         pass

@@ -68,13 +68,13 @@ def test_a_bookie_that_nobody_knows_does_not_explain_what_others_lack(
     assert ghost != [None]
 
 
-@pytest.mark.parametrize("width", [80, 100, text.UNBROKEN])
+@pytest.mark.parametrize("width", [80, 100, text.UNLIMITED_WIDTH])
 def test_the_first_screen_fits_a_terminal_and_has_what_to_act_on(runs: Runs, width: int) -> None:
     columns = width if width <= 100 else 80
     for name in SOURCES:
         report = runs.of(name).report
         lines = first_screen.render(report, "runs/20261121T050749Z", width).splitlines()
-        assert sum(max(1, ceil(columns_of(line) / columns)) for line in lines) <= first_screen.LINES, name
+        assert sum(max(1, ceil(columns_of(line) / columns)) for line in lines) <= first_screen.MAX_LINES, name
         urgent = [each for each in report.run.tally if each["urgency"] != Urgency.REST]
         shown = " ".join(lines)
         assert {each["id"] for each in urgent if f"{each['id']} " not in shown} == set(), name

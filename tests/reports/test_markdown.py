@@ -124,5 +124,5 @@ def test_it_fits_into_an_issue_whatever_was_found() -> None:
     text = markdown.render(report(tallies, tuple(found), gaps=[long], notes=[long] * 100))
     # It ends before a section of findings that would not fit whole.
     section = max(map(len, text.split("\n### ")[1:]))
-    assert markdown.LIMIT - section - 500 < len(text) <= markdown.LIMIT
+    assert markdown.MAX_CHARACTERS - section - 500 < len(text) <= markdown.MAX_CHARACTERS
     assert text.endswith("`bkaudit report RUN` shows it.\n")

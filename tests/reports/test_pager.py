@@ -102,7 +102,7 @@ def test_it_has_less_than_twenty_lines_whatever_was_found() -> None:
     tallies = [tally(f"check-{letter}", "error", 3) for letter in "abcdefghijklmnopqrstuvwxyz"]
     for since, of in ((many("bk1:3181"), 90), (ChangesSince(None), 26)):
         lines = pager.plain(report(tallies), since, "runs/a").splitlines()
-        assert len(lines) == pager.LINES < 20
+        assert len(lines) == pager.MAX_LINES < 20
         shown = sum("check-" in line for line in lines)
         assert lines[-2] == f"           and {of - shown} lines more like these"
         assert max(map(len, lines)) <= pager.WIDTH + 11
@@ -126,8 +126,8 @@ def test_slack_takes_it_as_text_without_markup() -> None:
 def test_no_name_is_a_link_a_mention_or_the_end_of_the_block() -> None:
     for name in (BOOKIE, "<!channel>", "<https://evil.example|bk1>", "``` *b*", "@here", "&" * 500, "\ud800"):
         text = json.loads(pager.slack(report(), many(name), f"runs/{name}"))["text"]
-        assert len(text) <= pager.SLACK
+        assert len(text) <= pager.MAX_SLACK_CHARACTERS
         assert "<" not in text
         assert ">" not in text
         assert text.count("`") == 6
-        assert len(text.splitlines()) <= pager.LINES + 2
+        assert len(text.splitlines()) <= pager.MAX_LINES + 2

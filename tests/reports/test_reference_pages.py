@@ -44,8 +44,8 @@ def test_every_option_and_metric_has_its_row() -> None:
 
 
 def test_samples_have_the_labels_that_their_metric_is_said_to_have() -> None:
-    samples = list(openmetrics._samples(report(), 1, space_gauges(), NAMESPACES))
+    samples = list(openmetrics._report_samples(report(), 1, space_gauges(), NAMESPACES))
     samples += openmetrics.near_loss_samples(NEAR_LOSSES)
     assert {sample.metric for sample in samples} == {*openmetrics.METRICS}
     for sample in samples:
-        assert tuple(sample.labels) == openmetrics.LABELS.get(sample.metric, ()), sample.metric
+        assert tuple(sample.labels) == openmetrics.METRIC_LABELS.get(sample.metric, ()), sample.metric

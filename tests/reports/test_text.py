@@ -134,7 +134,7 @@ CROWD = report(
 )
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, text.UNBROKEN])
+@pytest.mark.parametrize("width", [60, 80, 100, text.UNLIMITED_WIDTH])
 def test_no_run_fills_more_than_a_terminal(width: int) -> None:
     """Every id at every severity, long names everywhere: each line of counts is there, and what to do."""
     lines = first_screen.render(CROWD, RUN, width).splitlines()
@@ -181,7 +181,7 @@ def test_why_a_run_was_compared_with_none_is_said_in_full_where_there_is_room() 
     assert f"could not be checked again {sentence_of(reason)}" in both
 
 
-@pytest.mark.parametrize("width", [80, text.UNBROKEN])
+@pytest.mark.parametrize("width", [80, text.UNLIMITED_WIDTH])
 def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: int) -> None:
     causes = [
         FindingCause(
@@ -197,7 +197,7 @@ def test_many_remarks_and_causes_leave_what_they_are_about_on_the_screen(width: 
     ]
     many = report(FAULTS, impact=[], notes=[f"bk-{n}:3181 did not answer: {'why ' * 99}" for n in range(99)])
     lines = first_screen.render(replace(many, run=replace(many.run, causes=causes)), RUN, width).splitlines()
-    assert terminal_lines(lines, width) <= first_screen.LINES
+    assert terminal_lines(lines, width) <= first_screen.MAX_LINES
     assert "cause      bk-0:3181 was not read (6 more)" in lines
     assert any(line.startswith("notice     bk-0:3181 did not answer") for line in lines)
     assert re.search(r" did not answer \(9[78] more\)", "\n".join(lines))
@@ -214,7 +214,7 @@ def test_text_keeps_to_the_width_of_its_terminal(width: int) -> None:
     odd = replace(base, cluster=replace(base.cluster, metadata_uri=f"zk://{hostile}/ledgers"))
     shown = text.render(odd, RUN, width)
     assert shown.replace("\n", "").isprintable()
-    room = max(text.NARROWEST, min(width, text.WIDEST))
+    room = max(text.MIN_WIDTH, min(width, text.MAX_WIDTH))
     assert all(columns_of(line) <= room for line in shown.splitlines() if "bkaudit explain" not in line)
 
 
@@ -310,4 +310,4 @@ def test_a_remark_is_not_called_as_a_severity_is() -> None:
 
 def test_a_finding_about_no_ledger_and_no_bookie_begins_with_its_sentence() -> None:
     found = Finding("owner-unreadable", Severity.ERROR, Confidence.CONFIRMED, message="/topics/a: cut")
-    assert text._finding(found, 80, None) == ["  /topics/a: cut"]
+    assert text._finding_lines(found, 80, None) == ["  /topics/a: cut"]

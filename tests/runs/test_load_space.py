@@ -195,7 +195,7 @@ def test_what_lies_beside_the_logs_is_added_up_and_a_file_system_counts_once(tmp
 
 
 def test_those_that_are_not_named_are_one_sum(run: RunReader) -> None:
-    view = space_view(run, "ledger", top=2)
+    view = space_view(run, "ledger", max_totals=2)
     assert [total.name for total in view.totals] == ["7", NO_LEDGER]
     assert (view.others, view.others_count) == ({"orphan": 900, "over-replicated": 1000, "live": 30}, 3)
     assert view.bytes == 6100

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.notebook.run import open_run
-from auditor.runs.load_ledger import NONE_KEPT, NOT_SAID
+from auditor.runs.load_ledger import NO_ANSWER_TEXT, NONE_KEPT
 from tests.made_runs import made_run
 from tests.reports.samples import report
 
@@ -47,5 +47,5 @@ def test_what_could_not_be_listed_is_not_known_and_other_stores_keep_none(tmp_pa
 
 
 def test_a_run_that_does_not_say_whether_its_store_has_a_queue_leaves_it_open(tmp_path: Path) -> None:
-    assert said(tmp_path, keeps_marks=None) == (NOT_SAID,)
+    assert said(tmp_path, keeps_marks=None) == (NO_ANSWER_TEXT,)
     assert said(tmp_path, MARK, keeps_marks=None)[1] == "no worker holds it"

@@ -169,7 +169,7 @@ def test_what_is_proved_is_the_worst_and_what_is_not_says_so(
     }
     worst = sorted((weight for weight in every.values() if weight), reverse=True)
     for most in (56, 55):  # sets of three of eight domains
-        found = worst_sets(sums, size, shown=3, most=most)
+        found = worst_sets(sums, size, max_sets=3, max_pairs=most)
         assert [every[each.members] for each in found.sets] == [each.entries for each in found.sets]
         assert found.proved == (size < 3 or most == 56)
         if found.proved:

@@ -43,12 +43,12 @@ from auditor.model.amounts import plural
 from auditor.model.states import IndexState
 from auditor.sources.bookies.index_files.listing import SkippedPath
 from auditor.sources.regular_file import NotRegularError, open_regular
-from auditor.spark.session import PREFIX, scratch_directory
+from auditor.spark.session import SCRATCH_PREFIX, scratch_directory
 
 if TYPE_CHECKING:
     from pyrex import PyRocksDB
 
-SCRATCH = f"{PREFIX}rocksdb-"
+SCRATCH = f"{SCRATCH_PREFIX}rocksdb-"
 """Prefix of the name of a scratch directory."""
 
 ATTEMPTS = 8
