@@ -13,7 +13,7 @@ from auditor.model.states import SpaceClass
 from auditor.reports.layout import NameTable, table_lines
 from auditor.reports.plain_text import fold_text, printable
 
-_BookieRow = TypeVar("_Row", SpaceStep, RefusedSpace)
+_BookieRow = TypeVar("_BookieRow", SpaceStep, RefusedSpace)
 
 BOOKIES_SHOWN = 20
 """Largest number of bookies whose steps are in a text. They are those with most bytes to free."""
