@@ -282,7 +282,7 @@ def large_plans(spark: SparkSession) -> Callable[[], AbstractContextManager[None
         with pytest.MonkeyPatch.context() as patch, query_plans.query_plans(spark):
             patch.setattr(query_plans, "SMALL_BYTES", -1)
             patch.setattr(query_plans, "TINY_BYTES", -1)
-            patch.setattr(batches, "HERE_BYTES", -1)
+            patch.setattr(batches, "DRIVER_READ_BYTES", -1)
             for key in query_plans.PLANNED_ONCE:
                 spark.conf.unset(key)
             yield

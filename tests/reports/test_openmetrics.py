@@ -112,7 +112,7 @@ def test_bookies_disks_are_samples_and_a_run_without_entry_logs_has_none() -> No
 def test_of_many_bookies_the_fullest_are_named_and_the_others_are_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(openmetrics, "BOOKIES", 1)
+    monkeypatch.setattr(openmetrics, "MAX_BOOKIES", 1)
     found = list(openmetrics.space_samples(space_gauges()))
     live = {labels["bookie"]: value for _, labels, value in found if labels.get("class") == "live"}
     assert live == {"bk1:3181": 900, "(others)": 5}

@@ -44,7 +44,7 @@ def test_no_text_keeps_a_finding_from_being_written() -> None:
 
 
 def test_findings_are_written_as_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv, "ROWS", 100)
+    monkeypatch.setattr(csv, "ROWS_A_BATCH", 100)
     out = io.BytesIO()
     before = []
 

@@ -61,7 +61,7 @@ def test_end_of_java_is_reported_with_status_and_log(
     file = tmp_path / "spark.log"
     if log is not None:
         file.write_text(log)
-    monkeypatch.setattr(java_process, "_logs", [file])
+    monkeypatch.setattr(java_process, "_log_files", [file])
     ended_gateway(monkeypatch, script)
     with pytest.raises(SparkError) as raised, run_errors("/r"):
         raise error
