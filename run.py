@@ -27,14 +27,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 ENVIRONMENT = ROOT / ".venv"
-STAMP = ENVIRONMENT / "installed"
+STAMP_FILE = ENVIRONMENT / "installed"
 CONSTRAINTS = ROOT / "constraints.txt"
 """The exact version of every dependency for which pyproject.toml gives a range."""
 MINIMUM_PYTHON = (3, 11)
 MINIMUM_JAVA = 17
 PROCESSES = min(4, (os.cpu_count() or 1) + 1)
 """Number of test processes: one more than cores, because some tests wait for slow or stopped servers."""
-SIDE_BY_SIDE = (
+PARALLEL_OPTIONS = (
     *("-n", str(PROCESSES), "--dist", "loadfile", "--no-loadscope-reorder"),
     # A restarted process would begin the test that crashed its predecessor again.
     *("--max-worker-restart", "0"),
@@ -44,7 +44,7 @@ SIDE_BY_SIDE = (
 tests/plugin.py orders the tests. The longest begin first, so that no process is left alone with one.
 """
 REST_OPTION = "--rest"
-TIERS = {
+TEST_OPTIONS = {
     "": ("-m", "not cluster and not proof"),
     "--quick": ("-m", "unit and not proof", "--hypothesis-profile", "quick"),
     REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
@@ -58,14 +58,14 @@ JAVA_LIMIT_S = 60
 def main() -> int:
     """Run the command of the command line; return its exit code."""
     if sys.version_info < MINIMUM_PYTHON:
-        return _say(
+        return _print_message(
             f"Python {'.'.join(map(str, MINIMUM_PYTHON))} or newer is needed, this is {sys.version}", 2
         )
     command, *arguments = sys.argv[1:] or ["--help"]
     if command == "demo":
-        return _demo(arguments) if _prepared() else 1
+        return _demo(arguments) if _prepare_environment() else 1
     if command == "test":
-        return _test(arguments) if _prepared("dev") else 1
+        return _test(arguments) if _prepare_environment("dev") else 1
     print(__doc__)
     return 0 if command in ("-h", "--help") else 2
 
@@ -74,60 +74,60 @@ def _demo(arguments: list[str]) -> int:
     """Run the demonstration; print the PATH for the commands in its report if the shell lacks bkaudit."""
     code = _run("bkaudit", "demo", *arguments)
     if shutil.which("bkaudit") is None:
-        _say(f'so that the shell finds bkaudit: PATH="{_scripts()}{os.pathsep}$PATH"')
+        _print_message(f'so that the shell finds bkaudit: PATH="{_scripts()}{os.pathsep}$PATH"')
     return code
 
 
 def _test(arguments: list[str]) -> int:
     """Run ruff, then the tests and mypy at the same time; return the first exit code that is not 0."""
-    option = arguments[0] if arguments and arguments[0] in TIERS else ""
+    option = arguments[0] if arguments and arguments[0] in TEST_OPTIONS else ""
     if option or not arguments:
-        arguments = [*SIDE_BY_SIDE, *TIERS[option], *arguments[1:]]
+        arguments = [*PARALLEL_OPTIONS, *TEST_OPTIONS[option], *arguments[1:]]
     if option == REST_OPTION:
         return _run("pytest", *arguments)  # run.py test, which comes first, has run ruff and mypy
     for tool in (["ruff", "check", "."], ["ruff", "format", "--check", "."]):
         code = _run(*tool)
         if code:
-            return _say(f"{' '.join(tool)} failed", code)
+            return _print_message(f"{' '.join(tool)} failed", code)
     # mypy needs one core for half a minute, in which pytest collects the tests. It prints its errors at once.
     with ThreadPoolExecutor(1) as executor:
-        types = executor.submit(_run, "mypy", "--no-error-summary")
-        tested = _run("pytest", *arguments)
-        typed = types.result()
-    if typed:
-        _say("mypy failed; see what it said above, beside the tests")
-    return typed or tested
+        types_run = executor.submit(_run, "mypy", "--no-error-summary")
+        tests_code = _run("pytest", *arguments)
+        types_code = types_run.result()
+    if types_code:
+        _print_message("mypy failed; see what it said above, beside the tests")
+    return types_code or tests_code
 
 
-def _prepared(*extras: str) -> bool:
+def _prepare_environment(*extras: str) -> bool:
     """Install the project with these extras into the environment if needed; return False if that failed."""
     names = {*extras, *(() if _has_java() else ("java",))}
-    stamp = STAMP.read_text("utf-8").splitlines() if STAMP.exists() else []
-    if stamp[:1] == [_state()] and names <= set(stamp[1:]):
+    stamp = STAMP_FILE.read_text("utf-8").splitlines() if STAMP_FILE.exists() else []
+    if stamp[:1] == [_inputs_digest()] and names <= set(stamp[1:]):
         return True
     # Extras of earlier commands stay, so that demo and test do not reinstall in turns.
-    names |= set(stamp[1:]) if stamp[:1] == [_state()] else set()
+    names |= set(stamp[1:]) if stamp[:1] == [_inputs_digest()] else set()
     if not _python().exists():
-        _say(f"making an environment in {ENVIRONMENT.name}")
+        _print_message(f"making an environment in {ENVIRONMENT.name}")
         venv.create(ENVIRONMENT, with_pip=True, clear=True)
-    _say("installing the project and what it needs; this happens once and takes a minute or two")
-    STAMP.unlink(missing_ok=True)
+    _print_message("installing the project and what it needs; this happens once and takes a minute or two")
+    STAMP_FILE.unlink(missing_ok=True)
     suffix = f"[{','.join(sorted(names))}]" if names else ""
     # Print only errors: an older pip warns about packages without a wheel, which the user cannot change.
     pip = [str(_python()), "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
-    exact = ["--constraint", str(CONSTRAINTS)]
+    pip_options = ["--constraint", str(CONSTRAINTS)]
     if not sys.dont_write_bytecode:
         # Python compiles modules on import. Fewer than a third of the installed ones are ever imported.
-        exact.append("--no-compile")
-    code = subprocess.run([*pip, *exact, "--editable", f"{ROOT}{suffix}"], check=False).returncode
+        pip_options.append("--no-compile")
+    code = subprocess.run([*pip, *pip_options, "--editable", f"{ROOT}{suffix}"], check=False).returncode
     if code:
-        _say("pip could not install it; see its message above")
+        _print_message("pip could not install it; see its message above")
         return False
-    STAMP.write_text("\n".join([_state(), *sorted(names)]) + "\n", "utf-8")
+    STAMP_FILE.write_text("\n".join([_inputs_digest(), *sorted(names)]) + "\n", "utf-8")
     return True
 
 
-def _state() -> str:
+def _inputs_digest() -> str:
     """Return a digest of the environment's inputs: declared dependencies, this Python, and this directory."""
     declared = [(ROOT / "pyproject.toml").read_bytes(), CONSTRAINTS.read_bytes()]
     parts = (*declared, sys.version.encode(), str(ROOT).encode())
@@ -141,12 +141,12 @@ def _has_java() -> bool:
         if java is None:
             continue
         try:
-            shown = subprocess.run(
+            version_text = subprocess.run(
                 [java, "-version"], capture_output=True, text=True, timeout=JAVA_LIMIT_S, check=False
             ).stderr
         except (OSError, subprocess.TimeoutExpired):
             continue
-        match = re.search(r'version "(?:1\.)?(\d+)', shown)
+        match = re.search(r'version "(?:1\.)?(\d+)', version_text)
         if match and int(match[1]) >= MINIMUM_JAVA:
             return True
     return False
@@ -162,20 +162,20 @@ def _scripts() -> Path:
 
 def _run(program: str, *arguments: str) -> int:
     """Run a program of the environment as if the environment were active; return its exit code."""
-    search = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
+    search_path = os.pathsep.join([str(_scripts()), os.environ.get("PATH", "")])
     # With SPARK_HOME, the machine's own Spark would start with this environment's Python, which may not fit.
     inherited = {
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
-    environment = {**inherited, "PATH": search, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    environment = {**inherited, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
     # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
-    where = None if program == "bkaudit" else ROOT
+    directory = None if program == "bkaudit" else ROOT
     return subprocess.run(
-        [_scripts() / program, *arguments], env=environment, cwd=where, check=False
+        [_scripts() / program, *arguments], env=environment, cwd=directory, check=False
     ).returncode
 
 
-def _say(text: str, code: int = 0) -> int:
+def _print_message(text: str, code: int = 0) -> int:
     print(f"run.py: {text}", file=sys.stderr, flush=True)
     return code
 

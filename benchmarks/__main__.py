@@ -50,16 +50,16 @@ PARTS = {
 @click.option("--markdown", type=click.Path(path_type=Path), help="Add the table to this file as Markdown.")
 def main(command: str, only: str | None, json_file: Path | None, markdown: Path | None) -> None:
     """Run one command's benchmarks, print the table, and write it as JSON and Markdown if asked to."""
-    chosen = [part for part in PARTS[command] if only in (None, part)]
-    if not chosen:
+    selected_parts = [part for part in PARTS[command] if only in (None, part)]
+    if not selected_parts:
         raise click.UsageError(f"--only {only}: {command} has the parts {', '.join(PARTS[command])}")
-    measured = list(_lines(chosen))
-    click.echo(as_text(measured))
+    measured_lines = list(_lines(selected_parts))
+    click.echo(as_text(measured_lines))
     if json_file is not None:
-        json_file.write_text(as_json(command, measured))
+        json_file.write_text(as_json(command, measured_lines))
     if markdown is not None:
         with markdown.open("a") as page:
-            page.write(as_markdown(command, measured) + "\n")
+            page.write(as_markdown(command, measured_lines) + "\n")
 
 
 def _lines(parts: list[str]) -> Iterator[Line]:

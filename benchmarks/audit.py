@@ -14,7 +14,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.measure import Line
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "100_000"))
-SHOWN = 3
+STAGES_SHOWN = 3
 
 
 def lines() -> Iterator[Line]:
@@ -25,7 +25,7 @@ def lines() -> Iterator[Line]:
     copied = apart(Cluster(LEDGERS), COLLECTED)
     for form in (COLLECTED, FILES, DATABASES):
         audited = copied if form == COLLECTED else apart(Cluster(LEDGERS), form)
-        longest = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:SHOWN]
+        longest = sorted(audited.stages.values(), key=lambda stage: -stage.seconds)[:STAGES_SHOWN]
         yield Line(
             f"audit, {LEDGERS:,} ledgers, {form}",
             LEDGERS,

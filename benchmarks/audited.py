@@ -20,7 +20,7 @@ from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_databases, write_index_files
 from benchmarks.cluster_store import write_snapshot
 from benchmarks.cluster_tables import write_answers, write_collection
-from benchmarks.join_again import Joined, Way, join_again
+from benchmarks.join_again import JoinCost, JoinVariant, join_again
 from benchmarks.memory import PeakMemory
 from benchmarks.spark_figures import Stage, Stopwatch, logged_session
 
@@ -47,7 +47,7 @@ class Audited:
     python_mib: float
     replicas: int
     unequal: int
-    joins: Mapping[Way, Joined]
+    joins: Mapping[JoinVariant, JoinCost]
 
     @property
     def seconds(self) -> float:
@@ -63,7 +63,11 @@ class Audited:
 
 
 def apart(
-    cluster: Cluster, form: str = COLLECTED, memory: str = "2g", joins: Sequence[Way] = (), out: str = ""
+    cluster: Cluster,
+    form: str = COLLECTED,
+    memory: str = "2g",
+    join_variants: Sequence[JoinVariant] = (),
+    location_prefix: str = "",
 ) -> Audited:
     """Audit a cluster in a process of its own, so that no audit inherits another's memory.
 
@@ -71,53 +75,55 @@ def apart(
         cluster: The cluster to write to disk and audit. Its metadata become a ZooKeeper snapshot.
         form: The form of the bookies' indexes, such as `COLLECTED` or `FILES`.
         memory: The memory of the Spark driver, such as ``2g``.
-        joins: The ways in which to repeat the join of the run's tables after the audit.
-        out: A prefix of the run's location, such as ``file://``. Without it the location is a path.
+        join_variants: The ways in which to repeat the join of the run's tables after the audit.
+        location_prefix: A prefix of the location, such as ``file://``. Without it the location is a path.
 
     Returns:
         The costs of the audit. The process ends with an error if the findings are not the planted ones.
     """
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(_audited, cluster, form, memory, joins, out).result()
+        return process.submit(_measure_audit, cluster, form, memory, join_variants, location_prefix).result()
 
 
-def _audited(cluster: Cluster, form: str, memory: str, joins: Sequence[Way], out: str) -> Audited:
+def _measure_audit(
+    cluster: Cluster, form: str, memory: str, join_variants: Sequence[JoinVariant], location_prefix: str
+) -> Audited:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     asked_bookies = cluster.bookies // 10 if form == ASKED_BOOKIES else 0
-    place = f"{out}{work}/run"
+    run_location = f"{location_prefix}{work}/run"
     try:
-        uri, bookies = write_snapshot(cluster, work), str(_written(cluster, form, work, asked_bookies))
+        uri, bookies = write_snapshot(cluster, work), str(_write_bookies(cluster, form, work, asked_bookies))
         if asked_bookies:
-            _answer(write_answers(cluster, work, asked_bookies), cluster.ids[:asked_bookies])
+            _prepare_answers(write_answers(cluster, work, asked_bookies), cluster.ids[:asked_bookies])
         os.sync()  # otherwise these writes would still run during the audit
         watch = Stopwatch()
-        with PeakMemory() as used:
+        with PeakMemory() as peak_memory:
             watch.stage("spark")
             logged_session(work / "events", memory)
-            Audit(uri, [bookies], place, AuditOptions(samples=0)).run(progress=watch)
+            Audit(uri, [bookies], run_location, AuditOptions(samples=0)).run(progress=watch)
         stages = {stage.name: stage for stage in watch.stages(work / "events")}
-        run = open_run(place)
+        run = open_run(run_location)
         findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in run.findings}
         planted = cluster.findings(asked_bookies)
         if findings != planted:
             sys.exit(
                 f"wrong answers: {len(planted - findings)} not found, {len(findings - planted)} not planted"
             )
-        differing = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
+        unequal_pairs = sum(batch.num_rows for batch in run.batches("tables/unequal", ["ledger_id"]))
         return Audited(
             cluster.ledgers,
             stages,
-            java_mib=used.peaks["java"],
-            python_mib=max(peak for name, peak in used.peaks.items() if name.startswith("python")),
+            java_mib=peak_memory.peaks["java"],
+            python_mib=max(peak for name, peak in peak_memory.peaks.items() if name.startswith("python")),
             replicas=run.report.coverage.replicas.expected,
-            unequal=differing,
-            joins=join_again(work / "run", joins),
+            unequal=unequal_pairs,
+            joins=join_again(work / "run", join_variants),
         )
     finally:
         shutil.rmtree(work)
 
 
-def _answer(table: Path, bookies: Sequence[str]) -> None:
+def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
     """Replace the audit's requests to bookies in this process by the prepared rows in ``table``."""
 
     def query(landing: Landing, *_: object) -> BookieAnswers:
@@ -127,7 +133,7 @@ def _answer(table: Path, bookies: Sequence[str]) -> None:
     setattr(audit, "query_bookies", query)  # noqa: B010  # the module imported it by name
 
 
-def _written(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:
+def _write_bookies(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:
     if form in (COLLECTED, UNFLUSHED, ASKED_BOOKIES):
         return write_collection(cluster, work, form == UNFLUSHED, asked_bookies)
     write = write_index_files if form == FILES else write_databases

@@ -39,50 +39,51 @@ if TYPE_CHECKING:
 
 FINDINGS = int(os.environ.get("BKAUDIT_FINDINGS", "1_000_000"))
 BOOKIES, EMPTY_BOOKIES = 500, 50
-UNREAD = MOST - 1
+UNREAD_COUNT = MOST - 1
 MEMORY = "2g"
 _ROWS = 500_000
 _NAMES = [f"10.0.{number // 250}.{number % 250 + 1}:3181" for number in range(BOOKIES)]
-_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").tobytes()
+_ENTRY_GROUPS = np.array([0, 0], ">i8").tobytes() + np.array([1, 0], ">i4").tobytes()
 
 
 def lines() -> Iterator[Line]:
     """Yield one line: findings with causes against findings without."""
-    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as used:
+    with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, PeakMemory() as peak_memory:
         work = Path(folder)
         _write(work / "found")
         spark = build_session("local[2]", driver_memory=MEMORY, log=work / "spark.log")
         try:
-            ways = _Ways(spark, work)
-            ways.warm()
-            without, with_causes = alternate(
-                ways.without, ways.with_causes, rounds=1, clock=processor_seconds
+            writers = _TableWriters(spark, work)
+            writers.warm()
+            without_s, with_s = alternate(
+                writers.without, writers.with_causes, rounds=1, clock=processor_seconds
             )
         finally:
             spark.stop()
-    explained = FINDINGS // BOOKIES * (UNREAD + EMPTY_BOOKIES) + UNREAD
-    if ways.counted != explained:
-        sys.exit(f"causes: {ways.counted:,} findings have one, and {explained:,} should")
+    expected_count = FINDINGS // BOOKIES * (UNREAD_COUNT + EMPTY_BOOKIES) + UNREAD_COUNT
+    if writers.counted != expected_count:
+        sys.exit(f"causes: {writers.counted:,} findings have one, and {expected_count:,} should")
     driver = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     yield Line(
         f"{MOST} causes of {FINDINGS:,} findings, {MEMORY} driver, processor time", FINDINGS, "findings",
-        with_causes, "without causes", FINDINGS, without,
-        most=True, java_mib=used.peaks["java"], python_mib=driver,
-        note=f"{with_causes:.1f} and {without:.1f} s; {ways.counted:,} have a cause; Python: the driver",
+        with_s, "without causes", FINDINGS, without_s,
+        most=True, java_mib=peak_memory.peaks["java"], python_mib=driver,
+        note=f"{with_s:.1f} and {without_s:.1f} s; {writers.counted:,} have a cause; Python: the driver",
     )  # fmt: skip
 
 
-class _Ways:
+class _TableWriters:
     """The two variants of writing the findings table from the rows of all checks."""
 
     def __init__(self, spark: SparkSession, work: Path) -> None:
         self._spark, self._work = spark, work
-        bookie_findings = FINDINGS // BOOKIES
-        empty_bookies = range(UNREAD, UNREAD + EMPTY_BOOKIES)
+        per_bookie = FINDINGS // BOOKIES
+        empty_bookies = range(UNREAD_COUNT, UNREAD_COUNT + EMPTY_BOOKIES)
         rows: list[dict[str, Any]] = [
             {
-                "bookie_id": name, "read": "unread" if place < UNREAD else "read", "absent_directories": [],
-                "replicas": bookie_findings if place in empty_bookies else 100 * bookie_findings,
+                "bookie_id": name, "read": "unread" if place < UNREAD_COUNT else "read",
+                "absent_directories": [],
+                "replicas": per_bookie if place in empty_bookies else 100 * per_bookie,
             }
             for place, name in enumerate(_NAMES)
         ]  # fmt: skip
@@ -91,10 +92,12 @@ class _Ways:
 
     def warm(self) -> None:
         """Run both variants on a part of the rows, so that Spark compiles its code before the measurement."""
-        few = self._spark.read.parquet(
+        warmup_rows = self._spark.read.parquet(
             *(str(self._work / "found" / name) for name in ("part-0.parquet", "unread.parquet"))
         )
-        add_fingerprints(few, "x", claim_causes(few, self._tables)).write.parquet(str(self._work / "warm"))
+        add_fingerprints(warmup_rows, "x", claim_causes(warmup_rows, self._tables)).write.parquet(
+            str(self._work / "warm")
+        )
 
     def with_causes(self) -> None:
         findings = self._spark.read.parquet(str(self._work / "found"))
@@ -121,16 +124,20 @@ def _write(place: Path) -> None:
         "id": "bookie-unread", "urgency": "unseen", "severity": "note", "confidence": "unknown",
         "evidence": '{"read": "unread", "reason": "no --bookies source has a place for it"}',
     }  # fmt: skip
-    rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD]]
+    rows = [{**unread, "bookie_id": name, "missing": [], "unknown": []} for name in _NAMES[:UNREAD_COUNT]]
     pq.write_table(pa.Table.from_pylist(rows, FOUND), place / "unread.parquet")
 
 
 def _findings(ledgers: Longs) -> pa.Table:
     bookies = ledgers % BOOKIES
-    unread, ids = bookies < UNREAD, pa.array(ledgers)
+    unread, ids = bookies < UNREAD_COUNT, pa.array(ledgers)
     names = pa.array(_NAMES).take(pa.array(bookies))
     part = FOUND.field("missing").type.value_type
-    lacks = [names, pa.repeat(_GROUPS, len(ids)), pa.repeat(pa.scalar(1, pa.int64()), len(ids))]
+    missing_columns = [
+        names,
+        pa.repeat(_ENTRY_GROUPS, len(ids)),
+        pa.repeat(pa.scalar(1, pa.int64()), len(ids)),
+    ]
     columns = {
         "id": pc.if_else(unread, "replication-undecided", "below-ack-quorum"),
         "urgency": pc.if_else(unread, "unseen", "below-ack-quorum"),
@@ -138,8 +145,8 @@ def _findings(ledgers: Longs) -> pa.Table:
         "confidence": pa.repeat("confirmed", len(ids)),
         "scope_id": pa.repeat(pa.scalar(0, pa.int64()), len(ids)),
         "ledger_id": ids,
-        "missing": _one_each(pa.StructArray.from_arrays(lacks, fields=list(part)), ~unread),
-        "unknown": _one_each(names, unread),
+        "missing": _optional_lists(pa.StructArray.from_arrays(missing_columns, fields=list(part)), ~unread),
+        "unknown": _optional_lists(names, unread),
         "message": pc.binary_join_element_wise(
             "ledger", ids.cast(pa.string()), ": 1 entry has too few copies", " "
         ),
@@ -148,7 +155,7 @@ def _findings(ledgers: Longs) -> pa.Table:
     return pa.table([columns.get(name, pa.nulls(len(ids))) for name in FOUND.names], FOUND.names).cast(FOUND)
 
 
-def _one_each(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:
+def _optional_lists(values: pa.Array, is_present: NDArray[np.bool_]) -> pa.Array:
     """Return a list array: a list of one value where ``is_present`` is true, and an empty list elsewhere."""
-    ends = np.append(0, np.cumsum(is_present)).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), values.filter(pa.array(is_present)))
+    list_ends = np.append(0, np.cumsum(is_present)).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(list_ends), values.filter(pa.array(is_present)))

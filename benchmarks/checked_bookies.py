@@ -17,7 +17,7 @@ from tests.servers.bookies.driver import Bookies
 
 BOOKIES, ENTRIES = 5, 50
 ENSEMBLE, WRITE_QUORUM, ACK_QUORUM = 3, 2, 2
-AT_ONCE = 1_000
+WRITE_BATCH_LEDGERS = 1_000
 """Number of ledgers written by one command. The driver must answer each command within its time limit."""
 
 _SETTINGS: dict[str, str | int] = {
@@ -34,7 +34,7 @@ _SETTINGS: dict[str, str | int] = {
 class CheckedBookies(Bookies):
     """The tests' bookies, extended to write many ledgers in one command and to run the server's check."""
 
-    MAIN = "CheckedBookies"
+    JAVA_MAIN_CLASS = "CheckedBookies"
     JAVA = tuple(Path(__file__).parent.glob("java/*.java"))
     MEMORY = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 
@@ -50,13 +50,13 @@ class CheckedBookies(Bookies):
             ack_quorum=min(ACK_QUORUM, len(self.ids)),
         )
 
-    def check(self, most: int) -> tuple[float, int]:
-        """Run the server's check on the first ``most`` ledgers.
+    def check(self, max_ledgers: int) -> tuple[float, int]:
+        """Run the server's check on the first ``max_ledgers`` ledgers.
 
         Returns the seconds it took and the number of ledgers in which it reports missing copies.
         """
-        nanoseconds, lacking = self._do("check", most=most)
-        return nanoseconds / 1e9, lacking
+        nanoseconds, incomplete_ledgers = self._do("check", most=max_ledgers)
+        return nanoseconds / 1e9, incomplete_ledgers
 
     def load(self, ledger: int, seconds: float, rate: int, write_every: int) -> dict[str, list[float]]:
         """Add entries to a new ledger and read entries of closed ledgers, at a steady rate.
@@ -71,7 +71,7 @@ class CheckedBookies(Bookies):
             Seconds that each request took from its scheduled start, under ``reads`` and ``writes``.
         """
         answer = self._do("load", ledger=ledger, seconds=seconds, rate=rate, write_every=write_every)
-        return {kind: [took / 1e9 for took in answer[kind]] for kind in ("reads", "writes")}
+        return {kind: [latency_ns / 1e9 for latency_ns in answer[kind]] for kind in ("reads", "writes")}
 
 
 @contextmanager
@@ -84,8 +84,8 @@ def checked_bookies(
         with CheckedBookies(
             uri, root, storage, [None] * bookies, settings={**_SETTINGS, **settings}
         ) as cluster:
-            for first in range(0, ledgers, AT_ONCE):
-                cluster.write_many(first, min(AT_ONCE, ledgers - first))
+            for first in range(0, ledgers, WRITE_BATCH_LEDGERS):
+                cluster.write_many(first, min(WRITE_BATCH_LEDGERS, ledgers - first))
                 # A flush opens all files that it writes at once, despite openFileLimit.
                 cluster.flush()
             yield cluster, uri

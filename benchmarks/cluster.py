@@ -41,7 +41,7 @@ DIRECTORIES = 1 << 16
 """Number of directories for index files in each index directory (`auditor.keys.index_path`)."""
 
 _LOST_ENTRY = 7  # its copies are on seats 1 and 2
-_CHANGED_AT = 20
+_ENSEMBLE_CHANGE_ENTRY = 20
 
 
 class Shape(NamedTuple):
@@ -70,11 +70,11 @@ class Shape(NamedTuple):
         return entries
 
 
-_WHOLE = ((0, (0, 1, 2)),)
-PLAIN = Shape(_WHOLE)
-CHANGED = Shape((*_WHOLE, (_CHANGED_AT, (0, 1, 3))))
-ONE_MISSING = Shape(_WHOLE, ((1, _LOST_ENTRY),))
-BOTH_MISSING = Shape(_WHOLE, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
+_ONE_SEGMENT = ((0, (0, 1, 2)),)
+PLAIN = Shape(_ONE_SEGMENT)
+CHANGED = Shape((*_ONE_SEGMENT, (_ENSEMBLE_CHANGE_ENTRY, (0, 1, 3))))
+ONE_MISSING = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY),))
+BOTH_MISSING = Shape(_ONE_SEGMENT, ((1, _LOST_ENTRY), (2, _LOST_ENTRY)))
 SHAPES = (PLAIN, CHANGED, ONE_MISSING, BOTH_MISSING)
 
 
@@ -143,9 +143,9 @@ class Cluster:
         hot = ledger // 8 * 37 % 100 < self.hot
         first = ledger // 8 % self.bookies
         key = (first * 2 + hot) * len(SHAPES) + shape
-        order = np.argsort(key, kind="stable")
-        heads = np.flatnonzero(np.diff(key[order], prepend=-1))
-        for ids in np.split(order, heads[1:]) if len(order) else ():
+        sorted_ledgers = np.argsort(key, kind="stable")
+        group_starts = np.flatnonzero(np.diff(key[sorted_ledgers], prepend=-1))
+        for ids in np.split(sorted_ledgers, group_starts[1:]) if len(sorted_ledgers) else ():
             ledger_shape = SHAPES[int(shape[ids[0]])]
             members = self._members(ledger_shape, int(first[ids[0]]), bool(hot[ids[0]]))
             yield Alike(ledger_shape, members, self.ledger_ids(ids))

@@ -52,15 +52,15 @@ def write_bookies(cluster: Cluster, root: Path) -> list[Path]:
     """
     directories = []
     for number, bookie in enumerate(cluster.ids):
-        place = root / bookie.replace(":", "_")
+        bookie_root = root / bookie.replace(":", "_")
         for name in ("journal", INDEX_DIRECTORY):
-            current = place / name / "current"
+            current = bookie_root / name / "current"
             current.mkdir(parents=True)
             (current / "VERSION").write_bytes(cluster.cookie(number))
-        mark = place / INDEX_DIRECTORY / "current" / "lastMark"
-        mark.write_bytes(bytes(16))
-        os.utime(mark, (INDEX_MS / 1000,) * 2)
-        directories.append(place / INDEX_DIRECTORY)
+        last_mark = bookie_root / INDEX_DIRECTORY / "current" / "lastMark"
+        last_mark.write_bytes(bytes(16))
+        os.utime(last_mark, (INDEX_MS / 1000,) * 2)
+        directories.append(bookie_root / INDEX_DIRECTORY)
     return directories
 
 
@@ -119,5 +119,5 @@ def _keys(holding: Holding) -> Iterator[list[bytes]]:
     for start in range(0, len(holding.ids), batch_ledgers):
         ids = holding.ids[start : start + batch_ledgers].astype(">i8")
         pairs = np.stack((np.repeat(ids, len(entries)), np.tile(entries, len(ids))), axis=1)
-        octets = pairs.astype(">i8").tobytes()
-        yield [octets[octet : octet + 16] for octet in range(0, len(octets), 16)]
+        pair_bytes = pairs.astype(">i8").tobytes()
+        yield [pair_bytes[offset : offset + 16] for offset in range(0, len(pair_bytes), 16)]

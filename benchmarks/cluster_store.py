@@ -72,8 +72,8 @@ def _put_digits(rows: NDArray[np.uint8], path_bytes: int, ids: Longs) -> None:
 
 def _inner_nodes(ledgers: int) -> Iterator[tuple[str, bytes, int]]:
     names: dict[str, None] = {}
-    for leaf in range(0, max(ledgers, 1), 10_000):
-        parts = LONG_HIERARCHICAL.to_path(leaf).split("/")[:-1]
+    for first_ledger in range(0, max(ledgers, 1), 10_000):
+        parts = LONG_HIERARCHICAL.to_path(first_ledger).split("/")[:-1]
         names |= dict.fromkeys("/".join(parts[:depth]) for depth in range(1, len(parts) + 1))
     return ((f"{ROOT}/{name}", b"", 0) for name in names)
 

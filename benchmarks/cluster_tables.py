@@ -25,7 +25,7 @@ from benchmarks.cluster_disks import Holding, holdings, write_bookies
 
 _ROWS = 500_000
 _PAGE_BYTES = 1024
-_OCTETS = pa.array([f"{octet:x}" for octet in range(256)])
+_BYTE_NAMES = pa.array([f"{byte:x}" for byte in range(256)])
 
 
 def write_collection(
@@ -53,33 +53,33 @@ def write_collection(
     pieces = {
         row["path"]: row["piece"] for row in collection.read_rows("directories", collect_outcome.manifest)
     }
-    files, tails = [], []
+    files, journal_rows = [], []
     for number, (place, bookie_holdings) in enumerate(zip(directories, holdings(cluster), strict=True)):
         if number < asked_bookies:
             continue
         path = f"availability/bookie-{number:05}.parquet"
-        target = Path(collection.base, path)
+        output_file = Path(collection.base, path)
         piece = pieces[str(place)]
         with pq.ParquetWriter(
-            target, AVAILABILITY, compression=COMPRESSION, write_page_checksum=True
+            output_file, AVAILABILITY, compression=COMPRESSION, write_page_checksum=True
         ) as writer:
             rows = 0
             for batch in batches(bookie_holdings, cluster.ids[number], str(place), piece):
                 if unflushed and not rows:
-                    batch, tail = _without_last_entry(batch, piece)
-                    tails.append(tail)
+                    batch, journal_row = _without_last_entry(batch, piece)
+                    journal_rows.append(journal_row)
                 writer.write_batch(batch)
                 rows += batch.num_rows
-        files.append(CollectedFile(path, rows, target.stat().st_size))
+        files.append(CollectedFile(path, rows, output_file.stat().st_size))
     Path(collection.base, "availability", "part-00000.parquet").unlink()
     tables = {**collect_outcome.manifest.tables, "availability": tuple(files)}
-    if tails:
+    if journal_rows:
         path = "journal_tails/unflushed.parquet"
         pq.write_table(
-            pa.Table.from_pylist(tails, TAILS), Path(collection.base, path), write_page_checksum=True
+            pa.Table.from_pylist(journal_rows, TAILS), Path(collection.base, path), write_page_checksum=True
         )
         size = Path(collection.base, path).stat().st_size
-        tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(tails), size))
+        tables["journal_tails"] = (*tables["journal_tails"], CollectedFile(path, len(journal_rows), size))
     collection.write_manifest(replace(collect_outcome.manifest, tables=tables))
     return Path(collection.path)
 
@@ -108,15 +108,15 @@ def _without_last_entry(batch: pa.RecordBatch, piece: str) -> tuple[pa.RecordBat
     Returns the changed rows and the journal row.
     """
     entries = expand(groups_of(batch.column("groups")[0].as_py())).tolist()
-    head, last = (
+    index_groups, journal_groups = (
         fold_entries(np.array(entry_ids, np.int64), np.array([0, len(entry_ids)])).tobytes()
         for entry_ids in (entries[:-1], entries[-1:])
     )
-    place = batch.schema.get_field_index("groups")
-    changed = pa.concat_arrays([pa.array([head], pa.binary()), batch.column(place)[1:]])
+    groups_column = batch.schema.get_field_index("groups")
+    new_groups = pa.concat_arrays([pa.array([index_groups], pa.binary()), batch.column(groups_column)[1:]])
     pair = {name: batch.column(name)[0].as_py() for name in ("scope_id", "ledger_id", "bookie_id")}
-    row = {**pair, "groups": last, "state": "ok", "piece": piece}
-    return batch.set_column(place, batch.schema.field(place), changed), row
+    row = {**pair, "groups": journal_groups, "state": "ok", "piece": piece}
+    return batch.set_column(groups_column, batch.schema.field(groups_column), new_groups), row
 
 
 def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str) -> Iterator[pa.RecordBatch]:
@@ -149,7 +149,7 @@ def batches(bookie_holdings: list[Holding], bookie: str, place: str, piece: str)
 
 def _paths(current: str, ids: Longs) -> pa.Array:
     """Return the index file paths of many ledger ids at once (as `auditor.keys.index_path` builds them)."""
-    first, leaf = (_OCTETS.take(pa.array(ids >> shift & 0xFF)) for shift in (8, 0))
+    high_byte, low_byte = (_BYTE_NAMES.take(pa.array(ids >> bit_shift & 0xFF)) for bit_shift in (8, 0))
     names = pa.array([f"{ledger:x}.idx" for ledger in ids.tolist()])
     folder = pa.scalar(current)
-    return pc.binary_join_element_wise(folder, first, leaf, names, "/")
+    return pc.binary_join_element_wise(folder, high_byte, low_byte, names, "/")

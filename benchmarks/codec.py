@@ -27,9 +27,9 @@ LOOP_SHARE = 10  # the loop gets one entry in ten, because it is far slower
 
 class Case(NamedTuple):
     name: str
-    ours: Callable[[], object]
+    run_own: Callable[[], object]
     entries: int
-    loop: Callable[[], object]
+    run_loop: Callable[[], object]
     loop_entries: int
 
 
@@ -39,12 +39,12 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
     group: tuple[int, int, int, int] | None = None
     start = size = 0
 
-    def put(start: int, size: int) -> None:
+    def add_run(start: int, size: int) -> None:
         nonlocal group
         if group is not None:
-            first, last, of_size, period = group
+            first, last, group_size, period = group
             distance = start - last
-            if size == of_size and distance < 2**31 and (first == last or distance == period):
+            if size == group_size and distance < 2**31 and (first == last or distance == period):
                 group = (first, start, size, distance)
                 return
             groups.append(group)
@@ -55,10 +55,10 @@ def plain_loop(entries: list[int]) -> list[tuple[int, int, int, int]]:
             size += 1
         else:
             if size:
-                put(start, size)
+                add_run(start, size)
             start, size = entry, 1
     if size:
-        put(start, size)
+        add_run(start, size)
     if group is not None:
         groups.append(group)
     return groups
@@ -86,7 +86,7 @@ def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
     ledger = striped_entries(ledger_entries)
     entries, offsets = np.tile(ledger, count), offsets_of(np.full(count, len(ledger)))
     parts = [ledger.tolist()] * (count // LOOP_SHARE)
-    zero = np.zeros(count, np.int64)
+    zeros = np.zeros(count, np.int64)
     last = np.full(count, ledger[-1])
 
     def loop() -> None:
@@ -98,7 +98,7 @@ def many_ledgers(count: int, ledger_entries: int) -> list[Case]:
         Case(f"{count:,} ledgers of {ledger_entries}", lambda: fold_entries(entries, offsets), *sizes),
         Case(
             f"{count:,} ledgers of {ledger_entries}, expected",
-            lambda: fold(stripe(zero, last, zero + 1, zero + 3, zero + 2)).tobytes(),
+            lambda: fold(stripe(zeros, last, zeros + 1, zeros + 3, zeros + 2)).tobytes(),
             *sizes,
         ),
     ]
@@ -113,8 +113,8 @@ def striped_entries(count: int) -> Longs:
 
 def holed_entries(count: int) -> Longs:
     """Return ascending entries of which a random tenth is missing. The random seed is fixed."""
-    room = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
-    return np.flatnonzero(np.random.default_rng(7).random(room) >= 0.1)[:count]
+    sample_size = count * 10 // 9 + count // 100 + 100  # the expected number, and a margin for chance
+    return np.flatnonzero(np.random.default_rng(7).random(sample_size) >= 0.1)[:count]
 
 
 def peak_memory(run: Callable[[], object]) -> int:
@@ -144,14 +144,14 @@ def lines() -> Iterator[Line]:
         *many_ledgers(100_000, 50),
     ]
     for case in cases:
-        ours, loop = alternate(case.ours, case.loop, clock=time.process_time)
+        own_seconds, loop_seconds = alternate(case.run_own, case.run_loop, clock=time.process_time)
         yield Line(
             f"fold {case.name}",
             case.entries,
             "ids",
-            ours,
+            own_seconds,
             "a plain loop",
             case.loop_entries,
-            loop,
-            python_mib=peak_memory(case.ours) / 2**20,
+            loop_seconds,
+            python_mib=peak_memory(case.run_own) / 2**20,
         )

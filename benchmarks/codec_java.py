@@ -31,8 +31,8 @@ from benchmarks.codec import MILLION, holed_entries, striped_entries
 from benchmarks.measure import Line
 from tests.servers.bookies.jars import classpath
 
-ROUNDS, WARMING = 7, 5
-MANY, LEDGER_ENTRIES = 100_000, 50
+ROUNDS, WARMUP_ROUNDS = 7, 5
+MANY_LEDGERS, LEDGER_ENTRIES = 100_000, 50
 STRIPED_BYTES = {"ours": 88, "Java": 36_000_064}
 RIVAL = "Java"
 
@@ -71,18 +71,18 @@ class Encoder:
 
     def encode(self, file: Path, ledgers: int) -> float:
         """Encode the entries in a file once per ledger; return the seconds it took."""
-        return int(self._ask("encode", file, ledgers)[0]) / 1e9
+        return int(self._send_command("encode", file, ledgers)[0]) / 1e9
 
     def write(self, file: Path) -> bytes:
         """Return the bytes that Java encodes for one ledger with the entries in a file."""
         target = file.with_suffix(".bp34")
-        self._ask("write", file, target)
+        self._send_command("write", file, target)
         return target.read_bytes()
 
-    def _ask(self, *words: object) -> list[str]:
+    def _send_command(self, *command_fields: object) -> list[str]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.write("\t".join(map(str, command_fields)) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -98,44 +98,44 @@ def lines() -> Iterator[Line]:
         Case("3M with 10 % holes", holed_entries(3 * MILLION), 1, goal=2.5, target=4),
         Case("3M dense", dense, 1, goal=1.3, target=2),
         Case(
-            f"{MANY:,} ledgers of {LEDGER_ENTRIES} striped",
+            f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} striped",
             striped_entries(LEDGER_ENTRIES),
-            MANY,
+            MANY_LEDGERS,
             goal=2,
             target=3,
         ),
         Case(
-            f"{MANY:,} ledgers of {LEDGER_ENTRIES} dense",
+            f"{MANY_LEDGERS:,} ledgers of {LEDGER_ENTRIES} dense",
             np.arange(LEDGER_ENTRIES),
-            MANY,
+            MANY_LEDGERS,
             goal=0.5,
             target=None,
         ),
     )
     with tempfile.TemporaryDirectory() as folder, Encoder() as java:
         for number, case in enumerate(cases):
-            yield _measured(case, Path(folder, f"{number}.entries"), java)
+            yield _measure_case(case, Path(folder, f"{number}.entries"), java)
 
 
-def _measured(case: Case, file: Path, java: Encoder) -> Line:
+def _measure_case(case: Case, file: Path, java: Encoder) -> Line:
     case.entries.astype("<i8").tofile(file)
-    sizes = _checked(case, java.write(file))
+    sizes = _check_encodings(case, java.write(file))
     entries = np.tile(case.entries, case.ledgers)
     offsets = offsets_of(np.full(case.ledgers, len(case.entries)))
-    ours, java_seconds = [], []
-    for number in range(WARMING + ROUNDS):
+    own_seconds, java_seconds = [], []
+    for number in range(WARMUP_ROUNDS + ROUNDS):
         begun = time.perf_counter()
         fold_entries(entries, offsets).groups()
         seconds = time.perf_counter() - begun, java.encode(file, case.ledgers)
-        if number >= WARMING:
-            ours.append(seconds[0])
+        if number >= WARMUP_ROUNDS:
+            own_seconds.append(seconds[0])
             java_seconds.append(seconds[1])
     amount, unit = (case.ledgers, "ledgers") if case.ledgers > 1 else (len(entries), "ids")
     return Line(
         f"encode {case.name}",
         amount,
         unit,
-        min(ours),
+        min(own_seconds),
         RIVAL,
         amount,
         min(java_seconds),
@@ -145,12 +145,12 @@ def _measured(case: Case, file: Path, java: Encoder) -> Line:
     )
 
 
-def _checked(case: Case, java_value: bytes) -> dict[str, int]:
+def _check_encodings(case: Case, java_value: bytes) -> dict[str, int]:
     """Return the sizes of both encodings; end the benchmark if one decodes to other entries."""
     batch = fold_entries(case.entries, np.array([0, len(case.entries)]))
-    ours = availability.encode(batch.groups())
-    sizes = {"ours": len(ours), RIVAL: len(java_value)}
-    for name, value in (("ours", ours), (RIVAL, java_value)):
+    own_seconds = availability.encode(batch.groups())
+    sizes = {"ours": len(own_seconds), RIVAL: len(java_value)}
+    for name, value in (("ours", own_seconds), (RIVAL, java_value)):
         if not np.array_equal(availability.expand(availability.decode(value)), case.entries):
             sys.exit(f"{case.name}: the bytes of {name} stand for other entries")
     if case.name.startswith("3M striped") and sizes != STRIPED_BYTES:

@@ -40,20 +40,20 @@ class CountingPort:
         self.hosts = f"127.0.0.1:{self._door.getsockname()[1]}"
 
     def __enter__(self) -> CountingPort:
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept_clients, daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._door.close()
 
-    def _accept(self) -> None:
+    def _accept_clients(self) -> None:
         with suppress(OSError):
             while True:
-                near, far = self._door.accept()[0], socket.create_connection(self._to)
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
+                client_socket, server_socket = self._door.accept()[0], socket.create_connection(self._to)
+                for source, target in ((client_socket, server_socket), (server_socket, client_socket)):
+                    threading.Thread(target=self._forward_bytes, args=(source, target), daemon=True).start()
 
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+    def _forward_bytes(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 with self._lock:
@@ -68,10 +68,12 @@ def measured(run: Callable[[], Result], pid: int, port: CountingPort | None) -> 
     The cost has this process's and process ``pid``'s processor time, and the bytes through ``port`` if
     given.
     """
-    before = _now(pid, port)
+    counts_before = _cost_counters(pid, port)
     result = run()
-    after = _now(pid, port)
-    return result, Cost(*(b - a for a, b in zip(before, after, strict=True)))
+    counts_after = _cost_counters(pid, port)
+    return result, Cost(
+        *(new_count - old_count for old_count, new_count in zip(counts_before, counts_after, strict=True))
+    )
 
 
 def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
@@ -87,28 +89,33 @@ def measured_tree(run: Callable[[], Result]) -> tuple[Result, Cost]:
 def least(rounds: Sequence[Sequence[Cost]]) -> list[Cost]:
     """Return, for each step, the least value of each cost over all rounds."""
     return [
-        Cost(*(min(getattr(cost, field.name) for cost in step) for field in fields(Cost)))
-        for step in zip(*rounds, strict=True)
+        Cost(*(min(getattr(cost, field.name) for cost in step_costs) for field in fields(Cost)))
+        for step_costs in zip(*rounds, strict=True)
     ]
 
 
 def tree_seconds() -> float:
     """Return the processor time of this process and all its descendants, in seconds."""
     processes: dict[int, tuple[int, int]] = {}
-    for place in Path("/proc").glob("[0-9]*/stat"):
+    for stat_file in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):  # the process has ended
-            numbers = place.read_text().rpartition(")")[2].split()
+            stat_fields = stat_file.read_text().rpartition(")")[2].split()
             # Fields 12 to 15 are utime and stime, and the same of ended children that were waited for.
-            processes[int(place.parent.name)] = int(numbers[1]), sum(map(int, numbers[11:15]))
-    ours = {os.getpid()}
-    while children := {process for process, (parent, _) in processes.items() if parent in ours} - ours:
-        ours |= children
-    return sum(processes[process][1] for process in ours if process in processes) / os.sysconf("SC_CLK_TCK")
+            processes[int(stat_file.parent.name)] = int(stat_fields[1]), sum(map(int, stat_fields[11:15]))
+    own_processes = {os.getpid()}
+    while (
+        children := {process for process, (parent, _) in processes.items() if parent in own_processes}
+        - own_processes
+    ):
+        own_processes |= children
+    return sum(processes[process][1] for process in own_processes if process in processes) / os.sysconf(
+        "SC_CLK_TCK"
+    )
 
 
-def _now(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:
+def _cost_counters(pid: int, port: CountingPort | None) -> tuple[float, float, float, float]:
     # The process name may contain spaces. Of the fields behind it, utime and stime are the 12th and 13th.
-    numbers = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    ticks = int(numbers[11]) + int(numbers[12])
+    stat_fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    ticks = int(stat_fields[11]) + int(stat_fields[12])
     server = ticks / os.sysconf("SC_CLK_TCK")
     return time.process_time(), server, time.perf_counter(), port.bytes if port else 0

@@ -28,61 +28,67 @@ LEDGERS = 50
 LOGS = 2000
 LOG_BYTES = 1_000_000_000
 LOG_LEDGERS = 200
-MANY = 100_000
+MANY_LOGS = 100_000
 
-_HEAD = struct.Struct(">iqq")
+_ENTRY_HEADER = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
     """Yield lines for the header scan of one file, the maps of many, and the rows of many."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        path = generate(Path(folder, "0.log"), ENTRIES)
+        path = write_open_log(Path(folder, "0.log"), ENTRIES)
         size = path.stat().st_size
-        ours, cat_seconds = alternate(lambda: _scan(path), lambda: cat(path))
-        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat_seconds:.1f} s"
+        own_seconds, cat_seconds = alternate(lambda: _scan(path), lambda: cat(path))
+        note = f"{size / 1e9:.1f} GB in {own_seconds:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "entry log of 1 kB entries, to bytes per ledger"
-        yield Line(stage, ENTRIES, "entries", ours, "cat", ENTRIES, cat_seconds, target=0.5, note=note)
+        yield Line(stage, ENTRIES, "entries", own_seconds, "cat", ENTRIES, cat_seconds, target=0.5, note=note)
         path.unlink()
-        paths = [closed(Path(folder, f"{number:x}.log"), number) for number in range(LOGS)]
-        ours, opened = alternate(lambda: _maps(paths), lambda: _heads(paths))
+        paths = [write_closed_log(Path(folder, f"{number:x}.log"), number) for number in range(LOGS)]
+        own_seconds, open_seconds = alternate(lambda: _read_maps(paths), lambda: _read_log_ends(paths))
         note = "beside opening each and reading 4 kB at its start and 4 kB at its end"
-        yield Line("ledgers maps", LOGS, "logs", ours, "open", LOGS, opened, target=0.1, note=note)
-        yield _many(Path(folder), paths)
+        yield Line(
+            "ledgers maps", LOGS, "logs", own_seconds, "open", LOGS, open_seconds, target=0.1, note=note
+        )
+        yield _measure_many_logs(Path(folder), paths)
 
 
-def _many(folder: Path, paths: list[Path]) -> Line:
-    """Read a directory of `MANY` entry logs to rows.
+def _measure_many_logs(folder: Path, paths: list[Path]) -> Line:
+    """Read a directory of `MANY_LOGS` entry logs to rows.
 
     The files are hard links to a few logs, because as many separate files would need a large disk.
     """
     current = folder / "ledgers" / "current"
     current.mkdir(parents=True)
-    for number in range(MANY):
+    for number in range(MANY_LOGS):
         (current / f"{number * 64 + 1:x}.log").hardlink_to(paths[number % len(paths)])  # skips verified ids
     part = LogPart("bk1", 0, str(current.parent), IndexDirectory.seen("", None).version_sha256)
     before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.perf_counter()
     rows = sum(batch.num_rows for batch in read_logs_of(part))
-    took = time.perf_counter() - started
-    if rows != MANY * (LOG_LEDGERS + 1):
+    read_seconds = time.perf_counter() - started
+    if rows != MANY_LOGS * (LOG_LEDGERS + 1):
         sys.exit("entry log: ours are not the rows of the logs")
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    note = f"{rows:,} rows of {MANY * LOG_BYTES / 1e12:,.0f} TB; memory grew by {grown / 1024:.0f} MB"
-    return Line("entry logs of 1 GB, to rows", MANY, "logs", took, note=note)
+    growth_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    note = (
+        f"{rows:,} rows of {MANY_LOGS * LOG_BYTES / 1e12:,.0f} TB; memory grew by {growth_kib / 1024:.0f} MB"
+    )
+    return Line("entry logs of 1 GB, to rows", MANY_LOGS, "logs", read_seconds, note=note)
 
 
-def generate(path: Path, entries: int) -> Path:
+def write_open_log(path: Path, entries: int) -> Path:
     """Write an entry log that was not closed: it has no ledgers map."""
     payload = bytes(ENTRY_BYTES - 16)
     with path.open("wb") as file:
         file.write(struct.pack(">4si", MAGIC, NEWEST_VERSION).ljust(HEADER_BYTES, b"\0"))
         for start in range(0, entries, 1000):
             numbers = range(start, min(start + 1000, entries))
-            heads = (_HEAD.pack(ENTRY_BYTES, number % LEDGERS, number // LEDGERS) for number in numbers)
-            file.write(b"".join(head + payload for head in heads))
+            entry_headers = (
+                _ENTRY_HEADER.pack(ENTRY_BYTES, number % LEDGERS, number // LEDGERS) for number in numbers
+            )
+            file.write(b"".join(entry_header + payload for entry_header in entry_headers))
     return path
 
 
-def closed(path: Path, number: int) -> Path:
+def write_closed_log(path: Path, number: int) -> Path:
     """Write the header and the ledgers map of a closed entry log, with a hole in place of the entries."""
     ledger_bytes = (LOG_BYTES - HEADER_BYTES) // LOG_LEDGERS
     offset = HEADER_BYTES + ledger_bytes * LOG_LEDGERS
@@ -102,12 +108,12 @@ def _scan(path: Path) -> None:
         sys.exit("entry log: ours are not the entries that were written")
 
 
-def _maps(paths: list[Path]) -> None:
+def _read_maps(paths: list[Path]) -> None:
     if sum(len(read_contents(str(path)).ledger_ids) for path in paths) != LOGS * LOG_LEDGERS:
         sys.exit("entry log: ours are not the maps that were written")
 
 
-def _heads(paths: list[Path]) -> None:
+def _read_log_ends(paths: list[Path]) -> None:
     for path in paths:
         with path.open("rb", buffering=0) as file:
             file.read(4096)

@@ -41,18 +41,18 @@ def lines() -> Iterator[Line]:
     }
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as server:
         server.load([(f"{SCOPE}/layout", b""), *written.items()])
-        plainly = {key.decode(): value for key, value, _ in _plain(server)}
-        if plainly != written or _held(server) != written:
+        plain_data = {key.decode(): value for key, value, _ in _read_plainly(server)}
+        if plain_data != written or _read_data(server) != written:
             sys.exit("what was read is not what was written")
-        one_part, many, rows, plain = alternate(
+        one_part, eight_parts, rows, plain_seconds = alternate(
             lambda: [len(batch.paths) for batch in _batches(server, 1)],
             lambda: [len(batch.paths) for batch in _batches(server, PARTS)],
             lambda: [len(ledger_rows(batch, SCOPE, LayoutKind.ETCD)) for batch in _batches(server, 1)],
-            lambda: _plain(server),
+            lambda: _read_plainly(server),
         )
     for stage, seconds, target, note in (
         ("live etcd, one part", one_part, 0.8, ""),
-        ("live etcd, eight parts", many, 0.8, "one after the other; tasks read them side by side"),
+        ("live etcd, eight parts", eight_parts, 0.8, "one after the other; tasks read them side by side"),
         (
             "live etcd to ledgers",
             rows,
@@ -61,11 +61,19 @@ def lines() -> Iterator[Line]:
         ),
     ):
         yield Line(
-            stage, KEYS, "ledgers", seconds, "plain pages with etcd3", KEYS, plain, target=target, note=note
+            stage,
+            KEYS,
+            "ledgers",
+            seconds,
+            "plain pages with etcd3",
+            KEYS,
+            plain_seconds,
+            target=target,
+            note=note,
         )
 
 
-def _plain(server: Etcd) -> list[tuple[bytes, bytes, int]]:
+def _read_plainly(server: Etcd) -> list[tuple[bytes, bytes, int]]:
     """Read all ledgers in the most obvious way: request a page, then the page after its last key."""
     host, port = server.host.split(":")
     client = etcd3.client(host=host, port=int(port))
@@ -93,7 +101,7 @@ def _batches(server: Etcd, part_count: int) -> Iterator[ZnodeBatch]:
         store.close()
 
 
-def _held(server: Etcd) -> dict[str, bytes]:
+def _read_data(server: Etcd) -> dict[str, bytes]:
     return {
         path: data
         for batch in _batches(server, PARTS)

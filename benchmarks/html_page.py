@@ -34,13 +34,13 @@ from tests.reports.samples import report, tally
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-COUNT = int(os.environ.get("BKAUDIT_FINDINGS", "100_000"))
-OPENED = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
+FINDING_COUNT = int(os.environ.get("BKAUDIT_FINDINGS", "100_000"))
+OPEN_COUNT = int(os.environ.get("BKAUDIT_OPENED", str(ROUNDS)))
 RIVAL = os.environ.get("BKAUDIT_PAGE")
 _BATCH = 20_000
 _SAMPLES = 100
-_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
-_WRITE = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
+_FIRST_PAINT_SCRIPT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+_COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
 
 
 def lines() -> Iterator[Line]:
@@ -48,7 +48,10 @@ def lines() -> Iterator[Line]:
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder, sync_playwright() as playwright:
-        tallies, samples = [tally("below-write-quorum", "warning", COUNT)], map(_finding, range(_SAMPLES))
+        tallies, samples = (
+            [tally("below-write-quorum", "warning", FINDING_COUNT)],
+            map(_finding, range(_SAMPLES)),
+        )
         run = made_run(
             Path(folder) / "run", report=report(tallies, tuple(samples), changes=None, suppressions=[])
         )
@@ -56,67 +59,71 @@ def lines() -> Iterator[Line]:
         page = Path(folder) / "page.html"
         began = time.perf_counter()
         subprocess.run(
-            [sys.executable, "-c", _WRITE, "report", run.path, "--format", f"html={page}"], check=True
+            [sys.executable, "-c", _COMMAND, "report", run.path, "--format", f"html={page}"], check=True
         )
-        seconds, used = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-        size = f"{page.stat().st_size / 1e6:.1f} MB, {used.ru_utime + used.ru_stime:.1f} s of processor time"
-        yield Line("write", COUNT, "findings", seconds, python_mib=used.ru_maxrss / 1024, note=size)
+        seconds, usage = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+        size = (
+            f"{page.stat().st_size / 1e6:.1f} MB, {usage.ru_utime + usage.ru_stime:.1f} s of processor time"
+        )
+        yield Line("write", FINDING_COUNT, "findings", seconds, python_mib=usage.ru_maxrss / 1024, note=size)
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        ours, rival_times = [], []
-        for _ in range(OPENED):
-            ours.append(_opened(browser, page))
+        page_times, rival_times = [], []
+        for _ in range(OPEN_COUNT):
+            page_times.append(_open_page(browser, page))
             if RIVAL:
-                rival_times.append(_opened(browser, Path(RIVAL)))
+                rival_times.append(_open_page(browser, Path(RIVAL)))
         browser.close()
         for number, stage in enumerate(("first paint", "all findings there", "search")):
-            least, note = _spread(ours, number)
-            line = Line(stage, 1, "pages", least, note=note)
+            least_seconds, note = _summarize_times(page_times, number)
+            line = Line(stage, 1, "pages", least_seconds, note=note)
             if rival_times and number == 0:
-                before, rival_note = _spread(rival_times, 0)
+                rival_least, rival_note = _summarize_times(rival_times, 0)
                 line = replace(
-                    line, rival="before", rival_amount=1, rival_seconds=before, most=True,
+                    line, rival="before", rival_amount=1, rival_seconds=rival_least, most=True,
                     note=f"{line.note}; before: {rival_note}",
                 )  # fmt: skip
             yield line
 
 
-def _spread(opened: list[tuple[float, float, float]], stage: int) -> tuple[float, str]:
+def _summarize_times(pages_times: list[tuple[float, float, float]], stage: int) -> tuple[float, str]:
     """Return the least of a stage's times, and a text with their median and maximum."""
-    times = [times_of_page[stage] for times_of_page in opened]
+    times = [times_of_page[stage] for times_of_page in pages_times]
     return min(times), f"median {median(times):.3f} s, at most {max(times):.3f} s of {len(times)}"
 
 
-def _opened(browser: Browser, page: Path) -> tuple[float, float, float]:
+def _open_page(browser: Browser, page: Path) -> tuple[float, float, float]:
     """Open a page; return seconds until the first paint, until all findings are shown, and for a search."""
     tab = browser.new_page()
     began = time.perf_counter()
     tab.goto(page.as_uri(), timeout=120_000)
-    ready = search = 0.0
+    list_seconds = search_seconds = 0.0
     if tab.locator("#list").count():
         tab.wait_for_selector("#list.virtual", timeout=120_000)
-        ready = time.perf_counter() - began
+        list_seconds = time.perf_counter() - began
         began = time.perf_counter()
         tab.locator("[name=find]").fill("bk-17:3181 entries")
         tab.wait_for_selector("#shown:has-text(' of ')")
-        search = time.perf_counter() - began
-    while (paint := tab.evaluate(_PAINT)) is None:
+        search_seconds = time.perf_counter() - began
+    while (paint_ms := tab.evaluate(_FIRST_PAINT_SCRIPT)) is None:
         time.sleep(0.02)
     tab.close()
-    return paint / 1000, ready, search
+    return paint_ms / 1000, list_seconds, search_seconds
 
 
 def _write_findings(file: Path) -> None:
     for part in file.parent.iterdir():
         part.unlink()
     with pq.ParquetWriter(file, FINDINGS, write_page_checksum=True) as writer:
-        for first in range(0, COUNT, _BATCH):
-            rows = [finding_row(_finding(number)) for number in range(first, min(first + _BATCH, COUNT))]
+        for first in range(0, FINDING_COUNT, _BATCH):
+            rows = [
+                finding_row(_finding(number)) for number in range(first, min(first + _BATCH, FINDING_COUNT))
+            ]
             writer.write_table(pa.Table.from_pylist(rows, schema=FINDINGS))
 
 
 def _finding(number: int) -> Finding:
     bookie, entries = f"bk-{number % 97}:3181", number % 500 + 1
-    what = f"{entries} of 900 entries have fewer copies than the write quorum of 2"
+    problem = f"{entries} of 900 entries have fewer copies than the write quorum of 2"
     return Finding(
         "below-write-quorum",
         Severity.WARNING,
@@ -124,7 +131,7 @@ def _finding(number: int) -> Finding:
         0,
         number * 37,
         missing=(Missing(bookie, ((0, 0, entries, 0),), entries),),
-        message=f"ledger {number * 37}: {what}",
+        message=f"ledger {number * 37}: {problem}",
         evidence={"state": "CLOSED", "write_quorum": 2, "ack_quorum": 2, "metadata_version": number % 7},
         fingerprint=fingerprint("below-write-quorum", "one", 0, number * 37, None),
     )

@@ -46,52 +46,67 @@ def lines() -> Iterator[Line]:
     """Yield lines for small files, for files of 2 MB, and for a database."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         small, large, database = (Path(folder, name) for name in ("small", "large", "database"))
-        _files(small, SMALL_FILES, 1024)
-        _files(large, LARGE_FILES, ENTRIES)
-        _database(database)
+        _write_files(small, SMALL_FILES, 1024)
+        _write_files(large, LARGE_FILES, ENTRIES)
+        _write_database(database)
         time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
-        for what, count, directory, storage in (
+        for file_kind, count, directory, storage in (
             ("small index files", SMALL_FILES, small, "idx"),
             ("index files of 2 MB", LARGE_FILES, large, "idx"),
         ):
             part = _part(directory, storage)
-            earlier = _earlier(Path(folder, f"run-{directory.name}"), part)
-            _change(directory, count)
-            yield _stage(f"{what}, 1 % changed", count, "files", part, replace(part, earlier=earlier))
+            earlier = _write_earlier(Path(folder, f"run-{directory.name}"), part)
+            _change_files(directory, count)
+            yield _measure_stage(
+                f"{file_kind}, 1 % changed", count, "files", part, replace(part, earlier=earlier)
+            )
             if directory == small:
-                yield _stat(small, replace(part, earlier=earlier))
-                yield _cold(small, replace(part, threads=THREADS), earlier)
-                yield _dealt(Path(folder, "run-dealt"), directory)
+                yield _measure_stat(small, replace(part, earlier=earlier))
+                yield _measure_cold(small, replace(part, threads=THREADS), earlier)
+                yield _measure_many_tasks(Path(folder, "run-dealt"), directory)
         part = _part(database, ROCKSDB)
-        earlier = _earlier(Path(folder, "run-database"), part)
+        earlier = _write_earlier(Path(folder, "run-database"), part)
         stage = "a RocksDB that has not changed"
-        yield _stage(stage, DATABASE_LEDGERS, "ledgers", part, replace(part, earlier=earlier))
+        yield _measure_stage(stage, DATABASE_LEDGERS, "ledgers", part, replace(part, earlier=earlier))
 
 
-def _stage(stage: str, count: int, unit: str, full: IndexPart, since: IndexPart) -> Line:
-    if _told(_read(full)) != _told(_read(since)):
+def _measure_stage(
+    stage: str, count: int, unit: str, full_part: IndexPart, incremental_part: IndexPart
+) -> Line:
+    if _comparable_rows(_read(full_part)) != _comparable_rows(_read(incremental_part)):
         sys.exit(f"incremental: {stage}: not the rows of a full run")
-    ours, full_seconds = alternate(lambda: _read(since), lambda: _read(full), clock=time.process_time)
+    own_seconds, full_seconds = alternate(
+        lambda: _read(incremental_part), lambda: _read(full_part), clock=time.process_time
+    )
     note = "processor time of both"
-    return Line(stage, count, unit, ours, "all read", count, full_seconds, target=TARGET, note=note)
+    return Line(stage, count, unit, own_seconds, "all read", count, full_seconds, target=TARGET, note=note)
 
 
-def _stat(directory: Path, since: IndexPart) -> Line:
+def _measure_stat(directory: Path, incremental_part: IndexPart) -> Line:
     """Compare with ``stat`` of every file, which any check for changed files needs at least."""
     paths = [os.fsencode(path) for path in directory.rglob("*.idx")]
 
-    def ask() -> None:
+    def stat_files() -> None:
         for path in paths:
             os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
-    ours, stat_seconds = alternate(lambda: _read(since), ask, clock=time.process_time)
+    own_seconds, stat_seconds = alternate(
+        lambda: _read(incremental_part), stat_files, clock=time.process_time
+    )
     count = len(paths)
     return Line(
-        "  the same", count, "files", ours, "stat alone", count, stat_seconds, note="processor time of both"
+        "  the same",
+        count,
+        "files",
+        own_seconds,
+        "stat alone",
+        count,
+        stat_seconds,
+        note="processor time of both",
     )
 
 
-def _dealt(run: Path, directory: Path) -> Line:
+def _measure_many_tasks(run: Path, directory: Path) -> Line:
     """Measure a bookie that many tasks read.
 
     Each task wrote one file of rows in the earlier run. Now each must find its own rows among all files.
@@ -102,30 +117,48 @@ def _dealt(run: Path, directory: Path) -> Line:
     for part, name in zip(parts, names, strict=True):
         pq.write_table(_read(part), run / name, write_page_checksum=True)
     earlier = Earlier(str(run), tuple(names), time.time_ns() // 1_000_000 + DAY_MS)
-    since = [replace(part, earlier=earlier) for part in parts]
-    ours, full_seconds = alternate(partial(_all, since), partial(_all, parts), clock=time.process_time)
+    incremental_part = [replace(part, earlier=earlier) for part in parts]
+    own_seconds, full_seconds = alternate(
+        partial(_read_all, incremental_part), partial(_read_all, parts), clock=time.process_time
+    )
     stage, note = f"  the same, {TASKS} tasks", "processor time of both"
     return Line(
-        stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, full_seconds, target=TARGET, note=note
+        stage,
+        SMALL_FILES,
+        "files",
+        own_seconds,
+        "all read",
+        SMALL_FILES,
+        full_seconds,
+        target=TARGET,
+        note=note,
     )
 
 
-def _all(parts: list[IndexPart]) -> None:
+def _read_all(parts: list[IndexPart]) -> None:
     for part in parts:
         _read(part)
 
 
-def _cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
+def _measure_cold(directory: Path, part: IndexPart, earlier: Earlier) -> Line:
     paths = list(directory.rglob("*.idx"))
-    since = replace(part, earlier=earlier)
+    incremental_part = replace(part, earlier=earlier)
 
     os.sync()
-    ours, full_seconds = alternate(
-        lambda: _read(since), lambda: _read(part), before=lambda: drop_pages(paths)
+    own_seconds, full_seconds = alternate(
+        lambda: _read(incremental_part), lambda: _read(part), before=lambda: drop_pages(paths)
     )
     stage, note = f"  the same, cold, {THREADS} threads", "pages of files dropped, not those of directories"
     return Line(
-        stage, SMALL_FILES, "files", ours, "all read", SMALL_FILES, full_seconds, target=TARGET, note=note
+        stage,
+        SMALL_FILES,
+        "files",
+        own_seconds,
+        "all read",
+        SMALL_FILES,
+        full_seconds,
+        target=TARGET,
+        note=note,
     )
 
 
@@ -142,17 +175,17 @@ def _read(part: IndexPart) -> pa.Table:
     return pa.Table.from_batches(list(read_part(part)), SCHEMA)
 
 
-def _told(table: pa.Table) -> pa.Table:
+def _comparable_rows(table: pa.Table) -> pa.Table:
     return table.drop_columns(["stamp", "reused"]).sort_by("ledger_id").combine_chunks()
 
 
-def _earlier(run: Path, part: IndexPart) -> Earlier:
+def _write_earlier(run: Path, part: IndexPart) -> Earlier:
     run.mkdir()
     pq.write_table(_read(part), run / "part-00000.parquet", write_page_checksum=True)
     return Earlier(str(run), ("part-00000.parquet",), time.time_ns() // 1_000_000 + DAY_MS)
 
 
-def _change(directory: Path, count: int) -> None:
+def _change_files(directory: Path, count: int) -> None:
     """Remove an entry from one index file in a hundred."""
     for ledger in range(0, count, 100):
         with (directory / "current" / index_path.to_path(ledger)).open("r+b") as stream:
@@ -160,10 +193,10 @@ def _change(directory: Path, count: int) -> None:
             stream.write(bytes(8))
 
 
-def _files(directory: Path, count: int, slots: int) -> None:
-    body = np.zeros(slots, ">i8")
-    body[0::3] = body[1::3] = 1028
-    content = HEADER + body.tobytes()
+def _write_files(directory: Path, count: int, slots: int) -> None:
+    slot_bytes = np.zeros(slots, ">i8")
+    slot_bytes[0::3] = slot_bytes[1::3] = 1028
+    content = HEADER + slot_bytes.tobytes()
     for ledger in range(count):
         file = directory / "current" / index_path.to_path(ledger)
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -171,7 +204,7 @@ def _files(directory: Path, count: int, slots: int) -> None:
     (directory / "current" / "VERSION").write_bytes(VERSION)
 
 
-def _database(directory: Path) -> None:
+def _write_database(directory: Path) -> None:
     current = directory / "current"
     current.mkdir(parents=True)
     (current / "VERSION").write_bytes(VERSION)
@@ -179,14 +212,14 @@ def _database(directory: Path) -> None:
     for ledger in range(DATABASE_LEDGERS):
         batch = WriteBatch(raw_mode=True)
         for entry in range(DATABASE_ENTRIES):
-            batch.put(_long(ledger) + _long(entry), _long(1028))
+            batch.put(_long_bytes(ledger) + _long_bytes(entry), _long_bytes(1028))
         locations.write(batch)
     locations.close()
     ledgers = Rdict(str(current / "ledgers"), Options(raw_mode=True))
     for ledger in range(DATABASE_LEDGERS):
-        ledgers[_long(ledger)] = bytes.fromhex("080110001a00")
+        ledgers[_long_bytes(ledger)] = bytes.fromhex("080110001a00")
     ledgers.close()
 
 
-def _long(value: int) -> bytes:
+def _long_bytes(value: int) -> bytes:
     return value.to_bytes(8, "big")

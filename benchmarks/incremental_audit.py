@@ -65,9 +65,9 @@ SLICE_OF = int(os.environ.get("BKAUDIT_INCREMENTAL_SLICE_OF", "0"))
 COLD = os.environ.get("BKAUDIT_INCREMENTAL_COLD") == "1"
 CACHES = Path("/proc/sys/vm/drop_caches")
 TARGET = 10
-FEW = 1_000
+FEW_LEDGERS = 1_000
 STAGES_SHOWN = 8
-ONE_OF = 100
+CHANGED_ONE_IN = 100
 
 UNIT = "seconds of the clock" if COLD else "processor time"
 Costs = dict[str, float]
@@ -102,7 +102,7 @@ class Window(Cluster):
     @property
     def hundredths(self) -> Longs:
         """The ids of every hundredth ledger."""
-        return self.ledger_ids(np.arange(0, self.ledgers, ONE_OF))
+        return self.ledger_ids(np.arange(0, self.ledgers, CHANGED_ONE_IN))
 
     def metadata(self, group: Alike) -> bytes:
         """Return the metadata of a group's ledgers. Changed metadata have the same length as before."""
@@ -125,32 +125,32 @@ class CostWatch(Silent):
 
     def stage(self, name: str, total: int | None = None) -> None:
         """End the current stage and begin the next."""
-        ended = now()
-        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + ended - self._begun
-        self._name, self._begun = name, ended
+        stage_end = now()
+        self.seconds[self._name] = self.seconds.get(self._name, 0.0) + stage_end - self._begun
+        self._name, self._begun = name, stage_end
 
 
 def lines() -> Iterator[Line]:
     """Yield lines for no change, evenly spread changes, changes at both ends, and the unavoidable work."""
-    share = LEDGERS // (2 * ONE_OF)
+    changed_count = LEDGERS // (2 * CHANGED_ONE_IN)
     spark = build_session("local[2]")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         trial = _Trial(Path(folder, "cluster"), spark)
-        cluster = Window(LEDGERS, slice_of=SLICE_OF, last=LEDGERS - share)
+        cluster = Window(LEDGERS, slice_of=SLICE_OF, last=LEDGERS - changed_count)
         directories = trial.begin(cluster)
         yield trial.line("nothing changed")
-        _rewrite(directories, cluster.hundredths)
+        _rewrite_ledgers(directories, cluster.hundredths)
         cluster = replace(cluster, moved=True)
-        trial.go_on(cluster)
+        trial.update_cluster(cluster)
         yield trial.line("1 % changed, all over")
         for directory in directories:
-            for ledger in cluster.ledger_ids(np.arange(share)).tolist():
+            for ledger in cluster.ledger_ids(np.arange(changed_count)).tolist():
                 (directory / "current" / index_path.to_path(ledger)).unlink(missing_ok=True)
-        cluster = replace(cluster, first=share, last=LEDGERS)
-        add_index_files(replace(cluster, first=LEDGERS - share), directories)
-        trial.go_on(cluster)
+        cluster = replace(cluster, first=changed_count, last=LEDGERS)
+        add_index_files(replace(cluster, first=LEDGERS - changed_count), directories)
+        trial.update_cluster(cluster)
         yield trial.line("1 % changed, oldest deleted and newest made")
-        yield _floor(trial, Path(folder, "few"))
+        yield _measure_fixed_work(trial, Path(folder, "few"))
     spark.stop()
 
 
@@ -175,12 +175,12 @@ class _Trial:
         self.uri = write_snapshot(cluster, self._folder / "store-0")
         time.sleep(RACY_NS / 1e9 + 0.1)  # an audit reads younger files again
         self.audit(None)
-        self._take_as_earlier()
+        self._use_as_earlier()
         return directories
 
-    def go_on(self, cluster: Cluster) -> None:
+    def update_cluster(self, cluster: Cluster) -> None:
         """Write the cluster's changed metadata. The latest run becomes the earlier run of the next audits."""
-        self._take_as_earlier()
+        self._use_as_earlier()
         self.uri = write_snapshot(cluster, self._folder / f"store-{self._audit_count}")
 
     def audit(self, since: str | None) -> Costs:
@@ -202,21 +202,21 @@ class _Trial:
 
     def line(self, change: str) -> Line:
         """Run both kinds of audit in turns and return a line with the least time of each."""
-        ways: dict[str | None, Costs] = {}
+        costs_by_earlier: dict[str | None, Costs] = {}
         findings = set()
         for _ in range(ROUNDS):
             for since in (self._earlier, None):
                 costs = self.audit(since)
-                ways[since] = min(costs, ways.get(since, costs), key=_total)
+                costs_by_earlier[since] = min(costs, costs_by_earlier.get(since, costs), key=_total_seconds)
                 findings.add(_findings(self._out))
         if len(findings) != 1:
             sys.exit(f"incremental_audit: {change}: other findings than those of a full run")
-        ours, full = ways[self._earlier], ways[None]
-        self.full = _total(full)
-        note = f"{UNIT}; {_told(ours)}; full {_told(full)}"
-        return _line(f"whole audits, {change}", _total(ours), "full", self.full, note)
+        incremental_costs, full = costs_by_earlier[self._earlier], costs_by_earlier[None]
+        self.full = _total_seconds(full)
+        note = f"{UNIT}; {_stages_text(incremental_costs)}; full {_stages_text(full)}"
+        return _line(f"whole audits, {change}", _total_seconds(incremental_costs), "full", self.full, note)
 
-    def _take_as_earlier(self) -> None:
+    def _use_as_earlier(self) -> None:
         """Make the latest run the earlier run, and date it so that older directories need no new listing."""
         self._earlier = self._out
         manifest = json.loads(Path(self._earlier, MANIFEST).read_text())
@@ -224,27 +224,36 @@ class _Trial:
         Path(self._earlier, MANIFEST).write_text(json.dumps(manifest))
 
 
-def _floor(trial: _Trial, folder: Path) -> Line:
+def _measure_fixed_work(trial: _Trial, folder: Path) -> Line:
     paths = [str(path) for path in trial.bookies.rglob("*.idx")]
-    stat, passed = (_taken(run) for run in (partial(_stat_all, paths), partial(_pass_over, trial.uri)))
-    few = _Trial(folder, build_session("local[2]"))
+    stat_s, snapshot_s = (
+        _elapsed_cost(run) for run in (partial(_stat_all, paths), partial(_read_snapshot, trial.uri))
+    )
+    small_trial = _Trial(folder, build_session("local[2]"))
     with (
         patch("auditor.spark.query_plans.SMALL_BYTES", -1),
         patch("auditor.spark.query_plans.TINY_BYTES", -1),
     ):
-        few.begin(Cluster(FEW))
-        fixed = min(_total(few.audit(None)) for _ in range(ROUNDS))
-    note = f"{UNIT}; stat {stat:.1f} s, snapshot {passed:.1f} s, audit of {FEW:,} ledgers {fixed:.1f} s"
+        small_trial.begin(Cluster(FEW_LEDGERS))
+        fixed_s = min(_total_seconds(small_trial.audit(None)) for _ in range(ROUNDS))
+    note = f"{UNIT}; stat {stat_s:.1f} s, snapshot {snapshot_s:.1f} s, "
+    note += f"audit of {FEW_LEDGERS:,} ledgers {fixed_s:.1f} s"
     return _line(
-        "  what is left if only changes cost", stat + passed + fixed, "the last full run", trial.full, note
+        "  what is left if only changes cost",
+        stat_s + snapshot_s + fixed_s,
+        "the last full run",
+        trial.full,
+        note,
     )
 
 
-def _line(stage: str, ours: float, rival: str, rival_seconds: float, note: str) -> Line:
-    return Line(stage, LEDGERS, "ledgers", ours, rival, LEDGERS, rival_seconds, target=TARGET, note=note)
+def _line(stage: str, incremental_costs: float, rival: str, rival_seconds: float, note: str) -> Line:
+    return Line(
+        stage, LEDGERS, "ledgers", incremental_costs, rival, LEDGERS, rival_seconds, target=TARGET, note=note
+    )
 
 
-def _taken(run: Callable[[], None]) -> float:
+def _elapsed_cost(run: Callable[[], None]) -> float:
     cost = measured_tree(run)[1]
     return cost.clock if COLD else cost.client
 
@@ -254,7 +263,7 @@ def _stat_all(paths: Sequence[str]) -> None:
         os.stat(path)  # noqa: PTH116 -- the same call as in the program
 
 
-def _pass_over(uri: str) -> None:
+def _read_snapshot(uri: str) -> None:
     with closing(open_store(parse_metadata_uri(uri), StoreOptions())) as store:
         store.cluster()
 
@@ -264,17 +273,17 @@ def _findings(out: str) -> str:
     return "\n".join(sorted(json.dumps(row, default=str) for batch in batches for row in batch.to_pylist()))
 
 
-def _total(seconds: Costs) -> float:
+def _total_seconds(seconds: Costs) -> float:
     return sum(seconds.values())
 
 
-def _told(seconds: Costs) -> str:
+def _stages_text(seconds: Costs) -> str:
     longest = sorted(seconds.items(), key=lambda stage: -stage[1])[:STAGES_SHOWN]
-    stages = ", ".join(f"{name} {took:.1f}" for name, took in longest)
-    return f"{_total(seconds):.1f} s: {stages}"
+    stages = ", ".join(f"{name} {stage_seconds:.1f}" for name, stage_seconds in longest)
+    return f"{_total_seconds(seconds):.1f} s: {stages}"
 
 
-def _rewrite(directories: Sequence[Path], ledgers: Longs) -> None:
+def _rewrite_ledgers(directories: Sequence[Path], ledgers: Longs) -> None:
     """Write to one index file of each ledger.
 
     One file in ten loses an entry. The others keep their bytes.
@@ -285,7 +294,7 @@ def _rewrite(directories: Sequence[Path], ledgers: Longs) -> None:
             if file.exists():
                 with file.open("r+b") as stream:
                     stream.seek(1024)
-                    was = stream.read(8)
+                    old_bytes = stream.read(8)
                     stream.seek(1024)
-                    stream.write(was if number % 10 else bytes(8))
+                    stream.write(old_bytes if number % 10 else bytes(8))
                 break

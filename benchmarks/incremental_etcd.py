@@ -30,7 +30,7 @@ from benchmarks import ledger_records as made
 from benchmarks.measure import Line, alternate
 from tests.servers.etcd import Etcd, running
 
-KEYS = 100_000
+LEDGER_COUNT = 100_000
 FILES = 4
 SCOPE = "/bk"
 TARGET = 10
@@ -39,20 +39,22 @@ UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
 
 def lines() -> Iterator[Line]:
     """Yield lines for rewritten ledgers by processor and elapsed time, then for deleted ledgers."""
-    ids = ((number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(KEYS))
+    ids = (
+        (number % etcd.BUCKET_COUNT << 56) + number // etcd.BUCKET_COUNT + 1 for number in range(LEDGER_COUNT)
+    )
     paths = [f"{SCOPE}/{etcd.to_path(LedgerId(id_))}" for id_ in ids]
-    values = [made.binary(message) for message in made.messages(KEYS)]
+    values = [made.binary(message) for message in made.messages(LEDGER_COUNT)]
     with tempfile.TemporaryDirectory() as folder, running(Path(folder, "server")) as server:
         server.load([(f"{SCOPE}/layout", b""), *zip(paths, values, strict=True)])
-        earlier = _earlier(Path(folder, "1"), _full(server, UNLIMITED))
+        earlier = _write_earlier(Path(folder, "1"), _read_full(server, UNLIMITED))
         server.load(list(zip(paths[::100], values[1::100], strict=True)))
-        for how, options, clock in (
+        for variant, options, clock in (
             ("our processor time", UNLIMITED, time.process_time),
             ("elapsed", UNLIMITED, time.perf_counter),
             (f"elapsed at the default {DEFAULT.rate_limit:,.0f} keys a second", DEFAULT, time.perf_counter),
         ):
-            yield _line(f"ledgers of a live etcd, 1 % changed, {how}", server, earlier, options, clock)
-        earlier = _earlier(Path(folder, "2"), _full(server, UNLIMITED))
+            yield _line(f"ledgers of a live etcd, 1 % changed, {variant}", server, earlier, options, clock)
+        earlier = _write_earlier(Path(folder, "2"), _read_full(server, UNLIMITED))
         server.load(list(zip(paths[50::200], values[1::200], strict=True)))
         for path in paths[150::200]:
             server.delete(path)
@@ -63,49 +65,61 @@ def lines() -> Iterator[Line]:
 def _line(
     stage: str, server: Etcd, earlier: EarlierLedgers, options: StoreOptions, clock: Callable[[], float]
 ) -> Line:
-    ours, full_seconds = alternate(
-        lambda: _since(server, earlier, options), lambda: _full(server, options), clock=clock
+    own_seconds, full_seconds = alternate(
+        lambda: _read_changed(server, earlier, options), lambda: _read_full(server, options), clock=clock
     )
-    table = _since(server, earlier, UNLIMITED)
-    if _told(table) != _told(_full(server, UNLIMITED)):
+    table = _read_changed(server, earlier, UNLIMITED)
+    if _comparable_rows(table) != _comparable_rows(_read_full(server, UNLIMITED)):
         sys.exit(f"incremental: {stage}: not the rows of a full read")
     reused_rows = pc.sum(table["reused"]).as_py()
     note = f"{reused_rows:,} of {table.num_rows:,} rows taken"
-    return Line(stage, KEYS, "ledgers", ours, "all read", KEYS, full_seconds, target=TARGET, note=note)
+    return Line(
+        stage,
+        LEDGER_COUNT,
+        "ledgers",
+        own_seconds,
+        "all read",
+        LEDGER_COUNT,
+        full_seconds,
+        target=TARGET,
+        note=note,
+    )
 
 
-def _full(server: Etcd, options: StoreOptions) -> pa.Table:
-    store = _opened(server, options)
+def _read_full(server: Etcd, options: StoreOptions) -> pa.Table:
+    store = _open_store(server, options)
     parts = store.parts(Tree.LEDGERS, LayoutKind.ETCD, FILES)
     batches = [ledger_rows(batch, SCOPE, LayoutKind.ETCD) for part in parts for batch in store.read(part)]
     store.close()
     return pa.Table.from_batches(batches, LEDGERS)
 
 
-def _since(server: Etcd, earlier: EarlierLedgers, options: StoreOptions) -> pa.Table:
-    store = _opened(server, options)
+def _read_changed(server: Etcd, earlier: EarlierLedgers, options: StoreOptions) -> pa.Table:
+    store = _open_store(server, options)
     parts = store.parts_since(earlier, FILES)
     batches = [rows for part in parts for rows in store.rows_since(part, LEDGERS)]
     store.close()
     return pa.Table.from_batches(batches, LEDGERS)
 
 
-def _opened(server: Etcd, options: StoreOptions) -> EtcdStore:
+def _open_store(server: Etcd, options: StoreOptions) -> EtcdStore:
     store = open_store(f"etcd://{server.host}{SCOPE}", options)
     assert isinstance(store, EtcdStore)
     store.cluster()
     return store
 
 
-def _told(table: pa.Table) -> pa.Table:
+def _comparable_rows(table: pa.Table) -> pa.Table:
     """Return the rows in a fixed order, without the columns that differ between reads."""
     return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
 
 
-def _earlier(run: Path, table: pa.Table) -> EarlierLedgers:
+def _write_earlier(run: Path, table: pa.Table) -> EarlierLedgers:
     run.mkdir()
     names = [f"part-{number:05}.parquet" for number in range(FILES)]
-    share = -(-table.num_rows // FILES)
+    rows_per_file = -(-table.num_rows // FILES)
     for number, name in enumerate(names):
-        pq.write_table(table.slice(number * share, share), run / name, write_page_checksum=True)
+        pq.write_table(
+            table.slice(number * rows_per_file, rows_per_file), run / name, write_page_checksum=True
+        )
     return find_ledgers(str(run), names)

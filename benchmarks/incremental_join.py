@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 LEDGERS = int(os.environ.get("BKAUDIT_INCREMENTAL_LEDGERS", "200000"))
 TARGET = 10
 BLOCK_BITS = 6
-_HALF = 32
-_SUMS = ("rows", "high", "low")
+_HALF_BITS = 32
+_SUM_COLUMNS = ("rows", "high", "low")
 
-Sides = tuple["DataFrame", "DataFrame"]
+JoinSides = tuple["DataFrame", "DataFrame"]
 """The tables ledgers and availability of one run."""
 
 
@@ -56,38 +56,50 @@ def lines() -> Iterator[Line]:
         QueryPlans(spark).fit(1 << 40, 3 * LEDGERS)
         parts: dict[str, float] = {}
 
-        def timed(name: str, rows: DataFrame) -> DataFrame:
+        def materialize(name: str, rows: DataFrame) -> DataFrame:
             begun = time.perf_counter()
             rows.write.mode("overwrite").parquet(f"{folder}/{name}")
-            took = time.perf_counter() - begun
-            parts[name] = min(took, parts.get(name, took))
+            elapsed_s = time.perf_counter() - begun
+            parts[name] = min(elapsed_s, parts.get(name, elapsed_s))
             return spark.read.parquet(f"{folder}/{name}")
 
-        earlier = timed("earlier", _joined(previous_sides))
+        earlier = materialize("earlier", _find_unequal(previous_sides))
 
-        def taken_over() -> DataFrame:
-            blocks = timed("blocks", changed_blocks(current_sides, previous_sides))
+        def reuse_earlier() -> DataFrame:
+            blocks = materialize("blocks", changed_blocks(current_sides, previous_sides))
             changed_sides = (
-                picked(current_sides[0], blocks, "left_semi"),
-                picked(current_sides[1], blocks, "left_semi"),
+                filter_blocks(current_sides[0], blocks, "left_semi"),
+                filter_blocks(current_sides[1], blocks, "left_semi"),
             )
-            return timed("taken", _joined(changed_sides).unionByName(picked(earlier, blocks, "left_anti")))
+            return materialize(
+                "taken", _find_unequal(changed_sides).unionByName(filter_blocks(earlier, blocks, "left_anti"))
+            )
 
-        if not _same(taken_over(), timed("whole", _joined(current_sides))):
+        if not _has_same_rows(reuse_earlier(), materialize("whole", _find_unequal(current_sides))):
             sys.exit("incremental_join: not the pairs of the join of all")
-        ours, full_seconds = alternate(taken_over, lambda: timed("whole", _joined(current_sides)))
+        own_seconds, full_seconds = alternate(
+            reuse_earlier, lambda: materialize("whole", _find_unequal(current_sides))
+        )
         note = (
             f"{parts['blocks']:.1f} s to find blocks, {parts['taken']:.1f} s to join them; "
             f"all {full_seconds:.1f} s"
         )
         stage = "the join of an earlier run, 1 % changed"
         yield Line(
-            stage, LEDGERS, "ledgers", ours, "all joined", LEDGERS, full_seconds, target=TARGET, note=note
+            stage,
+            LEDGERS,
+            "ledgers",
+            own_seconds,
+            "all joined",
+            LEDGERS,
+            full_seconds,
+            target=TARGET,
+            note=note,
         )
     spark.stop()
 
 
-def changed_blocks(current_sides: Sides, previous_sides: Sides) -> DataFrame:
+def changed_blocks(current_sides: JoinSides, previous_sides: JoinSides) -> DataFrame:
     """Return the blocks for which two runs read different rows, each block once."""
     from pyspark.sql import functions as F
 
@@ -97,16 +109,18 @@ def changed_blocks(current_sides: Sides, previous_sides: Sides) -> DataFrame:
         for digests in _digests(sides, sign)
     ]
     sums = reduce(lambda union, digests: union.unionByName(digests), rows).groupBy("block")
-    added = sums.agg(*(F.try_sum(name).alias(name) for name in _SUMS))
-    same = reduce(lambda sums_equal, is_zero: sums_equal & is_zero, (F.col(name) == 0 for name in _SUMS))
-    return added.where(~F.coalesce(same, F.lit(False))).select("block")
+    block_sums = sums.agg(*(F.try_sum(name).alias(name) for name in _SUM_COLUMNS))
+    is_unchanged = reduce(
+        lambda sums_equal, is_zero: sums_equal & is_zero, (F.col(name) == 0 for name in _SUM_COLUMNS)
+    )
+    return block_sums.where(~F.coalesce(is_unchanged, F.lit(False))).select("block")
 
 
-def picked(rows: DataFrame, blocks: DataFrame, how: str) -> DataFrame:
+def filter_blocks(rows: DataFrame, blocks: DataFrame, join_type: str) -> DataFrame:
     """Return the rows of the ledgers in the given blocks (``left_semi``) or in all others (``left_anti``)."""
     from pyspark.sql import functions as F
 
-    return rows.withColumn("block", _block()).join(F.broadcast(blocks), "block", how).drop("block")
+    return rows.withColumn("block", _block()).join(F.broadcast(blocks), "block", join_type).drop("block")
 
 
 def _block() -> Column:
@@ -115,7 +129,7 @@ def _block() -> Column:
     return F.xxhash64("scope_id", F.shiftright("ledger_id", BLOCK_BITS)).alias("block")
 
 
-def _digests(sides: Sides, sign: int) -> list[DataFrame]:
+def _digests(sides: JoinSides, sign: int) -> list[DataFrame]:
     """Return a signed digest of each row, in two halves of 32 bits that can be summed.
 
     The digests of equal rows with opposite signs add up to zero.
@@ -131,21 +145,23 @@ def _digests(sides: Sides, sign: int) -> list[DataFrame]:
             _block(), F.xxhash64("ledger_id", "bookie_id", "state", "groups", "answered").alias("digest")
         ),
     ]
-    high = F.shiftright("digest", _HALF) * sign
-    low = F.col("digest").bitwiseAND((1 << _HALF) - 1) * sign
+    high_half = F.shiftright("digest", _HALF_BITS) * sign
+    low_half = F.col("digest").bitwiseAND((1 << _HALF_BITS) - 1) * sign
     count = F.lit(sign).cast("long").alias("rows")
-    return [digests.select("block", count, high.alias("high"), low.alias("low")) for digests in rows]
+    return [
+        digests.select("block", count, high_half.alias("high"), low_half.alias("low")) for digests in rows
+    ]
 
 
-def _joined(sides: Sides) -> DataFrame:
+def _find_unequal(sides: JoinSides) -> DataFrame:
     return unequal_rows(*sides)
 
 
-def _same(actual: DataFrame, expected: DataFrame) -> bool:
+def _has_same_rows(actual: DataFrame, expected: DataFrame) -> bool:
     return actual.exceptAll(expected).isEmpty() and expected.exceptAll(actual).isEmpty()
 
 
-def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
+def _tables(spark: SparkSession, folder: str) -> tuple[JoinSides, JoinSides]:
     """Write the tables of two runs.
 
     In the second run, some replicas of the newest hundredth of the ledgers have lost their entries.
@@ -162,8 +178,13 @@ def _tables(spark: SparkSession, folder: str) -> tuple[Sides, Sides]:
         )
         rows = table.select(SCHEMA.names)
         pq.write_table(rows, Path(folder, "then", f"part-{number:05}.parquet"))
-    ledgers, then = spark.read.parquet(f"{folder}/ledgers"), spark.read.parquet(f"{folder}/then")
-    lost = (F.col("ledger_id") >= LEDGERS - LEDGERS // 100) & (F.col("ledger_id") % 10 == 0)
-    changed = then.withColumn("groups", F.when(lost, F.expr("x''")).otherwise(F.col("groups")))
-    changed.write.parquet(f"{folder}/now")
-    return (ledgers, then), (ledgers, spark.read.parquet(f"{folder}/now"))
+    ledgers, previous_availability = (
+        spark.read.parquet(f"{folder}/ledgers"),
+        spark.read.parquet(f"{folder}/then"),
+    )
+    has_lost_entries = (F.col("ledger_id") >= LEDGERS - LEDGERS // 100) & (F.col("ledger_id") % 10 == 0)
+    current_availability = previous_availability.withColumn(
+        "groups", F.when(has_lost_entries, F.expr("x''")).otherwise(F.col("groups"))
+    )
+    current_availability.write.parquet(f"{folder}/now")
+    return (ledgers, previous_availability), (ledgers, spark.read.parquet(f"{folder}/now"))

@@ -46,46 +46,58 @@ def lines() -> Iterator[Line]:
     """Yield lines for small files (warm, cold, in two processes) and for large files."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         small, large = Path(folder, "small"), Path(folder, "large")
-        paths = _small(small)
+        paths = _write_small_files(small)
         listing = Path(folder, "list")
         listing.write_bytes(b"\0".join(paths))
         os.sync()
         _check(small, paths)
-        yield from _warm(small, paths, listing)
-        yield _cold(small, paths, listing)
-        yield _two_processes(small)
-        yield _of_large_ones(large)
+        yield from _measure_warm(small, paths, listing)
+        yield _measure_cold(small, paths, listing)
+        yield _measure_two_processes(small)
+        yield _measure_large_files(large)
 
 
-def _warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
+def _measure_warm(directory: Path, paths: list[bytes], listing: Path) -> Iterator[Line]:
     part = _part(directory)
-    listed, list_seconds, calls, cat, find, numpy_seconds = alternate(
+    own_seconds, list_seconds, calls_seconds, cat, find_seconds, numpy_seconds = alternate(
         lambda: _rows(part),
-        lambda: _given(paths),
+        lambda: _read_given_files(paths),
         lambda: _calls_alone(paths),
         lambda: _cat(listing),
         lambda: _find_and_cat(directory),
-        lambda: _one_by_one(paths),
+        lambda: _fold_one_by_one(paths),
         rounds=PASSES,
     )
     rival = ("xargs -0 cat", FILES, cat)
-    yield Line("small index files, listed and read to rows", FILES, "files", listed, *rival, 1, 1.5)
-    yield Line("  beside who lists too", FILES, "files", listed, "find, xargs -0 cat", FILES, find, 1, 1.5)
-    yield Line("  the system calls alone", FILES, "files", calls, *rival, note="the most that can be had")
+    yield Line("small index files, listed and read to rows", FILES, "files", own_seconds, *rival, 1, 1.5)
+    yield Line(
+        "  beside who lists too",
+        FILES,
+        "files",
+        own_seconds,
+        "find, xargs -0 cat",
+        FILES,
+        find_seconds,
+        1,
+        1.5,
+    )
+    yield Line(
+        "  the system calls alone", FILES, "files", calls_seconds, *rival, note="the most that can be had"
+    )
     yield Line("  from the list that xargs has", FILES, "files", list_seconds, *rival, 1, 1.5)
     rival = ("np.fromfile and fold, a file at a time", FILES, numpy_seconds)
     yield Line("  from the list", FILES, "files", list_seconds, *rival, goal=4)
 
 
-def _cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
+def _measure_cold(directory: Path, paths: list[bytes], listing: Path) -> Line:
     part = replace(_part(directory), threads=THREADS)
-    ours, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: drop_pages(paths))
+    own_seconds, cat = alternate(lambda: _rows(part), lambda: _cat(listing), before=lambda: drop_pages(paths))
     stage = f"small index files, cold, {THREADS} threads"
-    return Line(stage, FILES, "files", ours, "xargs -0 cat", FILES, cat, goal=1.5, target=2.5)
+    return Line(stage, FILES, "files", own_seconds, "xargs -0 cat", FILES, cat, goal=1.5, target=2.5)
 
 
-def _two_processes(directory: Path) -> Line:
-    whole, halves = [_part(directory)], _parts(directory, 2)
+def _measure_two_processes(directory: Path) -> Line:
+    one_part, two_parts = [_part(directory)], _parts(directory, 2)
     with ProcessPoolExecutor(2, get_context("spawn")) as pool:
 
         def run(all_parts: Sequence[IndexPart]) -> None:
@@ -94,14 +106,14 @@ def _two_processes(directory: Path) -> Line:
             if sum(future.result() for future in futures) != FILES:
                 sys.exit("index: the parts do not add up")
 
-        run(halves)  # starts the processes
-        two, one_process = alternate(lambda: run(halves), lambda: run(whole))
+        run(two_parts)  # starts the processes
+        two_processes, one_process = alternate(lambda: run(two_parts), lambda: run(one_part))
     stage = "small index files, two processes"
-    return Line(stage, FILES, "files", two, "one process", FILES, one_process, target=1.7)
+    return Line(stage, FILES, "files", two_processes, "one process", FILES, one_process, target=1.7)
 
 
-def _of_large_ones(directory: Path) -> Line:
-    paths = _large(directory)
+def _measure_large_files(directory: Path) -> Line:
+    paths = _write_large_files(directory)
     size = sum(os.path.getsize(path) for path in paths)  # noqa: PTH202
     part = _part(directory)
     command = f"cat {' '.join(map(os.fsdecode, paths))} | wc -c"
@@ -111,12 +123,12 @@ def _of_large_ones(directory: Path) -> Line:
             sys.exit("index: cat saw something else")
 
     _rows(part)
-    ours, cat_seconds = alternate(lambda: _rows(part), cat)
+    own_seconds, cat_seconds = alternate(lambda: _rows(part), cat)
     stage = "large index files: dense, striped, holes"
-    return Line(stage, size, "B", ours, "cat | wc -c", size, cat_seconds, goal=0.3, target=0.5)
+    return Line(stage, size, "B", own_seconds, "cat | wc -c", size, cat_seconds, goal=0.3, target=0.5)
 
 
-def _small(directory: Path) -> list[bytes]:
+def _write_small_files(directory: Path) -> list[bytes]:
     body = np.zeros(2 * PAGE // 8, ">i8")
     body[0::3] = body[1::3] = 1028
     contents = [HEADER + body.tobytes()[: PAGE * pages] for pages in (1, 2)]
@@ -125,7 +137,7 @@ def _small(directory: Path) -> list[bytes]:
     return paths
 
 
-def _large(directory: Path) -> list[bytes]:
+def _write_large_files(directory: Path) -> list[bytes]:
     entries = np.arange(LARGE_ENTRIES)
     masks = (entries >= 0, entries % 3 != 1, np.random.default_rng(7).random(LARGE_ENTRIES) >= 0.1)
     paths = [
@@ -156,7 +168,7 @@ def _rows(part: IndexPart) -> int:
     return sum(len(batch) for batch in read_part(part))
 
 
-def _given(paths: list[bytes]) -> RowBuilder:
+def _read_given_files(paths: list[bytes]) -> RowBuilder:
     """Read the listed files to rows, without the program's own listing."""
     pieces = (paths[start : start + PIECE_FILES] for start in range(0, len(paths), PIECE_FILES))
     rows = RowBuilder("bookie", "idx")
@@ -165,7 +177,7 @@ def _given(paths: list[bytes]) -> RowBuilder:
     return rows
 
 
-def _one_by_one(paths: list[bytes]) -> list[bytes]:
+def _fold_one_by_one(paths: list[bytes]) -> list[bytes]:
     values = []
     for path in paths:
         slots = np.fromfile(path, np.int64, offset=len(HEADER))
@@ -185,25 +197,27 @@ def _find_and_cat(directory: Path) -> None:
 
 def _calls_alone(paths: list[bytes]) -> None:
     """Make only the system calls of a reader: list, open, stat, read and close. Ignore their results."""
-    room = [bytearray(4 * PAGE)]
+    read_buffers = [bytearray(4 * PAGE)]
     for path in paths:
         os.listdir(path[: path.rindex(b"/")])  # noqa: PTH208 -- the same call as in the program
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         os.fstat(descriptor)
-        os.preadv(descriptor, room, 0)
+        os.preadv(descriptor, read_buffers, 0)
         os.close(descriptor)
 
 
 def _check(directory: Path, paths: list[bytes]) -> None:
     """End the benchmark if the ways to read give different rows."""
-    expected = dict(zip(map(os.fsdecode, paths), _one_by_one(paths), strict=True))
+    expected = dict(zip(map(os.fsdecode, paths), _fold_one_by_one(paths), strict=True))
     batches = (
         list(read_part(_part(directory))),
-        [_given(paths).take()],
+        [_read_given_files(paths).take()],
         [batch for part in _parts(directory, 2) for batch in read_part(part)],
     )
-    for ours in batches:
-        columns = [[row for batch in ours for row in batch[name].to_pylist()] for name in ("path", "groups")]
+    for own_seconds in batches:
+        columns = [
+            [row for batch in own_seconds for row in batch[name].to_pylist()] for name in ("path", "groups")
+        ]
         rows = list(zip(*columns, strict=True))
         if len(rows) != FILES or dict(rows) != expected:
             sys.exit("index: ours and one numpy call a file disagree")

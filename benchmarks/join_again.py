@@ -29,7 +29,7 @@ from benchmarks.spark_join import unequal_rows
 ROUNDS = 2
 
 
-class Way(NamedTuple):
+class JoinVariant(NamedTuple):
     """A way to join: the driver's memory, and whether replicas are joined in blocks or as Spark rows."""
 
     memory: str
@@ -37,7 +37,7 @@ class Way(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinCost:
     """The cost of one join in a running session, from a run's tables to the pairs that differ."""
 
     seconds: float
@@ -45,38 +45,38 @@ class Joined:
     java_mib: float
 
 
-def join_again(run: Path, ways: Iterable[Way]) -> dict[Way, Joined]:
+def join_again(run: Path, variants: Iterable[JoinVariant]) -> dict[JoinVariant, JoinCost]:
     """Join a run's tables in each way, in turns, each time in its own process; return the fastest of each."""
-    fastest: dict[Way, Joined] = {}
-    for way in list(ways) * ROUNDS:
+    fastest_costs: dict[JoinVariant, JoinCost] = {}
+    for variant in list(variants) * ROUNDS:
         with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            joined = process.submit(_joined, run, way).result()
-        if way not in fastest or joined.seconds < fastest[way].seconds:
-            fastest[way] = joined
-    return fastest
+            join_cost = process.submit(_measure_join, run, variant).result()
+        if variant not in fastest_costs or join_cost.seconds < fastest_costs[variant].seconds:
+            fastest_costs[variant] = join_cost
+    return fastest_costs
 
 
 def in_blocks(spark: SparkSession, tables: Path, replicas: int) -> DataFrame:
     """Join the tables ledgers and availability in the directory ``tables``; return the pairs that differ."""
     local = fs.LocalFileSystem()
     ledgers, indexes = (TableFiles.of(local, str(tables / name)) for name in ("ledgers", "availability"))
-    accounts = [
+    evidence_sources = [
         AccountFiles(Account.EXPECTED, ledgers, expected_replicas),
         AccountFiles(Account.INDEX, indexes, index_replicas),
     ]
-    rows = find_unequal(spark, accounts, BookieWords(), partitions_of(spark, replicas))
+    rows = find_unequal(spark, evidence_sources, BookieWords(), partitions_of(spark, replicas))
     assert not isinstance(rows, pa.Table)
     return rows
 
 
-def _joined(run: Path, way: Way) -> Joined:
+def _measure_join(run: Path, variant: JoinVariant) -> JoinCost:
     finished = open_run(run)
-    events = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
+    event_log_directory = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"), "events")
     watch = Stopwatch()
     try:
         with PeakMemory() as used:
             watch.stage("spark")
-            logged_session(events, way.memory)
+            logged_session(event_log_directory, variant.memory)
             spark = SparkSession.active()
             tables = run / "tables"
             spark.range(1).count()  # the join must not be the session's first job
@@ -86,16 +86,16 @@ def _joined(run: Path, way: Way) -> Joined:
             size = sum(file.stat().st_size for file in files)
             replicas = finished.report.coverage.replicas.expected
             QueryPlans(spark).fit(size, replicas)
-            sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
+            join_sides = (spark.read.parquet(str(tables / name)) for name in ("ledgers", "availability"))
             watch.stage("join")
-            if way.in_blocks:
+            if variant.in_blocks:
                 differing = in_blocks(spark, tables, replicas).count()
             else:
-                differing = unequal_rows(*sides).count()
+                differing = unequal_rows(*join_sides).count()
         audit_count = sum(batch.num_rows for batch in finished.batches("tables/unequal", ["ledger_id"]))
         if differing != audit_count:
             sys.exit(f"the join finds {differing} pairs that differ; in the audit it found {audit_count}")
-        [join] = [stage for stage in watch.stages(events) if stage.name == "join"]
-        return Joined(join.seconds, join.spill_bytes, used.peaks["java"])
+        [join] = [stage for stage in watch.stages(event_log_directory) if stage.name == "join"]
+        return JoinCost(join.seconds, join.spill_bytes, used.peaks["java"])
     finally:
-        shutil.rmtree(events.parent)
+        shutil.rmtree(event_log_directory.parent)

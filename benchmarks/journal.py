@@ -19,10 +19,10 @@ from benchmarks.measure import Line, alternate, cat
 
 RECORDS = 2_000_000
 RECORD_BYTES = 1000
-FLUSH = 100
+FLUSH_RECORDS = 100
 LEDGERS = 50
 
-_HEAD = struct.Struct(">iqq")
+_RECORD_HEADER = struct.Struct(">iqq")
 
 
 def lines() -> Iterator[Line]:
@@ -30,10 +30,10 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         path = generate(Path(folder, "1.txn"), RECORDS)
         size = path.stat().st_size
-        ours, cat_seconds = alternate(lambda: _read(path), lambda: cat(path))
-        note = f"{size / 1e9:.1f} GB in {ours:.1f} s; cat takes {cat_seconds:.1f} s"
+        own_seconds, cat_seconds = alternate(lambda: _read(path), lambda: cat(path))
+        note = f"{size / 1e9:.1f} GB in {own_seconds:.1f} s; cat takes {cat_seconds:.1f} s"
         stage = "journal of 1 kB records, to ledgers and entries"
-        yield Line(stage, RECORDS, "records", ours, "cat", RECORDS, cat_seconds, target=0.1, note=note)
+        yield Line(stage, RECORDS, "records", own_seconds, "cat", RECORDS, cat_seconds, target=0.1, note=note)
 
 
 def generate(path: Path, records: int) -> Path:
@@ -41,13 +41,16 @@ def generate(path: Path, records: int) -> Path:
     payload = bytes(RECORD_BYTES - 16)
     with path.open("wb") as file:
         file.write(HEADER.pack(MAGIC, NEWEST_VERSION).ljust(512, b"\0"))
-        for flush in range(records // FLUSH):
-            first = flush // LEDGERS * FLUSH
-            heads = (_HEAD.pack(RECORD_BYTES, flush % LEDGERS, first + number) for number in range(FLUSH))
-            data = b"".join(head + payload for head in heads)
+        for flush in range(records // FLUSH_RECORDS):
+            first = flush // LEDGERS * FLUSH_RECORDS
+            record_headers = (
+                _RECORD_HEADER.pack(RECORD_BYTES, flush % LEDGERS, first + number)
+                for number in range(FLUSH_RECORDS)
+            )
+            data = b"".join(record_header + payload for record_header in record_headers)
             # A padding record has the length -256 and the number of zeros up to a multiple of 512 bytes.
-            spare = -(len(data) + 8) % 512
-            file.write(data + struct.pack(">ii", -256, spare) + bytes(spare))
+            padding_bytes = -(len(data) + 8) % 512
+            file.write(data + struct.pack(">ii", -256, padding_bytes) + bytes(padding_bytes))
     return path
 
 

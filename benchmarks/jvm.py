@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUNDS, COLD_ROUNDS = 3, 2
-MADE_UP = (1, 5, 10)
+GENERATED_SIZES = (1, 5, 10)
 """Generated ledgers per real ledger.
 
 The metadata of generated ledgers are a snapshot. Those of real ledgers are in a running server.
@@ -55,11 +55,11 @@ The metadata of generated ledgers are a snapshot. Those of real ledgers are in a
 DIFFERING = {"orphan-ledger": 1, "below-ack-quorum": 1, "entry-lost": 2}
 """Number of pairs of ledger and bookie that differ, by check id, for each fault in a generated cluster."""
 
-STALLED = 200
+DB_CHECKED_LEDGERS = 200
 """Number of ledgers for the server's check on DbLedgerStorage, where it waits five seconds per hundred."""
 
-DB = "DbLedgerStorage"
-COLD_JOIN, COLD_WHOLE = "reading and join, cold, session and all", "whole command, cold"
+DB_STORAGE = "DbLedgerStorage"
+COLD_JOIN_STAGE, COLD_COMMAND_STAGE = "reading and join, cold, session and all", "whole command, cold"
 OPTIONS = AuditOptions(master="local[2]", rate_limit=0, grace=0)
 
 
@@ -78,13 +78,13 @@ class Contest:
     @property
     def checked(self) -> int:
         """The number of ledgers that the server's check gets."""
-        return min(STALLED, self.ledgers) if self.storage == DB else self.ledgers
+        return min(DB_CHECKED_LEDGERS, self.ledgers) if self.storage == DB_STORAGE else self.ledgers
 
     def check(self) -> float:
         """Run the server's own check; return its seconds."""
-        seconds, lacking = self.cluster.check(self.checked)
-        if lacking:
-            sys.exit(f"{self.storage}: the server's check finds {lacking} healthy ledgers lacking")
+        seconds, incomplete_ledgers = self.cluster.check(self.checked)
+        if incomplete_ledgers:
+            sys.exit(f"{self.storage}: the server's check finds {incomplete_ledgers} healthy ledgers lacking")
         return seconds
 
     def audit(self) -> float:
@@ -99,7 +99,7 @@ class Contest:
     def join(self) -> float:
         """Read metadata and indexes as Spark tables and join them; return the seconds. No pair may differ."""
         begun = time.perf_counter()
-        self._none(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
+        self._require_no_difference(joined_by_spark(self.spark, self.uri, str(self.cluster.directory)))
         return time.perf_counter() - begun
 
     def one_process(self) -> float:
@@ -109,7 +109,7 @@ class Contest:
         """
         begun = time.perf_counter()
         directories = {bookie: self.cluster.place(bookie) / "ledgers0" for bookie in self.cluster.ids}
-        self._none(differing_pairs(self.uri, directories))
+        self._require_no_difference(differing_pairs(self.uri, directories))
         return time.perf_counter() - begun
 
     def write_one_to_lose(self) -> None:
@@ -124,9 +124,9 @@ class Contest:
         """Remove that ledger from a stopped bookie. The audit must report this ledger and no other."""
         ledger, bookie = self.ledgers, self.cluster.ids[0]
         self.cluster.stop(bookie)
-        if self.storage == DB:
-            striped_there = [entry for entry in range(ENTRIES) if -entry % ENSEMBLE < WRITE_QUORUM]
-            self.cluster.forget_entries(bookie, ledger, striped_there)
+        if self.storage == DB_STORAGE:
+            striped_entries = [entry for entry in range(ENTRIES) if -entry % ENSEMBLE < WRITE_QUORUM]
+            self.cluster.forget_entries(bookie, ledger, striped_entries)
             self.cluster.forget_ledger(bookie, ledger)
         else:
             [index] = self.cluster.place(bookie).glob(f"*/current/*/*/{ledger:x}.idx")
@@ -143,7 +143,7 @@ class Contest:
         """Return the path of a run directory that does not exist yet."""
         return str(self.root / f"run-{next(self._numbers)}")
 
-    def _none(self, differing: int) -> None:
+    def _require_no_difference(self, differing: int) -> None:
         if differing:
             sys.exit(f"{self.storage}: {differing} pairs differ, and all ledgers are healthy")
 
@@ -158,45 +158,49 @@ def lines() -> Iterator[Line]:
         spark = build_session(OPTIONS.master, log=root / "spark.log")
         register(spark)
         try:
-            for storage in ("InterleavedLedgerStorage", DB):
+            for storage in ("InterleavedLedgerStorage", DB_STORAGE):
                 print(f"{storage}: writing {ledgers:,} ledgers", file=sys.stderr)
                 with checked_bookies(root / storage, storage, ledgers) as (cluster, uri):
                     contest = Contest(cluster, uri, storage, ledgers, spark, root / storage)
                     contest.write_one_to_lose()
-                    yield from _in_turn(contest)
+                    yield from _measure_variants(contest)
                     contest.find_what_is_lost()
         finally:
             spark.stop()
 
 
-def _in_turn(contest: Contest) -> Iterator[Line]:
+def _measure_variants(contest: Contest) -> Iterator[Line]:
     goals: dict[str, tuple[Callable[[], float], float | None, float | None]] = {
         "reading and join, one process": (contest.one_process, 4, None),
-        "reading and join, Spark": (contest.join, 2, 100 if contest.storage == DB else 6),
-        "whole audit, Spark": (contest.audit, None, 100 if contest.storage == DB else 6),
+        "reading and join, Spark": (contest.join, 2, 100 if contest.storage == DB_STORAGE else 6),
+        "whole audit, Spark": (contest.audit, None, 100 if contest.storage == DB_STORAGE else 6),
     }
-    ways = [contest.check, *(way for way, _, _ in goals.values())]
-    rounds = [[way() for way in ways] for _ in range(1 + ROUNDS)][1:]
-    check, *ours = (min(times) for times in zip(*rounds, strict=True))
-    note = f"the server's check: {contest.checked:,} ledgers in {check:.2f} s; ours {contest.ledgers:,}"
-    rival = ("server's check, warm", contest.checked, check)
-    for (name, (_, goal, target)), seconds in zip(goals.items(), ours, strict=True):
+    variants = [contest.check, *(variant for variant, _, _ in goals.values())]
+    rounds = [[variant() for variant in variants] for _ in range(1 + ROUNDS)][1:]
+    check_seconds, *own_seconds = (min(times) for times in zip(*rounds, strict=True))
+    note = (
+        f"the server's check: {contest.checked:,} ledgers in {check_seconds:.2f} s; ours {contest.ledgers:,}"
+    )
+    rival = ("server's check, warm", contest.checked, check_seconds)
+    for (name, (_, goal, target)), seconds in zip(goals.items(), own_seconds, strict=True):
         stage = f"{contest.storage}, {name}"
         yield Line(stage, contest.ledgers, "ledgers", seconds, *rival, goal=goal, target=target, note=note)
-    if contest.storage != DB:
+    if contest.storage != DB_STORAGE:
         bookies = str(contest.cluster.directory)
-        cold = (
-            lambda: _joined(contest.uri, bookies, 0),
+        cold_variants = (
+            lambda: _run_join(contest.uri, bookies, 0),
             lambda: _command(contest.uri, bookies, contest.out()),
         )
-        join, whole = alternate(*cold, rounds=COLD_ROUNDS)
-        yield Line(COLD_JOIN, contest.ledgers, "ledgers", join, *rival, note="real bookies")
-        yield Line(COLD_WHOLE, contest.ledgers, "ledgers", whole, *rival, note="real bookies")
-        for times in MADE_UP:
-            yield from _made_up(contest, contest.ledgers * times, rival)
+        join_seconds, command_seconds = alternate(*cold_variants, rounds=COLD_ROUNDS)
+        yield Line(COLD_JOIN_STAGE, contest.ledgers, "ledgers", join_seconds, *rival, note="real bookies")
+        yield Line(
+            COLD_COMMAND_STAGE, contest.ledgers, "ledgers", command_seconds, *rival, note="real bookies"
+        )
+        for times in GENERATED_SIZES:
+            yield from _measure_generated(contest, contest.ledgers * times, rival)
 
 
-def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:
+def _measure_generated(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> Iterator[Line]:
     cluster, root = Cluster(ledgers), contest.root / f"made-up-{ledgers}"
     root.mkdir()
     uri, bookies = write_snapshot(cluster, root / "zookeeper"), str(root / "bookies")
@@ -205,7 +209,7 @@ def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> I
     differing = sum(DIFFERING[id] for id, _, _ in planted)
     runs = (str(root / f"run-{number}") for number in count())
 
-    def warm() -> None:
+    def run_warm_join() -> None:
         if joined_by_spark(contest.spark, uri, bookies) != differing:
             sys.exit(f"of {ledgers:,} made-up ledgers other pairs differ than were planted")
 
@@ -216,27 +220,31 @@ def _made_up(contest: Contest, ledgers: int, rival: tuple[str, int, float]) -> I
         if findings != planted:
             sys.exit(f"{len(findings ^ planted)} findings are missing or were not planted")
 
-    ways = (warm, lambda: _joined(uri, bookies, differing), command)
-    seconds = alternate(*ways, rounds=COLD_ROUNDS)
+    variants = (run_warm_join, lambda: _run_join(uri, bookies, differing), command)
+    seconds = alternate(*variants, rounds=COLD_ROUNDS)
     note = f"{ledgers:,} made-up ledgers; the check at its rate of before"
-    for name, took, goal, target in zip(
-        ("reading and join, Spark", COLD_JOIN, COLD_WHOLE), seconds, (2, 1, None), (6, 1, 1), strict=True
+    for name, own_seconds, goal, target in zip(
+        ("reading and join, Spark", COLD_JOIN_STAGE, COLD_COMMAND_STAGE),
+        seconds,
+        (2, 1, None),
+        (6, 1, 1),
+        strict=True,
     ):
-        yield Line(name, ledgers, "ledgers", took, *rival, goal=goal, target=target, note=note)
+        yield Line(name, ledgers, "ledgers", own_seconds, *rival, goal=goal, target=target, note=note)
 
 
-def _joined(uri: str, bookies: str, differing: int) -> None:
+def _run_join(uri: str, bookies: str, differing: int) -> None:
     """Join both sides in a new process with its own Spark session."""
     command = [sys.executable, "-m", "benchmarks.spark_join", uri, bookies]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.stdout.strip() != str(differing):
-        sys.exit(f"{differing} pairs should differ: {done.stdout}\n{done.stderr}")
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if completed.stdout.strip() != str(differing):
+        sys.exit(f"{differing} pairs should differ: {completed.stdout}\n{completed.stderr}")
 
 
 def _command(uri: str, bookies: str, out: str, code: int = 0) -> None:
     """Run ``bkaudit audit`` in a new process."""
     command = [sys.executable, "-c", "from auditor.cli import main; main()", "audit", "--metadata", uri]
     command += ["--bookies", bookies, "--out", out, "--master", OPTIONS.master, "--rate-limit", "0"]
-    done = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
-    if done.returncode != code:
-        sys.exit(f"bkaudit audit ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    completed = subprocess.run([*command, "--grace", "0"], capture_output=True, text=True, check=False)
+    if completed.returncode != code:
+        sys.exit(f"bkaudit audit ended with {completed.returncode}:\n{completed.stdout}\n{completed.stderr}")

@@ -55,12 +55,12 @@ def lines() -> Iterator[Line]:
         work = Path(folder)
         spark = build_session("local[2]", driver_memory="2g", log=work / "spark.log")
         try:
-            yield from _Questions(work).lines()
+            yield from _TableQuestions(work).lines()
         finally:
             spark.stop()
 
 
-class _Questions:
+class _TableQuestions:
     """The written tables, and each question about them in both ways."""
 
     def __init__(self, work: Path) -> None:
@@ -70,19 +70,19 @@ class _Questions:
         cluster = Cluster(LEDGERS, BOOKIES)
         uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
         options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
-        part_table(self._spark, LedgerSource(options)).write(LOCAL, self._at("ledgers"))
-        copied(self._spark, Collection(str(collected)), _TASKS).write(LOCAL, self._at("availability"))
+        part_table(self._spark, LedgerSource(options)).write(LOCAL, self._path_of("ledgers"))
+        copied(self._spark, Collection(str(collected)), _TASKS).write(LOCAL, self._path_of("availability"))
         replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
         QueryPlans(self._spark).fit(1 << 40, replicas)
         unequal = in_blocks(self._spark, work, replicas)
-        unequal.write.parquet(self._at("unequal"))
+        unequal.write.parquet(self._path_of("unequal"))
         # The questions need only the ids of judged ledgers, so the other columns have constants.
         unexpected = self._table("unequal").where("expected is null")
         judged = self._table("unequal").join(unexpected, _KEYS, "left_anti").select(*_KEYS).distinct()
         unknown = "cast(array() as array<struct<bookie_id string>>) unknown"
         sizes = ("2 write_quorum", "2 ack_quorum", "'CLOSED' state")
         judged.selectExpr("*", "1 m", "1 mu", "array('seen late') doubts", unknown, *sizes).write.parquet(
-            self._at("judged")
+            self._path_of("judged")
         )
 
     def lines(self) -> Iterator[Line]:
@@ -97,7 +97,7 @@ class _Questions:
             return arrow_frame(spark, pa.Table.from_pylist(rows, COUNTS))
 
         def all_verdicts() -> PartTable:
-            verdicts_of_judged(judged).write.mode("overwrite").parquet(self._at("others"))
+            verdicts_of_judged(judged).write.mode("overwrite").parquet(self._path_of("others"))
             return verdicts(spark, files["ledgers"], files["judged"], self._files("others"))
 
         def of_pairs(name: str, columns: list[str]) -> PartTable:
@@ -116,9 +116,9 @@ class _Questions:
                 )
             ),
         )
-        power = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST))
+        page_power_of_two = F.least(F.expr("page_bytes & -page_bytes"), F.lit(LARGEST))
         kinds = {
-            "length": power,
+            "length": page_power_of_two,
             "empty": F.length("groups") == 0,
             "known": F.col("ledger_id").isNotNull(),
             "placed": F.col("path").isNotNull(),
@@ -153,33 +153,41 @@ class _Questions:
         )
         yield self._line("verdicts", all_verdicts, lambda: healthy.unionByName(verdicts_of_judged(judged)))
 
-    def _line(self, name: str, ours: TableSource, rival: TableSource) -> Line:
-        ways = {"files": ours, "spark": rival}
+    def _line(self, name: str, own_seconds: TableSource, rival: TableSource) -> Line:
+        variants = {"files": own_seconds, "spark": rival}
 
-        def write(way: str) -> None:
-            table = ways[way]()
+        def write(variant: str) -> None:
+            table = variants[variant]()
             if isinstance(table, PartTable):
-                table.write(LOCAL, self._at(way))
+                table.write(LOCAL, self._path_of(variant))
             else:
-                table.write.mode("overwrite").parquet(self._at(way))
+                table.write.mode("overwrite").parquet(self._path_of(variant))
 
-        took = alternate(
+        variant_seconds = alternate(
             lambda: write("files"), lambda: write("spark"), rounds=ROUNDS, clock=processor_seconds
         )
-        files, spark = (self._table(way) for way in ways)
+        files, spark = (self._table(variant) for variant in variants)
         columns = sorted(spark.columns)
         if files.select(*columns).exceptAll(spark.select(*columns)).count() or files.count() != spark.count():
             sys.exit(f"large_tables: {name}: not the rows that Spark finds")
-        return Line(f"{name}, processor time", LEDGERS, "ledgers", took[0], "Spark", LEDGERS, took[1])
+        return Line(
+            f"{name}, processor time",
+            LEDGERS,
+            "ledgers",
+            variant_seconds[0],
+            "Spark",
+            LEDGERS,
+            variant_seconds[1],
+        )
 
-    def _at(self, name: str) -> str:
+    def _path_of(self, name: str) -> str:
         return str(self._work / name)
 
     def _files(self, name: str) -> TableFiles:
-        return TableFiles.of(LOCAL, self._at(name))
+        return TableFiles.of(LOCAL, self._path_of(name))
 
     def _table(self, name: str) -> DataFrame:
-        return self._spark.read.parquet(self._at(name))
+        return self._spark.read.parquet(self._path_of(name))
 
 
 def processor_seconds() -> float:
@@ -188,16 +196,16 @@ def processor_seconds() -> float:
     Children that ended count if their parent waited for them.
     """
     parents: dict[int, int] = {}
-    used: dict[int, int] = {}
+    ticks_by_process: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue  # the process has ended
         parents[int(stat.parent.name)] = int(fields[1])
-        used[int(stat.parent.name)] = sum(map(int, fields[11:15]))
-    tree, wave = set[int](), {os.getpid()}
-    while wave:
-        tree |= wave
-        wave = {pid for pid, parent in parents.items() if parent in wave} - tree
-    return sum(used.get(pid, 0) for pid in tree) / _TICKS
+        ticks_by_process[int(stat.parent.name)] = sum(map(int, fields[11:15]))
+    tree, generation = set[int](), {os.getpid()}
+    while generation:
+        tree |= generation
+        generation = {pid for pid, parent in parents.items() if parent in generation} - tree
+    return sum(ticks_by_process.get(pid, 0) for pid in tree) / _TICKS

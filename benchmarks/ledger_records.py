@@ -22,7 +22,7 @@ from benchmarks.snapshot_file import record
 SEED = 34
 BOOKIES = [f"bookie-{number}.svc:3181" for number in range(500)]
 ENSEMBLE, WRITE_QUORUM, ACK_QUORUM = 3, 2, 2
-MOST_ENTRIES = 50_000
+MAX_ENTRIES = 50_000
 ROOT = "/ledgers"
 LAYOUT = LayoutKind.HIERARCHICAL
 
@@ -34,11 +34,11 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
 
     Half of the ledgers had one bookie replaced and therefore have two segments.
     """
-    chosen = random.Random(SEED)
+    random_choice = random.Random(SEED)
     records = []
     for number in range(count):
-        entries = chosen.randrange(2, MOST_ENTRIES)
-        *ensemble, fresh = chosen.sample(BOOKIES, ENSEMBLE + 1)
+        entries = random_choice.randrange(2, MAX_ENTRIES)
+        *ensemble, replacement = random_choice.sample(BOOKIES, ENSEMBLE + 1)
         message = LedgerMetadataFormat(
             quorumSize=WRITE_QUORUM,
             ensembleSize=ENSEMBLE,
@@ -51,8 +51,8 @@ def messages(count: int) -> list[LedgerMetadataFormat]:
         )
         message.segment.add(firstEntryId=0, ensembleMember=ensemble)
         if number % 2:
-            ensemble[chosen.randrange(ENSEMBLE)] = fresh
-            message.segment.add(firstEntryId=chosen.randrange(1, entries), ensembleMember=ensemble)
+            ensemble[random_choice.randrange(ENSEMBLE)] = replacement
+            message.segment.add(firstEntryId=random_choice.randrange(1, entries), ensembleMember=ensemble)
         for key, value in (
             ("application", b"pulsar"),
             ("component", b"managed-ledger"),
@@ -77,21 +77,21 @@ def text(message: LedgerMetadataFormat) -> bytes:
 
 def lines(message: LedgerMetadataFormat) -> bytes:
     """Encode ledger metadata in format 1, which has no custom metadata."""
-    head = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
+    header_lines = [f"{message.quorumSize}", f"{message.ensembleSize}", f"{message.length}"]
     segments = [
         f"{segment.firstEntryId}\t" + "\t".join(segment.ensembleMember) for segment in message.segment
     ]
-    return MAGIC + b"1\n" + "\n".join([*head, *segments, f"{message.lastEntryId}\tCLOSED"]).encode()
+    return MAGIC + b"1\n" + "\n".join([*header_lines, *segments, f"{message.lastEntryId}\tCLOSED"]).encode()
 
 
 def write_snapshot(directory: Path, values: Sequence[bytes]) -> Path:
     """Write a ZooKeeper snapshot of a cluster with these ledgers, with ids from 0; return its path."""
-    inner: dict[str, None] = {}
-    leaves = []
+    inner_paths: dict[str, None] = {}
+    ledger_znodes = []
     for ledger, value in enumerate(values):
         path = f"{ROOT}/{to_path(LAYOUT, ledger)}"
-        inner.update(dict.fromkeys((path.rsplit("/", 2)[0], path.rsplit("/", 1)[0])))
-        leaves.append((path, value))
-    own = [("", b""), (ROOT, b""), (f"{ROOT}/LAYOUT", _LAYOUT_DATA), (f"{ROOT}/INSTANCEID", b"1")]
-    znodes = (*own, *((path, b"") for path in inner), *leaves)
+        inner_paths.update(dict.fromkeys((path.rsplit("/", 2)[0], path.rsplit("/", 1)[0])))
+        ledger_znodes.append((path, value))
+    root_znodes = [("", b""), (ROOT, b""), (f"{ROOT}/LAYOUT", _LAYOUT_DATA), (f"{ROOT}/INSTANCEID", b"1")]
+    znodes = (*root_znodes, *((path, b"") for path in inner_paths), *ledger_znodes)
     return snapshot_file.write(directory / "snapshot.1", (record(path, data) for path, data in znodes))

@@ -33,7 +33,7 @@ from benchmarks.costs import Cost, least, measured_tree
 from benchmarks.measure import ROUNDS, Line
 
 LEDGERS = 100_000
-MOVED = 100
+CHANGED_ONE_IN = 100
 
 
 def lines(count: int = LEDGERS) -> Iterator[Line]:
@@ -49,18 +49,22 @@ def lines(count: int = LEDGERS) -> Iterator[Line]:
         client.start()
         spark = build_session()
         scans = _Scans(spark, Path(folder), server, client, paths, values)
-        scans.both(watched=True)  # warms up Java
-        rounds = [[scans.both(watched) for watched in (True, False)] for _ in range(ROUNDS)]
+        scans.scan_twice(is_watched=True)  # warms up Java
+        rounds = [[scans.scan_twice(is_watched) for is_watched in (True, False)] for _ in range(ROUNDS)]
         spark.stop()
         client.stop()
         client.close()
-    moved, full = (least([ways[way] for ways in rounds]) for way in (0, 1))
-    for what in ("client", "clock"):
-        ours, full_seconds = ([getattr(cost, what) for cost in way] for way in (moved, full))
-        clock_name = "processor time" if what == "client" else "by the clock"
+    changed_costs, full_costs = (
+        least([costs_of_variants[variant] for costs_of_variants in rounds]) for variant in (0, 1)
+    )
+    for cost_name in ("client", "clock"):
+        own_seconds, full_seconds = (
+            [getattr(cost, cost_name) for cost in variant] for variant in (changed_costs, full_costs)
+        )
+        clock_name = "processor time" if cost_name == "client" else "by the clock"
         for stage, seconds, rival_seconds in (
-            ("second scan into its table", ours[1], full_seconds[1]),
-            ("both scans into their tables", sum(ours), sum(full_seconds)),
+            ("second scan into its table", own_seconds[1], full_seconds[1]),
+            ("both scans into their tables", sum(own_seconds), sum(full_seconds)),
         ):
             yield Line(
                 f"live ZooKeeper, {stage}, {clock_name}",
@@ -87,7 +91,7 @@ class _Scans:
         self._paths, self._values = paths, values
         self._runs = 0
 
-    def both(self, watched: bool) -> list[Cost]:
+    def scan_twice(self, is_watched: bool) -> list[Cost]:
         """Make both scans; return the cost of each."""
         self._runs += 1
         uri = f"zk://{self._server.hosts}{made.ROOT}"
@@ -96,20 +100,20 @@ class _Scans:
         options = AuditOptions(rate_limit=0)
         landing = Landing(self._spark, run, Silent())
         with open_metadata(landing, parse_metadata_uri(uri), options) as source:
-            if watched:
+            if is_watched:
                 watch_ledgers(source)
             first, first_cost = measured_tree(lambda: scan_first(source, EarlierRun(None)))
             self._change()
             second, second_cost = measured_tree(lambda: scan_second(first))
             assert second.ledgers is not None
-            stood = second.ledgers.where("reused").count()
-        assert stood == (len(self._paths) - len(self._paths[::MOVED]) if watched else 0)
+            reused_count = second.ledgers.where("reused").count()
+        assert reused_count == (len(self._paths) - len(self._paths[::CHANGED_ONE_IN]) if is_watched else 0)
         return [first_cost, second_cost]
 
     def _change(self) -> None:
         transaction = self._client.transaction()
-        for place, path in enumerate(self._paths[::MOVED]):
-            transaction.set_data(path, self._values[(place + self._runs) % len(self._values)])
+        for index, path in enumerate(self._paths[::CHANGED_ONE_IN]):
+            transaction.set_data(path, self._values[(index + self._runs) % len(self._values)])
             if len(transaction.operations) == 500:
                 transaction.commit()
                 transaction = self._client.transaction()

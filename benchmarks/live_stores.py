@@ -51,15 +51,15 @@ LEDGERS_READ = 100_000
 SAMPLE = 20_000
 IN_FLIGHT = 400
 PARTS = 4
-MOVED = 100
+CHANGED_ONE_IN = 100
 """One ledger in this many changes between the scans."""
 DELETED = 10
 """Number of ledgers deleted in one bucket of etcd. The program lists the keys around them."""
 SCOPE = "/bk"
 UNLIMITED, DEFAULT = StoreOptions(rate_limit=0), StoreOptions()
 
-Opened = Callable[[str, StoreOptions], MetadataStore]
-Again = Callable[[MetadataStore, Path], pa.Table]
+OpenStore = Callable[[str, StoreOptions], MetadataStore]
+SecondScan = Callable[[MetadataStore, Path], pa.Table]
 
 
 def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
@@ -71,7 +71,7 @@ def lines(count: int = LEDGERS_READ) -> Iterator[Line]:
             paths = [f"{made.ROOT}/{to_path(made.LAYOUT, ledger)}" for ledger in range(count)]
             server.load(Znode(path, data, *[0] * 6) for path, data in zip(paths, cycle(values)))
             yield from _ZooKeeperScans(server, paths, values, Path(folder)).lines()
-            yield from _other_ways(server, paths[:: max(1, count // SAMPLE)])
+            yield from _measure_other_requests(server, paths[:: max(1, count // SAMPLE)])
         # Ten million ledgers take 6 GB. The default quota of etcd is 2 GB.
         with running(Path(folder, "etcd"), flags=["--quota-backend-bytes", str(16 << 30)]) as member:
             keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
@@ -106,61 +106,63 @@ class _Scans:
         The notes have the bytes sent.
         """
         moved, full = self._costs(UNLIMITED, ROUNDS)
-        slow_moved, slow_full = self._costs(DEFAULT, 1)
+        limited_changed, limited_full = self._costs(DEFAULT, 1)
         with CountingPort(self.hosts) as port:
-            wire_moved = self._both(self._moved, UNLIMITED, port)
-            wire_full = self._both(self._full, UNLIMITED, port)
-        sent = f"{wire_moved[1].bytes:,} bytes over the wire, of all {wire_full[1].bytes:,}"
-        for what, ours, full_seconds, note in (
-            ("our processor time", *_spent(moved, full, "client"), sent),
-            ("the server's processor time", *_spent(moved, full, "server"), ""),
-            ("by the clock", *_spent(moved, full, "clock"), ""),
+            changed_traffic = self._scan_twice(self._changed_scan, UNLIMITED, port)
+            full_traffic = self._scan_twice(self._full_scan, UNLIMITED, port)
+        sent_note = f"{changed_traffic[1].bytes:,} bytes over the wire, of all {full_traffic[1].bytes:,}"
+        for kind, own_seconds, full_seconds, note in (
+            ("our processor time", *_costs_of_kind(moved, full, "client"), sent_note),
+            ("the server's processor time", *_costs_of_kind(moved, full, "server"), ""),
+            ("by the clock", *_costs_of_kind(moved, full, "clock"), ""),
             (
                 f"by the clock, {DEFAULT.rate_limit:,.0f}/s",
-                *_spent(slow_moved, slow_full, "clock"),
+                *_costs_of_kind(limited_changed, limited_full, "clock"),
                 "",
             ),
         ):
-            yield self._line(f"{self.name}, second scan, {what}", ours[1], full_seconds[1], note)
-            yield self._line(f"{self.name}, both scans, {what}", sum(ours), sum(full_seconds), "")
+            yield self._line(f"{self.name}, second scan, {kind}", own_seconds[1], full_seconds[1], note)
+            yield self._line(f"{self.name}, both scans, {kind}", sum(own_seconds), sum(full_seconds), "")
 
-    def _line(self, stage: str, ours: float, rival_seconds: float, note: str) -> Line:
-        ours = max(ours, 0.01)  # /proc counts processor time in units of 0.01 s
+    def _line(self, stage: str, own_seconds: float, rival_seconds: float, note: str) -> Line:
+        own_seconds = max(own_seconds, 0.01)  # /proc counts processor time in units of 0.01 s
         return Line(
-            stage, self.count, "ledgers", ours, "all read twice", self.count, rival_seconds, note=note
+            stage, self.count, "ledgers", own_seconds, "all read twice", self.count, rival_seconds, note=note
         )
 
     def _costs(self, options: StoreOptions, rounds: int) -> tuple[list[Cost], list[Cost]]:
         """Make both scans in both ways, in turns; return the least costs of the scans, by way."""
-        rounds_of_ways: list[list[list[Cost]]] = [[], []]
+        costs_of_variants: list[list[list[Cost]]] = [[], []]
         for _ in range(rounds):
-            for way, again in enumerate((self._moved, self._full)):
-                rounds_of_ways[way].append(self._both(again, options))
-        return least(rounds_of_ways[0]), least(rounds_of_ways[1])
+            for variant, second_scan in enumerate((self._changed_scan, self._full_scan)):
+                costs_of_variants[variant].append(self._scan_twice(second_scan, options))
+        return least(costs_of_variants[0]), least(costs_of_variants[1])
 
-    def _both(self, again: Again, options: StoreOptions, port: CountingPort | None = None) -> list[Cost]:
+    def _scan_twice(
+        self, second_scan: SecondScan, options: StoreOptions, port: CountingPort | None = None
+    ) -> list[Cost]:
         store = self.open(port.hosts if port else self.hosts, options)
-        table, first = measured(lambda: self._first(store, again), self.pid, port)
+        table, first_cost = measured(lambda: self._first_scan(store, second_scan), self.pid, port)
         pq.write_table(table, self._file, write_page_checksum=True)
         self._round += 1
         self.change(self._round)
-        rows, second = measured(lambda: again(store, self._file), self.pid, port)
-        if _said(rows) != _said(self._full(store, self._file)):
+        rows, second_cost = measured(lambda: second_scan(store, self._file), self.pid, port)
+        if _comparable_rows(rows) != _comparable_rows(self._full_scan(store, self._file)):
             sys.exit(f"{self.name}: not the rows of a full scan")
         store.close()
-        return [first, second]
+        return [first_cost, second_cost]
 
-    def _first(self, store: MetadataStore, again: Again) -> pa.Table:
+    def _first_scan(self, store: MetadataStore, second_scan: SecondScan) -> pa.Table:
         store.cluster()
-        if again == self._moved and isinstance(store, ZooKeeperStore):
+        if second_scan == self._changed_scan and isinstance(store, ZooKeeperStore):
             store.watch_ledgers()
         return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS)
 
-    def _full(self, store: MetadataStore, earlier: Path) -> pa.Table:
+    def _full_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
         return self.rows(store, store.parts(Tree.LEDGERS, self.layout, PARTS), LEDGERS_AGAIN)
 
-    def _moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
+    def _changed_scan(self, store: MetadataStore, earlier: Path) -> pa.Table:
         store.cluster()
         return self.moved(store, earlier)
 
@@ -204,27 +206,29 @@ class _ZooKeeperScans(_Scans):
         return open_store(f"zk://{hosts}{made.ROOT}", options)
 
     def change(self, number: int) -> None:
-        chosen = self._paths[number % MOVED :: MOVED]
+        changed_paths = self._paths[number % CHANGED_ONE_IN :: CHANGED_ONE_IN]
         transaction = self._client.transaction()
-        for place, path in enumerate(chosen):
-            if place % 10 == 0:  # delete it and create it again
+        for index, path in enumerate(changed_paths):
+            if index % 10 == 0:  # delete it and create it again
                 transaction.delete(path)
                 transaction.create(path, self._values[0])
             else:
-                transaction.set_data(path, self._values[(place + number) % len(self._values)])
-            if len(transaction.operations) > 500 or place == len(chosen) - 1:
+                transaction.set_data(path, self._values[(index + number) % len(self._values)])
+            if len(transaction.operations) > 500 or index == len(changed_paths) - 1:
                 transaction.commit()
                 transaction = self._client.transaction()
 
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, ZooKeeperStore)
-        moves = store.ledgers_moved()
-        if moves.unknown:
-            sys.exit(f"{self.name}: {moves.unknown}")
+        ledger_changes = store.ledgers_moved()
+        if ledger_changes.unknown:
+            sys.exit(f"{self.name}: {ledger_changes.unknown}")
         first = pq.read_table(earlier, columns=LEDGERS_AGAIN.names)
-        stood = first.filter(pc.invert(pc.is_in(first["path"], pa.array(moves.paths, pa.string()))))
-        moved = self.rows(store, store.parts_of(moves.paths, PARTS), LEDGERS_AGAIN)
-        return pa.concat_tables([stood, moved])
+        unchanged_rows = first.filter(
+            pc.invert(pc.is_in(first["path"], pa.array(ledger_changes.paths, pa.string())))
+        )
+        moved = self.rows(store, store.parts_of(ledger_changes.paths, PARTS), LEDGERS_AGAIN)
+        return pa.concat_tables([unchanged_rows, moved])
 
 
 class _EtcdScans(_Scans):
@@ -240,10 +244,10 @@ class _EtcdScans(_Scans):
         return open_store(f"etcd://{hosts}{SCOPE}", options)
 
     def change(self, number: int) -> None:
-        chosen = self._keys[number % MOVED :: MOVED]
+        changed_paths = self._keys[number % CHANGED_ONE_IN :: CHANGED_ONE_IN]
         for path in self._keys[number :: etcd.BUCKET_COUNT][:DELETED]:
             self._server.delete(path)
-        self._server.load(list(zip(chosen, islice(cycle(self._values), number, None), strict=False)))
+        self._server.load(list(zip(changed_paths, islice(cycle(self._values), number, None), strict=False)))
 
     def moved(self, store: MetadataStore, earlier: Path) -> pa.Table:
         assert isinstance(store, EtcdStore)
@@ -253,16 +257,16 @@ class _EtcdScans(_Scans):
         return pa.Table.from_batches(batches, LEDGERS_AGAIN)
 
 
-def _spent(moved: list[Cost], full: list[Cost], what: str) -> tuple[list[float], list[float]]:
-    return [getattr(cost, what) for cost in moved], [getattr(cost, what) for cost in full]
+def _costs_of_kind(moved: list[Cost], full: list[Cost], kind: str) -> tuple[list[float], list[float]]:
+    return [getattr(cost, kind) for cost in moved], [getattr(cost, kind) for cost in full]
 
 
-def _said(table: pa.Table) -> pa.Table:
+def _comparable_rows(table: pa.Table) -> pa.Table:
     """Return the rows in a fixed order, without the columns that differ between etcd's scans."""
     return table.drop_columns(["mtime", "reused"]).sort_by("path").combine_chunks()
 
 
-def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
+def _measure_other_requests(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
     """Yield lines for ZooKeeper's other requests, by processor time of this process and the server."""
     store = open_store(f"zk://{server.hosts}{made.ROOT}", UNLIMITED)
     assert isinstance(store, ZooKeeperStore)
@@ -279,7 +283,7 @@ def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
         return [batch for part in parts for batch in store.read(part)]
 
     runs: dict[str, Callable[[], object]] = {
-        "exists, kazoo": lambda: _pipelined(client.exists_async, paths),
+        "exists, kazoo": lambda: _send_pipelined(client.exists_async, paths),
         "exists, packed by hand": lambda: _exists_by_hand(server.port, paths),
         "lists of children": lambda: client_lists(client, parents),
     }
@@ -303,16 +307,16 @@ def _other_ways(server: EmbeddedZooKeeper, paths: list[str]) -> Iterator[Line]:
 
 def client_lists(client: Any, parents: Sequence[str]) -> object:
     """List the children of the sample's parent znodes."""
-    return _pipelined(client.get_children_async, parents)
+    return _send_pipelined(client.get_children_async, parents)
 
 
-def _pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
-    sent: deque[Any] = deque()
+def _send_pipelined(ask: Callable[[str], Any], paths: Sequence[str]) -> int:
+    pending: deque[Any] = deque()
     for path in paths:
-        if len(sent) >= IN_FLIGHT:
-            sent.popleft().get()
-        sent.append(ask(path))
-    for answer in sent:
+        if len(pending) >= IN_FLIGHT:
+            pending.popleft().get()
+        pending.append(ask(path))
+    for answer in pending:
         answer.get()
     return len(paths)
 
@@ -331,10 +335,10 @@ def _exists_by_hand(port: int, paths: Sequence[str]) -> int:
         for start in range(0, len(paths), IN_FLIGHT):
             frames = []
             for xid, path in enumerate(paths[start : start + IN_FLIGHT], start + 1):
-                encoded = path.encode()
+                path_bytes = path.encode()
                 # The length of the request, its xid, the operation 3 (exists), and the length of the path.
-                head = struct.pack("!iiii", 13 + len(encoded), xid, 3, len(encoded))
-                frames += [head, encoded, b"\0"]
+                request_header = struct.pack("!iiii", 13 + len(path_bytes), xid, 3, len(path_bytes))
+                frames += [request_header, path_bytes, b"\0"]
             server.sendall(b"".join(frames))
             stats = answers.read(88 * (len(frames) // 3))  # an answer has 20 bytes and a stat
             existing += sum(not error for *_, error, _ in struct.iter_unpack("!iiqi68s", stats))

@@ -64,11 +64,11 @@ def steady(
     pending: dict[str, list[Any]] = {"reads": [], "writes": []}
     with ThreadPoolExecutor(THREADS) as pool:
         for number in range(round(rate * seconds)):
-            due = number / rate
-            time.sleep(max(0.0, begun + due - time.perf_counter()))
+            scheduled = number / rate
+            time.sleep(max(0.0, begun + scheduled - time.perf_counter()))
             kind, request = ("reads", read) if number % WRITE_EVERY else ("writes", write)
-            pending[kind].append(pool.submit(ask, request, due))
-        return {kind: [future.result() for future in sent] for kind, sent in pending.items()}
+            pending[kind].append(pool.submit(ask, request, scheduled))
+        return {kind: [future.result() for future in futures] for kind, futures in pending.items()}
 
 
 @contextmanager
@@ -127,33 +127,41 @@ def in_turn(
     """
     latencies: dict[str, list[Latencies]] = {}
     rates: dict[str, list[float]] = {}
-    ways: dict[str, Work] = {NO_AUDIT: _nobody, **works}
+    works_by_name: dict[str, Work] = {NO_AUDIT: _nobody, **works}
     for _ in range(rounds):
-        for way, work in ways.items():
+        for work_name, work in works_by_name.items():
             with work() as answers:
                 time.sleep(SETTLE_S)
-                begun, before = time.perf_counter(), answers()
-                latencies.setdefault(way, []).append(phase(phase_s))
-                rates.setdefault(way, []).append((answers() - before) / (time.perf_counter() - begun))
-    for way in works:
-        yield from compared(server, way, latencies[NO_AUDIT], latencies[way], median(rates[way]))
+                begun, answers_before = time.perf_counter(), answers()
+                latencies.setdefault(work_name, []).append(phase(phase_s))
+                rates.setdefault(work_name, []).append(
+                    (answers() - answers_before) / (time.perf_counter() - begun)
+                )
+    for work_name in works:
+        yield from compared(
+            server, work_name, latencies[NO_AUDIT], latencies[work_name], median(rates[work_name])
+        )
 
 
 def compared(
-    server: str, way: str, idle_rounds: Sequence[Latencies], loaded_rounds: Sequence[Latencies], rate: float
+    server: str,
+    work_name: str,
+    idle_rounds: Sequence[Latencies],
+    loaded_rounds: Sequence[Latencies],
+    rate: float,
 ) -> Iterator[Line]:
     """Yield a line for each kind of request and quantile: the latency during a work against that without."""
     for kind in idle_rounds[0]:
         requests = len(list(chain.from_iterable(latencies[kind] for latencies in loaded_rounds)))
         for name, quantile in QUANTILES.items():
-            rival_seconds, ours = (
+            idle_s, loaded_s = (
                 middle([latencies[kind] for latencies in rounds], quantile)
                 for rounds in (idle_rounds, loaded_rounds)
             )
-            note = f"{ours * 1000:.2f} ms, {rival_seconds * 1000:.2f} with {NO_AUDIT}; {requests:,} {kind}, "
+            note = f"{loaded_s * 1000:.2f} ms, {idle_s * 1000:.2f} with {NO_AUDIT}; {requests:,} {kind}, "
             note += f"{rate:,.0f} answers a second to the audit"
-            stage = f"{server}, {kind}, {name}, {way}"
-            yield Line(stage, 1, "requests", ours, NO_AUDIT, 1, rival_seconds, most=True, note=note)
+            stage = f"{server}, {kind}, {name}, {work_name}"
+            yield Line(stage, 1, "requests", loaded_s, NO_AUDIT, 1, idle_s, most=True, note=note)
 
 
 def middle(rounds: Sequence[Sequence[float]], quantile: float) -> float:

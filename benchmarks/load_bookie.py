@@ -47,23 +47,23 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
     ``count`` is the number of ledgers. None means ``BENCHMARK_LEDGERS`` in the environment, or `LEDGERS`.
     """
     count = count or int(os.environ.get("BENCHMARK_LEDGERS", LEDGERS))
-    synced = {"journalSyncData": "true"}
+    server_settings = {"journalSyncData": "true"}
     with (
         tempfile.TemporaryDirectory() as folder,
-        checked_bookies(Path(folder), "SortedLedgerStorage", count, 1, synced) as (cluster, _),
+        checked_bookies(Path(folder), "SortedLedgerStorage", count, 1, server_settings) as (cluster, _),
     ):
-        opened = iter(range(count, count + 1_000_000))
+        open_ledgers = iter(range(count, count + 1_000_000))
 
         def phase(seconds: float) -> Latencies:
-            return cluster.load(next(opened), seconds, RATE, WRITE_EVERY)
+            return cluster.load(next(open_ledgers), seconds, RATE, WRITE_EVERY)
 
         default = rpc_limits(AuditOptions())
-        ways = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000)}
+        options_by_name = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000)}
         [port] = cluster.ports
         works: dict[str, Work] = {
-            f"{kind}, {way}": partial(at_work, ask, [(kind, port, count, options)])
+            f"{kind}, {limits_name}": partial(at_work, ask, [(kind, port, count, options)])
             for kind in KINDS
-            for way, options in ways.items()
+            for limits_name, options in options_by_name.items()
         }
         yield from in_turn("bookie", phase, works, rounds, phase_s)
 
@@ -73,13 +73,13 @@ def ask(kind: str, port: int, ledgers: int, options: StoreOptions) -> Iterator[i
 
     def batches() -> Iterator[pa.RecordBatch]:
         while True:
-            chosen = random.sample(range(ledgers), min(BATCH, ledgers))
+            sample_ids = random.sample(range(ledgers), min(BATCH, ledgers))
             yield pa.RecordBatch.from_pydict(
                 {
-                    "bookie_id": ["b"] * len(chosen),
-                    "scope_id": [0] * len(chosen),
-                    "ledger_id": chosen,
-                    "entry_id": [random.randrange(ENTRIES) for _ in chosen],
+                    "bookie_id": ["b"] * len(sample_ids),
+                    "scope_id": [0] * len(sample_ids),
+                    "ledger_id": sample_ids,
+                    "entry_id": [random.randrange(ENTRIES) for _ in sample_ids],
                 }
             )
 

@@ -63,8 +63,8 @@ def lines(count: int | None = None, rounds: int = ROUNDS, phase_s: float = PHASE
             keys = [f"{SCOPE}/{etcd.to_path(LedgerId(number))}" for number in etcd_ids(count)]
             member.load([(f"{SCOPE}/layout", b""), *zip(keys, cycle(values), strict=False)])
             host, port = member.host.split(":")
-            with closing(etcd3.client(host=host, port=int(port))) as asker:
-                phase = _at_random(asker.get, asker.put, keys, values)
+            with closing(etcd3.client(host=host, port=int(port))) as etcd_client:
+                phase = _at_random(etcd_client.get, etcd_client.put, keys, values)
                 works = _works(f"etcd://{member.host}{SCOPE}", LayoutKind.ETCD)
                 yield from in_turn("etcd", phase, works, rounds, phase_s)
 
@@ -84,26 +84,29 @@ def _at_random(
 
 def _works(uri: str, layout: LayoutKind) -> dict[str, Work]:
     default = store_options(AuditOptions())
-    ways = {DEFAULT: default, UNLIMITED: replace(default, rate_limit=0, in_flight=1_000, batch=10_000)}
+    options_by_name = {
+        DEFAULT: default,
+        UNLIMITED: replace(default, rate_limit=0, in_flight=1_000, batch=10_000),
+    }
     return {
-        way: partial(
+        limits_name: partial(
             at_work,
             scan,
             [
-                (uri, layout, replace(options, rate_limit=options.rate_limit / CONNECTIONS), place)
-                for place in range(CONNECTIONS)
+                (uri, layout, replace(options, rate_limit=options.rate_limit / CONNECTIONS), connection)
+                for connection in range(CONNECTIONS)
             ],
         )
-        for way, options in ways.items()
+        for limits_name, options in options_by_name.items()
     }
 
 
-def scan(uri: str, layout: LayoutKind, options: StoreOptions, place: int) -> Iterator[int]:
+def scan(uri: str, layout: LayoutKind, options: StoreOptions, connection: int) -> Iterator[int]:
     """Read every ledger of some parts, again and again; yield the number of ledgers in each batch."""
     with closing(open_store(uri, options)) as store:
         while True:
             store.cluster()
             parts = store.parts(Tree.LEDGERS, layout, PARTS)
-            for part in parts[place::CONNECTIONS] or parts:
+            for part in parts[connection::CONNECTIONS] or parts:
                 for batch in store.read(part):
                     yield len(batch.paths)

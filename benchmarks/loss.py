@@ -91,47 +91,52 @@ def lines() -> Iterator[Line]:
     """Yield lines for the rival, and for each question of the large run and of the run with few bookies."""
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         run = made(Path(folder, "many"), LEDGERS, BOOKIES)
-        few = made(Path(folder, "few"), LEDGERS, BOOKIES // 20)
+        few_bookies_run = made(Path(folder, "few"), LEDGERS, BOOKIES // 20)
         large = made(Path(folder, "large"), LARGE, BOOKIES)
         small = made(Path(folder, "small"), RIVAL_LEDGERS, BOOKIES)
         _require_same(small)
         questions = [
-            partial(ask, ledgers_run) for ledgers_run in (run, few) for ask in (_near, _every, _rack)
+            partial(ask, ledgers_run)
+            for ledgers_run in (run, few_bookies_run)
+            for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)
         ]
-        took = _seconds(*questions, partial(_by_entry, small), rounds=1)
-        of_run, of_few, rival = took[:3], took[3:6], took[6]
-        of_large = _seconds(*(partial(ask, large) for ask in (_near, _every, _rack)), rounds=1)
-        rack = of_run[2]
+        question_seconds = _seconds(*questions, partial(_by_entry, small), rounds=1)
+        run_times, few_times, rival = question_seconds[:3], question_seconds[3:6], question_seconds[6]
+        large_times = _seconds(
+            *(partial(ask, large) for ask in (_ask_near_loss, _ask_every_failure, _ask_rack_failure)),
+            rounds=1,
+        )
+        rack = run_times[2]
         yield Line(
             f"loss, one rack of {LEDGERS:,} ledgers", LEDGERS, "ledgers", rack, "by entry", RIVAL_LEDGERS,
             rival, note=f"{rack:.1f} s on {BOOKIES} bookies",
         )  # fmt: skip
         names = ("one failure from loss", "all bookies, racks and pairs", "one rack")
-        for name, run_seconds, few_seconds, ours in zip(names, of_run, of_few, of_large, strict=True):
+        for name, run_s, few_s, large_s in zip(names, run_times, few_times, large_times, strict=True):
             yield Line(
-                f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", ours, f"{LEDGERS:,}", LEDGERS, run_seconds,
-                most=True, goal=1.2, note=f"{ours:.1f} and {run_seconds:.1f} s",
+                f"  {name}, {LARGE:,} ledgers", LARGE, "ledgers", large_s, f"{LEDGERS:,}", LEDGERS, run_s,
+                most=True, goal=1.2, note=f"{large_s:.1f} and {run_s:.1f} s",
             )  # fmt: skip
             yield Line(
-                "    ledgers that are alike", LEDGERS, "ledgers", few_seconds, f"{BOOKIES} bookies", LEDGERS,
-                run_seconds, most=True, note=f"{few_seconds:.1f} s on {BOOKIES // 20} bookies",
+                "    ledgers that are alike", LEDGERS, "ledgers", few_s, f"{BOOKIES} bookies", LEDGERS,
+                run_s, most=True, note=f"{few_s:.1f} s on {BOOKIES // 20} bookies",
             )  # fmt: skip
-        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        print(f"loss: this process took {most:,} MiB at most")
+        peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        print(f"loss: this process took {peak_mib:,} MiB at most")
 
 
 _seconds = partial(alternate, clock=time.process_time)
 
 
-def _near(run: MadeRun) -> object:
+def _ask_near_loss(run: MadeRun) -> object:
     return near_loss(RunReader(run.path).directory, run.locations)
 
 
-def _every(run: MadeRun) -> object:
+def _ask_every_failure(run: MadeRun) -> object:
     return simulate_all(RunReader(run.path), run.locations)
 
 
-def _rack(run: MadeRun) -> Simulation:
+def _ask_rack_failure(run: MadeRun) -> Simulation:
     return simulate_failure(RunReader(run.path), [(Level.RACK, [RACK])], run.locations)
 
 
@@ -142,19 +147,19 @@ def _ledgers(run: MadeRun, first: int) -> pa.Table:
     changed = ids % 4 == 0
     size = np.repeat(shape[:, 0], 1 + changed)
     owner = np.repeat(np.arange(len(ids)), 1 + changed)
-    second = np.append(False, owner[1:] == owner[:-1])
+    is_second = np.append(False, owner[1:] == owner[:-1])
     members = _members(run, ids, shape[:, 0].max())
     # The second ensemble replaces the first bookie.
     rows = members[owner]
-    rows[second, 0] = (rows[second].max(axis=1) + 1 + rows[second].sum(axis=1)) % run.bookies
-    clash = (rows[:, 1:] == rows[:, :1]).any(axis=1) & second
-    rows[clash, 0] = members[owner[clash], 0]
+    rows[is_second, 0] = (rows[is_second].max(axis=1) + 1 + rows[is_second].sum(axis=1)) % run.bookies
+    is_duplicate = (rows[:, 1:] == rows[:, :1]).any(axis=1) & is_second
+    rows[is_duplicate, 0] = members[owner[is_duplicate], 0]
     is_member = np.arange(rows.shape[1]) < size[:, None]
     offsets = np.append(0, np.cumsum(size)).astype(np.int32)
     names = pa.DictionaryArray.from_arrays(pa.array(rows[is_member].astype(np.int32)), pa.array(run.names))
     ensembles = pa.ListArray.from_arrays(offsets, names.cast(pa.string()))
     segments = pa.StructArray.from_arrays(
-        [pa.array(np.where(second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
+        [pa.array(np.where(is_second, ENTRIES // 2, 0)), ensembles], ["first_entry_id", "ensemble"]
     )
     bounds = np.append(0, np.cumsum(1 + changed)).astype(np.int32)
     columns = {
@@ -173,9 +178,9 @@ def _judged(run: MadeRun, first: int) -> pa.Table:
     """
     ids = np.arange(first, min(first + ROWS, run.ledgers))
     ids = ids[(ids % 1000 == 1) & (ids % len(SHAPES) == 0)]
-    whole = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
+    all_entries = GroupBatch.of([[(0, 0, ENTRIES, 0)]]).tobytes()
     missing = [
-        [{"bookie_id": run.names[member], "groups": whole, "count": ENTRIES}]
+        [{"bookie_id": run.names[member], "groups": all_entries, "count": ENTRIES}]
         for member in _members(run, ids, 5)[:, 0].tolist()
     ]
     columns = {"scope_id": np.zeros(len(ids), np.int64), "ledger_id": ids, "missing": missing}
@@ -185,21 +190,21 @@ def _judged(run: MadeRun, first: int) -> pa.Table:
 def _members(run: MadeRun, ids: NDArray[np.int64], width: int) -> NDArray[np.int64]:
     """Return ``width`` different bookies for each ledger, computed from its id by a hash."""
     # Fibonacci hashing: 2**64 divided by the golden ratio spreads consecutive ids over all bits.
-    mixed = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
-    steps = mixed[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
+    hashes = (ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(20)
+    steps = hashes[:, None] >> np.arange(0, 8 * width, 8, dtype=np.uint64)
     # Each member has its own range of bookies, so the members of a ledger differ.
-    room = run.bookies // width
-    return (np.arange(width) * room + (steps % np.uint64(room)).astype(np.int64)) % run.bookies
+    range_size = run.bookies // width
+    return (np.arange(width) * range_size + (steps % np.uint64(range_size)).astype(np.int64)) % run.bookies
 
 
 def _table(name: str, columns: dict[str, object], rows: int) -> pa.Table:
     arrays = []
     for column in TABLES[name].columns:
-        value = columns.get(column.name)
-        if value is None:
-            value = pa.nulls(rows, column.type)
+        array = columns.get(column.name)
+        if array is None:
+            array = pa.nulls(rows, column.type)
         arrays.append(
-            value.cast(column.type) if isinstance(value, pa.Array) else pa.array(value, column.type)
+            array.cast(column.type) if isinstance(array, pa.Array) else pa.array(array, column.type)
         )
     return pa.table(arrays, schema=TABLES[name].columns)
 
@@ -223,13 +228,15 @@ def _by_entry(run: MadeRun) -> int:
             absent_bookie = missing.get(row["ledger_id"])
             size, write = row["ensemble_size"], row["write_quorum"]
             for entry in range(row["last_entry_id"] + 1):
-                ensemble = [s["ensemble"] for s in row["segments"] if s["first_entry_id"] <= entry][-1]
-                copies = {ensemble[(entry + i) % size] for i in range(write)} - {absent_bookie}
+                ensemble = [
+                    segment["ensemble"] for segment in row["segments"] if segment["first_entry_id"] <= entry
+                ][-1]
+                copies = {ensemble[(entry + copy) % size] for copy in range(write)} - {absent_bookie}
                 entries += bool(copies) and copies <= lost
     return entries
 
 
 def _require_same(run: MadeRun) -> None:
-    failure = _rack(run).failure
+    failure = _ask_rack_failure(run).failure
     if failure is None or failure.today.sure.lost.entries != _by_entry(run):
         sys.exit("loss: not the entries that are lost one by one")

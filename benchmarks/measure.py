@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROUNDS = 3
 
-Run = Callable[[], object]
+Runnable = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,15 @@ class Line:
         """
         if self.rival is None:
             return None
-        ours, rival_seconds = self.seconds / self.amount, self.rival_seconds / self.rival_amount
-        return ours / rival_seconds if self.most else rival_seconds / ours
+        own_seconds, rival_seconds = self.seconds / self.amount, self.rival_seconds / self.rival_amount
+        return own_seconds / rival_seconds if self.most else rival_seconds / own_seconds
 
 
 def alternate(
-    *runs: Run,
+    *runs: Runnable,
     rounds: int = ROUNDS,
     clock: Callable[[], float] = time.perf_counter,
-    before: Run | None = None,
+    before: Runnable | None = None,
 ) -> list[float]:
     """Run functions in turns; return the least seconds of each.
 
@@ -80,15 +80,15 @@ def alternate(
         clock: The clock in seconds. `time.process_time` does not count waiting.
         before: Runs before each function. Its time does not count.
     """
-    least = [float("inf")] * len(runs)
+    least_seconds = [float("inf")] * len(runs)
     for _ in range(rounds):
         for number, run in enumerate(runs):
             if before is not None:
                 before()
             begun = clock()
             run()
-            least[number] = min(least[number], clock() - begun)
-    return least
+            least_seconds[number] = min(least_seconds[number], clock() - begun)
+    return least_seconds
 
 
 def drop_pages(paths: Iterable[str | bytes | os.PathLike[str]]) -> None:

@@ -30,8 +30,8 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while not self._stop.wait(_PERIOD_S):
-            for name, high in descendants(os.getpid(), "VmHWM"):
-                self.peaks[name] = max(self.peaks.get(name, 0.0), high)
+            for name, peak in descendants(os.getpid(), "VmHWM"):
+                self.peaks[name] = max(self.peaks.get(name, 0.0), peak)
 
 
 def descendants(root: int, field: str) -> list[tuple[str, float]]:
@@ -40,7 +40,7 @@ def descendants(root: int, field: str) -> list[tuple[str, float]]:
     ``field`` names the value in ``/proc/PID/status``, such as ``VmHWM`` (peak) or ``VmRSS`` (current).
     """
     parents: dict[int, int] = {}
-    facts: dict[int, tuple[str, float]] = {}
+    process_memory: dict[int, tuple[str, float]] = {}
     for status in Path("/proc").glob("[0-9]*/status"):
         try:
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
@@ -48,9 +48,9 @@ def descendants(root: int, field: str) -> list[tuple[str, float]]:
             continue  # the process has ended
         pid = int(status.parent.name)
         parents[pid] = int(lines["PPid"])
-        facts[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)
-    tree, wave = set[int](), {root}
-    while wave:
-        tree |= wave
-        wave = {pid for pid, parent in parents.items() if parent in wave} - tree
-    return [facts[pid] for pid in tree - {root} if pid in facts]
+        process_memory[pid] = (lines["Name"].strip(), int(lines.get(field, "0 kB").split()[0]) / 1024)
+    tree, generation = set[int](), {root}
+    while generation:
+        tree |= generation
+        generation = {pid for pid, parent in parents.items() if parent in generation} - tree
+    return [process_memory[pid] for pid in tree - {root} if pid in process_memory]

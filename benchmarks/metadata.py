@@ -41,7 +41,7 @@ PASSES = 9
 
 TEXTS = 20_000
 TEXT_SHARE = 20  # the library's text parser gets one ledger in twenty, because it is far slower
-CHECKED = 200
+CHECKED_LEDGERS = 200
 """Number of ledgers whose expected entries are compared with the plain formula, entry by entry."""
 
 HEADER = len(MAGIC) + 2
@@ -62,19 +62,19 @@ def lines() -> Iterator[Line]:
 
 def _snapshot(file: Path) -> Iterator[Line]:
     size = file.stat().st_size
-    took, rival = alternate(lambda: _pass(file), lambda: _cat(file), rounds=PASSES)
+    own_seconds, rival = alternate(lambda: _read_once(file), lambda: _cat(file), rounds=PASSES)
     yield Line(
         "snapshot, boundary pass",
         size,
         "B",
-        took,
+        own_seconds,
         "cat | wc -c",
         size,
         rival,
         goal=0.4,
         note="where each record lies; cat also makes a process, about a millisecond",
     )
-    took, rival = alternate(
+    own_seconds, rival = alternate(
         lambda: sum(len(batch.paths) for batch in _batches(file)),
         lambda: sum(1 for _ in port.records(file)),
         clock=time.process_time,
@@ -83,14 +83,14 @@ def _snapshot(file: Path) -> Iterator[Line]:
         "snapshot to columns of znodes",
         LEDGERS,
         "znodes",
-        took,
+        own_seconds,
         "one method a field",
         LEDGERS,
         rival,
         goal=3,
         note="ours also verifies the file's checksum and finds the slices that tasks read",
     )
-    took, rival = alternate(
+    own_seconds, rival = alternate(
         lambda: sum(len(rows) for rows in _rows(file)),
         lambda: len(port.ledgers(file, made.ROOT)),
         clock=time.process_time,
@@ -99,7 +99,7 @@ def _snapshot(file: Path) -> Iterator[Line]:
         "snapshot to ledgers and expected entries",
         LEDGERS,
         "ledgers",
-        took,
+        own_seconds,
         "one method a field, FromString",
         LEDGERS,
         rival,
@@ -113,19 +113,19 @@ def _binary(values: list[bytes]) -> Iterator[Line]:
     bodies = [message.SerializeToString() for message in map(port.message_of, values)]
     runs: dict[str, Callable[[], object]] = {
         "FromString, kept": lambda: [LedgerMetadataFormat.FromString(body) for body in bodies],
-        "FromString, discarded": lambda: _discarding(bodies),
+        "FromString, discarded": lambda: _parse_and_discard(bodies),
     }
     notes = (
         "the rival keeps its messages in a list, as who reads a batch must; it looks at none of their fields",
         "the rival drops each message at once: the least that the library can cost, and good for nothing",
     )
-    ours, *rivals = alternate(lambda: _arrays(values), *runs.values(), clock=time.process_time)
+    own_seconds, *rivals = alternate(lambda: _arrays(values), *runs.values(), clock=time.process_time)
     for rival, note, seconds in zip(runs, notes, rivals, strict=True):
         yield Line(
             "format 3 to Arrow",
             len(values),
             "ledgers",
-            ours,
+            own_seconds,
             rival,
             len(values),
             seconds,
@@ -150,13 +150,13 @@ def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
         ),
         "format 2 in an odd layout": (one_line, "all in one line, as no server writes it: read one by one"),
     }
-    *ours, rival = alternate(
+    *own_seconds, rival = alternate(
         *(lambda values=values: _arrays(values) for values, _ in runs.values()),
         lambda: [text_format.Parse(text, LedgerMetadataFormat()) for text in part],
         clock=time.process_time,
     )
-    for (stage, (values, note)), seconds in zip(runs.items(), ours, strict=True):
-        odd = values is one_line or values is lines
+    for (stage, (values, note)), seconds in zip(runs.items(), own_seconds, strict=True):
+        is_unusual = values is one_line or values is lines
         yield Line(
             stage,
             len(values),
@@ -165,13 +165,13 @@ def _text(messages: list[LedgerMetadataFormat]) -> Iterator[Line]:
             "text_format",
             len(part),
             rival,
-            goal=None if odd else 12,
-            target=None if odd else 20,
+            goal=None if is_unusual else 12,
+            target=None if is_unusual else 20,
             note=note,
         )
 
 
-def _pass(file: Path) -> int:
+def _read_once(file: Path) -> int:
     with map_file(file) as data:
         return len(boundaries(data, nodes_begin(data), sys.maxsize, sys.maxsize).data_at)
 
@@ -200,7 +200,7 @@ def _arrays(values: Sequence[bytes]) -> int:
     )
 
 
-def _discarding(bodies: list[bytes]) -> None:
+def _parse_and_discard(bodies: list[bytes]) -> None:
     for body in bodies:
         LedgerMetadataFormat.FromString(body)
 
@@ -208,8 +208,8 @@ def _discarding(bodies: list[bytes]) -> None:
 def _check(file: Path) -> None:
     """End the benchmark if this program's rows differ from the rival's ledgers or from the plain formula."""
     rows = [row for batch in _rows(file) for row in batch.to_pylist()]
-    read = port.ledgers(file, made.ROOT)
-    if [_said(row) for row in rows] != [
+    port_ledgers = port.ledgers(file, made.ROOT)
+    if [_comparable_fields(row) for row in rows] != [
         (
             ledger.id,
             ledger.version,
@@ -218,36 +218,36 @@ def _check(file: Path) -> None:
             ledger.segments,
             ledger.custom_metadata,
         )
-        for ledger in read
+        for ledger in port_ledgers
     ]:
         sys.exit("the table and the port disagree")
-    for row, ledger in list(zip(rows, read, strict=True))[:CHECKED]:
+    for row, ledger in list(zip(rows, port_ledgers, strict=True))[:CHECKED_LEDGERS]:
         expected = {
             replica["bookie_id"]: set(expand(np.frombuffer(replica["groups"], GROUP)).tolist())
             for replica in row["replicas"]
         }
-        if expected != _formula(ledger):
+        if expected != _expected_entries(ledger):
             sys.exit(f"ledger {ledger.id}: not what the formula expects")
 
 
-def _said(row: dict[str, Any]) -> tuple[object, ...]:
+def _comparable_fields(row: dict[str, Any]) -> tuple[object, ...]:
     segments = [(segment["first_entry_id"], segment["ensemble"]) for segment in row["segments"]]
     numbers = [row[name] for name in ("ledger_id", "version", "length", "last_entry_id")]
     return (*numbers, segments, dict(row["custom_metadata"]))
 
 
-def _formula(ledger: port.Ledger) -> dict[str, set[int]]:
+def _expected_entries(ledger: port.Ledger) -> dict[str, set[int]]:
     """Return the expected entries of each bookie, computed entry by entry.
 
     Entry e belongs on the bookies (e + w) mod E of its segment, for each w below the write quorum.
     """
     entries: dict[str, set[int]] = {}
-    ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
-    for (first, members), end in zip(ledger.segments, ends, strict=True):
-        for place, member in enumerate(members):
+    segment_ends = [first for first, _ in ledger.segments[1:]] + [ledger.last_entry_id + 1]
+    for (first, members), end in zip(ledger.segments, segment_ends, strict=True):
+        for index, member in enumerate(members):
             entries.setdefault(member, set()).update(
                 entry
                 for entry in range(first, end)
-                if (place - entry) % ledger.ensemble_size < ledger.write_quorum
+                if (index - entry) % ledger.ensemble_size < ledger.write_quorum
             )
     return entries

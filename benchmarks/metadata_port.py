@@ -13,7 +13,7 @@ from pathlib import Path
 from auditor.codecs.ledger_metadata.one import MAGIC
 from auditor.codecs.protobuf.pb.ledger_metadata_pb2 import LedgerMetadataFormat
 
-V3 = MAGIC + b"3\n"
+V3_HEADER = MAGIC + b"3\n"
 
 
 @dataclass(slots=True)
@@ -132,9 +132,9 @@ def ledgers(file: Path, root: str) -> list[Ledger]:
 
 def message_of(data: bytes) -> LedgerMetadataFormat:
     """Parse the metadata of a ledger in format 3."""
-    if not data.startswith(V3):
+    if not data.startswith(V3_HEADER):
         raise ValueError("another format")
-    offset, shift, size = len(V3), 0, 0
+    offset, shift, size = len(V3_HEADER), 0, 0
     while True:
         byte = data[offset]
         size |= (byte & 0x7F) << shift

@@ -34,10 +34,15 @@ SHORTEST, LENGTHS = 10, 50
 _SCHEMA = "ledger_id long, bookie int, groups binary"
 
 
-def _group(first: str, last: str, size: str, period: str) -> str:
+def _group_expression(first: str, last: str, size: str, period: str) -> str:
     """Return SQL for the bytes of one group: two longs and two ints, big-endian."""
-    wide, narrow = (f"lpad(hex({{}}), {digits}, '0')" for digits in (16, 8))
-    parts = (wide.format(first), wide.format(last), narrow.format(size), narrow.format(period))
+    long_format, int_format = (f"lpad(hex({{}}), {digits}, '0')" for digits in (16, 8))
+    parts = (
+        long_format.format(first),
+        long_format.format(last),
+        int_format.format(size),
+        int_format.format(period),
+    )
     return f"unhex(concat({', '.join(parts)}))"
 
 
@@ -45,15 +50,18 @@ def _group(first: str, last: str, size: str, period: str) -> str:
 # are the rest of a run at the start, then full runs, then a part of a run at the end.
 _PHASE = f"pmod(b - {WRITE_QUORUM - 1}, {ENSEMBLE})"
 _RUN_START = f"({WRITE_QUORUM} - pmod(-{_PHASE}, {ENSEMBLE}))"
-_FULL = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
-_TAIL = f"({_PHASE} + {_FULL} * {ENSEMBLE} + {ENSEMBLE})"
-_BODY = _group(
-    _PHASE, f"{_PHASE} + {_FULL} * {ENSEMBLE}", f"{WRITE_QUORUM}", f"if({_FULL} > 0, {ENSEMBLE}, 0)"
+_FULL_STRIPES = f"((last - {_PHASE} - {WRITE_QUORUM - 1}) div {ENSEMBLE})"
+_TAIL = f"({_PHASE} + {_FULL_STRIPES} * {ENSEMBLE} + {ENSEMBLE})"
+_BODY = _group_expression(
+    _PHASE,
+    f"{_PHASE} + {_FULL_STRIPES} * {ENSEMBLE}",
+    f"{WRITE_QUORUM}",
+    f"if({_FULL_STRIPES} > 0, {ENSEMBLE}, 0)",
 )
 _CLOSED_FORM = f"""concat(
-    if({_PHASE} > 0 AND {_RUN_START} > 0, {_group("0", "0", _RUN_START, "0")}, X''),
+    if({_PHASE} > 0 AND {_RUN_START} > 0, {_group_expression("0", "0", _RUN_START, "0")}, X''),
     {_BODY},
-    if({_TAIL} <= last, {_group(_TAIL, _TAIL, f"last - {_TAIL} + 1", "0")}, X'')
+    if({_TAIL} <= last, {_group_expression(_TAIL, _TAIL, f"last - {_TAIL} + 1", "0")}, X'')
 )"""
 
 
@@ -61,24 +69,24 @@ def lines() -> Iterator[Line]:
     """Yield lines for passing rows to Spark and for computing expected entries."""
     spark = build_session(f"local[{TASKS}]")
     try:
-        yield _handing_over(spark)
-        yield _expecting(spark)
+        yield _measure_handover(spark)
+        yield _measure_expected(spark)
     finally:
         spark.stop()
 
 
-def _handing_over(spark: SparkSession) -> Line:
+def _measure_handover(spark: SparkSession) -> Line:
     for source in _sources():
         spark.dataSource.register(source)
     batches, tuples = (spark.read.format(name).load() for name in ("batches", "tuples"))
     if _digest(batches) != _digest(tuples):
         sys.exit("the two sources give other rows")
-    ours, rival = alternate(lambda: _run(batches), lambda: _run(tuples))
+    own_seconds, rival = alternate(lambda: _run(batches), lambda: _run(tuples))
     return Line(
         "rows into Spark, batches",
         ROWS,
         "rows",
-        ours,
+        own_seconds,
         "tuples",
         ROWS,
         rival,
@@ -87,7 +95,7 @@ def _handing_over(spark: SparkSession) -> Line:
     )
 
 
-def _expecting(spark: SparkSession) -> Line:
+def _measure_expected(spark: SparkSession) -> Line:
     ledgers = spark.range(LEDGERS, numPartitions=TASKS)
     by_arrays = ledgers.mapInArrow(_expected, _SCHEMA)
     by_sql = ledgers.selectExpr(
@@ -97,13 +105,13 @@ def _expecting(spark: SparkSession) -> Line:
     ).selectExpr("ledger_id", "CAST(b AS int) AS bookie", f"{_CLOSED_FORM} AS groups")
     if _digest(by_arrays) != _digest(by_sql):
         sys.exit("SQL expects other entries")
-    ours, rival = alternate(lambda: _run(by_arrays), lambda: _run(by_sql))
+    own_seconds, rival = alternate(lambda: _run(by_arrays), lambda: _run(by_sql))
     rows = LEDGERS * ENSEMBLE
     return Line(
         "expected entries by arrays",
         rows,
         "replicas",
-        ours,
+        own_seconds,
         "closed form in SQL",
         rows,
         rival,
@@ -127,17 +135,17 @@ def _expected(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         ids = np.asarray(batch.column(0))
         count = len(ids)
         ledger = np.repeat(np.arange(count), ENSEMBLE)
-        index = np.tile(np.arange(ENSEMBLE), count)
-        of_all = np.zeros_like(ledger)
+        member_index = np.tile(np.arange(ENSEMBLE), count)
+        zeros = np.zeros_like(ledger)
         replicas = fold_seats(
             Seats(
                 ledger=ledger,
-                member=index,
-                first=of_all,
+                member=member_index,
+                first=zeros,
                 last=(SHORTEST + ids % LENGTHS)[ledger],
-                index=index,
-                ensemble_size=of_all + ENSEMBLE,
-                write_quorum=of_all + WRITE_QUORUM,
+                index=member_index,
+                ensemble_size=zeros + ENSEMBLE,
+                write_quorum=zeros + WRITE_QUORUM,
             )
         )
         yield pa.record_batch(
@@ -156,7 +164,7 @@ def _sources() -> list[type[DataSource]]:
     They are defined in a function, so that Spark pickles the whole classes. Its workers cannot import this
     package.
     """
-    share, batch_rows, tasks, columns = ROWS // TASKS, BATCH_ROWS, TASKS, _SCHEMA
+    rows_per_task, batch_rows, tasks, columns = ROWS // TASKS, BATCH_ROWS, TASKS, _SCHEMA
 
     def arrays(first: int, count: int) -> tuple[Any, Any, bytes]:
         ids = np.arange(first, first + count)
@@ -164,10 +172,10 @@ def _sources() -> list[type[DataSource]]:
 
     class Tasks(DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
-            return [InputPartition(task * share) for task in range(tasks)]
+            return [InputPartition(task * rows_per_task) for task in range(tasks)]
 
         def pieces(self, partition: InputPartition) -> Iterator[tuple[int, int]]:
-            end = partition.value + share
+            end = partition.value + rows_per_task
             for first in range(partition.value, end, batch_rows):
                 yield first, min(batch_rows, end - first)
 
@@ -184,10 +192,10 @@ def _sources() -> list[type[DataSource]]:
         def read(self, partition: InputPartition) -> Iterator[tuple[int, int, bytes]]:
             for first, count in self.pieces(partition):
                 ids, bookies, groups = arrays(first, count)
-                cut = [groups[start : start + 24] for start in range(0, len(groups), 24)]
-                yield from zip(ids.tolist(), bookies.tolist(), cut, strict=True)
+                group_bytes = [groups[start : start + 24] for start in range(0, len(groups), 24)]
+                yield from zip(ids.tolist(), bookies.tolist(), group_bytes, strict=True)
 
-    def source(title: str, reading: type[DataSourceReader]) -> type[DataSource]:
+    def source(title: str, reader_type: type[DataSourceReader]) -> type[DataSource]:
         class Source(DataSource):
             @classmethod
             def name(cls) -> str:
@@ -197,7 +205,7 @@ def _sources() -> list[type[DataSource]]:
                 return columns
 
             def reader(self, schema: StructType) -> DataSourceReader:
-                return reading()
+                return reader_type()
 
         return Source
 

@@ -24,10 +24,10 @@ def differing_pairs(uri: str, index_directories: Mapping[str, Path]) -> int:
     ``index_directories`` maps each bookie id to its only index directory.
     """
     joined = _expected(uri).join(
-        _held(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
+        _read_indexes(index_directories), _KEYS, join_type="full outer", right_suffix="_held"
     )
-    same = pc.fill_null(pc.equal(joined["groups"], joined["groups_held"]), False)
-    equal_pairs: int = pc.sum(same).as_py() or 0
+    is_equal = pc.fill_null(pc.equal(joined["groups"], joined["groups_held"]), False)
+    equal_pairs: int = pc.sum(is_equal).as_py() or 0
     rows: int = joined.num_rows
     return rows - equal_pairs
 
@@ -52,13 +52,15 @@ def _expected(uri: str) -> pa.Table:
     return rows.filter(pc.greater(pc.binary_length(rows["groups"]), 0))
 
 
-def _held(index_directories: Mapping[str, Path]) -> pa.Table:
-    cut = plan_parts([(bookie, [_seen(path)]) for bookie, path in index_directories.items()], 1)
-    batches = [batch.select([*_KEYS, "groups"]) for part in cut for batch in read_part(part)]
+def _read_indexes(index_directories: Mapping[str, Path]) -> pa.Table:
+    index_parts = plan_parts(
+        [(bookie, [_index_directory(path)]) for bookie, path in index_directories.items()], 1
+    )
+    batches = [batch.select([*_KEYS, "groups"]) for part in index_parts for batch in read_part(part)]
     return pa.Table.from_batches(batches)
 
 
-def _seen(path: Path) -> IndexDirectory:
+def _index_directory(path: Path) -> IndexDirectory:
     current = path / "current"
     storage = ROCKSDB if (current / "locations").is_dir() else IDX
     return IndexDirectory.seen(str(path), (current / "VERSION").read_bytes(), storage)

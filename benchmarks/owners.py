@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TOPICS, PER_TOPIC = 50_000, 20
 LEDGER_COUNT = TOPICS * PER_TOPIC
 BATCH = 5_000
-LEAKED = 1000
+LEAKED_ONE_IN = 1000
 """One ledger in this many has no owner."""
 NOW_MS = 1_800_000_000_000
 
@@ -39,13 +39,13 @@ NOW_MS = 1_800_000_000_000
 def lines() -> Iterator[Line]:
     """Yield a line for reading the values and one for the join."""
     batches = [_batch(start) for start in range(0, TOPICS, BATCH)]
-    [ours] = alternate(lambda: _read(batches))
-    yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", ours, note="one core")
+    [own_seconds] = alternate(lambda: _read(batches))
+    yield Line("owners, values to rows", LEDGER_COUNT, "ledgers", own_seconds, note="one core")
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         _write(Path(folder), batches)
         spark = build_session("local[2]")
         try:
-            seconds = _join(spark, folder)
+            seconds = _time_join(spark, folder)
         finally:
             spark.stop()
     note = f"{seconds:.0f} s on two cores, to Parquet; a minute is asked for"
@@ -61,7 +61,9 @@ def _batch(start: int) -> ZnodeBatch:
     for topic in range(start, start + BATCH):
         ids = range(topic * PER_TOPIC, (topic + 1) * PER_TOPIC)
         infos = [
-            PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW_MS) for id in ids if id % LEAKED
+            PulsarLedgerInfo(ledgerId=id, entries=10, size=600, timestamp=NOW_MS)
+            for id in ids
+            if id % LEAKED_ONE_IN
         ]
         value = PulsarManagedLedgerInfo(ledgerInfo=infos).SerializeToString()
         znodes.append(Znode(_path(topic), value, 1, 1, NOW_MS, NOW_MS, 0, 0))
@@ -83,14 +85,18 @@ def _write(folder: Path, batches: list[ZnodeBatch]) -> None:
 
 def _ledger(id: int) -> dict[str, object]:
     name = _path(id // PER_TOPIC).removeprefix("/managed-ledgers/").encode()
-    custom = {"application": b"pulsar", "component": b"managed-ledger", "pulsar/managed-ledger": name}
+    custom_metadata = {
+        "application": b"pulsar",
+        "component": b"managed-ledger",
+        "pulsar/managed-ledger": name,
+    }
     return {
         "scope_id": 0, "ledger_id": id, "status": "ok", "version": 1, "state": "CLOSED", "last_entry_id": 9,
-        "length": 600, "ctime": NOW_MS - 1_000_000_000, "custom_metadata": list(custom.items()),
+        "length": 600, "ctime": NOW_MS - 1_000_000_000, "custom_metadata": list(custom_metadata.items()),
     }  # fmt: skip
 
 
-def _join(spark: SparkSession, folder: str) -> float:
+def _time_join(spark: SparkSession, folder: str) -> float:
     """Join both tables; return the seconds. Spark is warm, and the tables are Parquet files."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -98,14 +104,14 @@ def _join(spark: SparkSession, folder: str) -> float:
     doubtful = spark.createDataFrame([], from_arrow_schema(DOUBTFUL_IDS))
     ledgers.count(), owners.count()
     begun = time.perf_counter()
-    owned_rows = _joined(ledgers, owners, doubtful)
+    owned_rows = _join_owners(ledgers, owners, doubtful)
     owned_rows.write.parquet(f"{folder}/ownership")
     seconds = time.perf_counter() - begun
     unowned = spark.read.parquet(f"{folder}/ownership").where("standing = 'unowned'").count()
-    if unowned != LEDGER_COUNT // LEAKED:
-        raise SystemExit(f"owners: {unowned} ledgers are unowned, not {LEDGER_COUNT // LEAKED}")
+    if unowned != LEDGER_COUNT // LEAKED_ONE_IN:
+        raise SystemExit(f"owners: {unowned} ledgers are unowned, not {LEDGER_COUNT // LEAKED_ONE_IN}")
     return seconds
 
 
-def _joined(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
+def _join_owners(ledgers: DataFrame, owners: DataFrame, doubtful: DataFrame) -> DataFrame:
     return ownership(ledgers, owners, None, doubtful, None, None, ("pulsar",), Moments(NOW_MS, 86_400_000))

@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 
 from benchmarks.measure import Line
 
-_HEADS = ("stage", "rate", "rival", "ratio", "asked", "Java MiB", "Python MiB", "shuffle", "spill")
+_COLUMN_TITLES = ("stage", "rate", "rival", "ratio", "asked", "Java MiB", "Python MiB", "shuffle", "spill")
 
 
 def as_json(command: str, lines: Sequence[Line]) -> str:
     """Return one JSON object with the time, the machine, its load, and every line with its rate and ratio."""
-    described = {
+    document = {
         "benchmark": command,
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),
@@ -24,21 +24,21 @@ def as_json(command: str, lines: Sequence[Line]) -> str:
         "python": platform.python_version(),
         "lines": [{**asdict(line), "rate": line.rate, "ratio": line.ratio} for line in lines],
     }
-    return json.dumps(described, indent=2)
+    return json.dumps(document, indent=2)
 
 
 def as_text(lines: Iterable[Line]) -> str:
     """Return the table in aligned columns. Each note follows below its line."""
-    rows = [_HEADS, *(_cells(line) for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADS))]
+    rows = [_COLUMN_TITLES, *(_cells(line) for line in lines)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMN_TITLES))]
     notes = ["", *(line.note for line in lines)]
     text = []
     for row, note in zip(rows, notes, strict=True):
-        aligned = [
+        cells = [
             row[0].ljust(widths[0]),
             *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)),
         ]
-        text.append("  ".join(aligned).rstrip())
+        text.append("  ".join(cells).rstrip())
         if note:
             text.append(f"    {note}")
     return "\n".join(text)
@@ -46,39 +46,41 @@ def as_text(lines: Iterable[Line]) -> str:
 
 def as_markdown(command: str, lines: Sequence[Line]) -> str:
     """Return a section for RESULTS.md: the time, the load, the table and the notes."""
-    when = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    head = f"## {command}\n\n{when}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n\n"
-    table = [f"| {' | '.join(_HEADS)} |", "| --- " + "| ---: " * (len(_HEADS) - 1) + "|"]
+    end_time = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    page_header = (
+        f"## {command}\n\n{end_time}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end.\n\n"
+    )
+    table = [f"| {' | '.join(_COLUMN_TITLES)} |", "| --- " + "| ---: " * (len(_COLUMN_TITLES) - 1) + "|"]
     table += [f"| {' | '.join(_cells(line))} |" for line in lines]
     notes = [f"- {line.stage}: {line.note}" for line in lines if line.note]
-    return head + "\n".join(table) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
+    return page_header + "\n".join(table) + "\n" + ("\n" + "\n".join(notes) + "\n" if notes else "")
 
 
 def _cells(line: Line) -> tuple[str, ...]:
     ratio = "" if line.ratio is None else f"{line.ratio:.2f}x"
     return (
         line.stage,
-        f"{_short(line.rate)} {line.unit}/s",
+        f"{_number_text(line.rate)} {line.unit}/s",
         line.rival or "",
         ratio,
-        _asked(line),
-        *("" if mib is None else _short(mib) for mib in (line.java_mib, line.python_mib)),
+        _goals_text(line),
+        *("" if mib is None else _number_text(mib) for mib in (line.java_mib, line.python_mib)),
         *(
-            "" if bytes_ is None else f"{_short(bytes_)}B"
+            "" if bytes_ is None else f"{_number_text(bytes_)}B"
             for bytes_ in (line.shuffle_bytes, line.spill_bytes)
         ),
     )
 
 
-def _asked(line: Line) -> str:
-    sign = "<=" if line.most else ">="
-    goals = [] if line.goal is None else [f"{sign} {line.goal:g}x"]
-    return " ".join([*goals, *([] if line.target is None else [f"(wish {sign} {line.target:g}x)"])])
+def _goals_text(line: Line) -> str:
+    comparison = "<=" if line.most else ">="
+    goals = [] if line.goal is None else [f"{comparison} {line.goal:g}x"]
+    return " ".join([*goals, *([] if line.target is None else [f"(wish {comparison} {line.target:g}x)"])])
 
 
-def _short(number: float) -> str:
+def _number_text(number: float) -> str:
     """Return a number with three digits and the letter of its unit prefix."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= size:
-            return f"{number / size:.3g} {letter}"
+            return f"{number / size:.3g} {prefix}"
     return f"{number:.3g}"

@@ -37,28 +37,28 @@ def lines() -> Iterator[Line]:
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
         for ledger_entries in LEDGER_ENTRIES:
             part = _part(generate(Path(folder, str(ledger_entries)), ENTRIES, ledger_entries))
-            yield from _beside_plain_scans(part, ledger_entries)
+            yield from _measure_against_scans(part, ledger_entries)
         copy = replace(part.directories[0], path=f"{folder}/other")
         shutil.copytree(part.directories[0].path, copy.path)
         yield _two_directories([part, _part(copy)], LEDGER_ENTRIES[-1])
 
 
-def _beside_plain_scans(part: IndexPart, ledger_entries: int) -> Iterator[Line]:
+def _measure_against_scans(part: IndexPart, ledger_entries: int) -> Iterator[Line]:
     directory = part.directories[0].path
     _check(part, ledger_entries)
-    ours, arrow, iterated = alternate(
-        lambda: _rows(part), lambda: _arrow(directory), lambda: _iterated(directory)
+    own_seconds, arrow_seconds, iterator_seconds = alternate(
+        lambda: _rows(part), lambda: _read_with_arrow(directory), lambda: _iterate_plainly(directory)
     )
     stage = f"RocksDB, ledgers of {ledger_entries:,} entries, to rows"
-    yield Line(stage, ENTRIES, "entries", ours, "plain Arrow scan", ENTRIES, arrow, target=0.8)
+    yield Line(stage, ENTRIES, "entries", own_seconds, "plain Arrow scan", ENTRIES, arrow_seconds, target=0.8)
     yield Line(
         f"  {ledger_entries:,} entries",
         ENTRIES,
         "entries",
-        ours,
+        own_seconds,
         "plain iteration (rocksdict)",
         ENTRIES,
-        iterated,
+        iterator_seconds,
     )
 
 
@@ -72,9 +72,9 @@ def _two_directories(parts: Sequence[IndexPart], ledger_entries: int) -> Line:
                 sys.exit("rocksdb: the directories do not add up")
 
         run([parts[:1], parts[1:]])  # starts the processes
-        two, one_process = alternate(lambda: run([parts[:1], parts[1:]]), lambda: run([parts]))
+        two_processes, one_process = alternate(lambda: run([parts[:1], parts[1:]]), lambda: run([parts]))
     stage = "RocksDB, two directories in two processes"
-    return Line(stage, 2 * ENTRIES, "entries", two, "in one", 2 * ENTRIES, one_process, target=1.7)
+    return Line(stage, 2 * ENTRIES, "entries", two_processes, "in one", 2 * ENTRIES, one_process, target=1.7)
 
 
 def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
@@ -83,7 +83,7 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
     (root / "current" / "VERSION").write_bytes(b"5\n")
     options = Options(raw_mode=True)
     options.set_compression_type(DBCompressionType.lz4())
-    with_locations = Rdict(str(root / "current" / "locations"), options)
+    locations_database = Rdict(str(root / "current" / "locations"), options)
     number = np.arange(entries)
     keys = np.stack(
         (number // ledger_entries, _entries(ledger_entries)[number % ledger_entries]), axis=1
@@ -93,10 +93,10 @@ def generate(root: Path, entries: int, ledger_entries: int) -> IndexDirectory:
         batch = WriteBatch(raw_mode=True)
         for key, value in zip(keys[start : start + BATCH], values[start : start + BATCH], strict=True):
             batch.put(key.tobytes(), value.tobytes())
-        with_locations.write(batch)
-    with_locations.flush()
-    with_locations.compact_range(None, None)
-    with_locations.close()
+        locations_database.write(batch)
+    locations_database.flush()
+    locations_database.compact_range(None, None)
+    locations_database.close()
     ledgers = Rdict(str(root / "current" / "ledgers"), Options(raw_mode=True))
     for ledger in range(-(-entries // ledger_entries)):
         # DbLedgerStorageDataFormats.LedgerData: exists, not fenced, and a master key of 20 zeros.
@@ -123,14 +123,14 @@ def _all_rows(all_parts: Sequence[IndexPart]) -> int:
     return sum(map(_rows, all_parts))
 
 
-def _arrow(directory: str) -> None:
+def _read_with_arrow(directory: str) -> None:
     database = pyrex.PyRocksDB(f"{directory}/current/locations", read_only=True)
     if sum(map(len, pa.RecordBatchReader.from_stream(database.scan_arrow()))) != ENTRIES:
         sys.exit("rocksdb: the plain Arrow scan saw something else")
     database.close()
 
 
-def _iterated(directory: str) -> None:
+def _iterate_plainly(directory: str) -> None:
     database = Rdict(f"{directory}/current/locations", Options(raw_mode=True))
     if sum(1 for _ in database.items()) != ENTRIES:
         sys.exit("rocksdb: plain iteration saw something else")

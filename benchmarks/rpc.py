@@ -25,7 +25,7 @@ from auditor.sources.metadata.store import StoreOptions
 from benchmarks.measure import Line, alternate
 
 LEDGERS, DELAY_S = 5_000, 0.0005
-WAYS = (1, 4, 16, 64)
+IN_FLIGHT_COUNTS = (1, 4, 16, 64)
 LISTING = encode_unfolded(np.array([(0, 27, 2, 3)], GROUP))
 
 
@@ -48,13 +48,13 @@ def serve(port_pipe: Connection, delay_s: float) -> None:
         writer.write(LENGTH.pack(len(message)) + message)
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        answering: set[asyncio.Task[None]] = set()
+        answer_tasks: set[asyncio.Task[None]] = set()
         try:
             while True:
                 (length,) = LENGTH.unpack(await reader.readexactly(LENGTH.size))
                 task = asyncio.create_task(answer(writer, await reader.readexactly(length)))
-                answering.add(task)
-                task.add_done_callback(answering.discard)
+                answer_tasks.add(task)
+                task.add_done_callback(answer_tasks.discard)
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
@@ -85,10 +85,10 @@ def lines() -> Iterator[Line]:
     bookie.start()
     port = receiver.recv()
     try:
-        times = alternate(*(partial(ask, port, LEDGERS, in_flight) for in_flight in WAYS))
+        times = alternate(*(partial(ask, port, LEDGERS, in_flight) for in_flight in IN_FLIGHT_COUNTS))
     finally:
         bookie.kill()
-    for in_flight, seconds in zip(WAYS[1:], times[1:], strict=True):
+    for in_flight, seconds in zip(IN_FLIGHT_COUNTS[1:], times[1:], strict=True):
         yield Line(
             f"rpc, {in_flight} in flight, {DELAY_S * 1000:g} ms each",
             LEDGERS,

@@ -47,7 +47,7 @@ BOOKIES = 500
 MEMORY = "2g"
 _TASKS = 8
 LOCAL = fs.LocalFileSystem()
-_WHOLE = 100_000_000
+_TARGET_LEDGERS = 100_000_000
 
 
 class Sampled(NamedTuple):
@@ -60,11 +60,11 @@ class Sampled(NamedTuple):
 
 def lines() -> Iterator[Line]:
     """Yield a line for each stage: the time per ledger of the large size against that of a third of it."""
-    small, large = (_apart(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE))
+    small, large = (_measure_in_process(Cluster(size, BOOKIES)) for size in (SAMPLE // 3, SAMPLE))
     for name, stage in large.stages.items():
-        before = small.stages[name].seconds
-        power = math.log(stage.seconds / before) / math.log(large.ledgers / small.ledgers)
-        least = stage.seconds * _WHOLE / large.ledgers
+        small_seconds = small.stages[name].seconds
+        exponent = math.log(stage.seconds / small_seconds) / math.log(large.ledgers / small.ledgers)
+        projected_seconds = stage.seconds * _TARGET_LEDGERS / large.ledgers
         yield Line(
             f"{name} of {SAMPLE:,} ledgers, {MEMORY} driver",
             large.ledgers,
@@ -72,29 +72,29 @@ def lines() -> Iterator[Line]:
             stage.seconds,
             f"{small.ledgers:,}",
             small.ledgers,
-            before,
+            small_seconds,
             most=True,
             goal=1.0,
             java_mib=large.java_mib,
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
-            note=f"{before:.1f} and {stage.seconds:.1f} s; time grows as ledgers to the power of "
-            f"{power:.2f}; of {_WHOLE:,} ledgers {least:,.0f} s",
+            note=f"{small_seconds:.1f} and {stage.seconds:.1f} s; time grows as ledgers to the power of "
+            f"{exponent:.2f}; of {_TARGET_LEDGERS:,} ledgers {projected_seconds:,.0f} s",
         )
 
 
-def _apart(cluster: Cluster) -> Sampled:
+def _measure_in_process(cluster: Cluster) -> Sampled:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(_sampled, cluster).result()
+        return process.submit(_measure_stages, cluster).result()
 
 
-def _sampled(cluster: Cluster) -> Sampled:
+def _measure_stages(cluster: Cluster) -> Sampled:
     work = Path(tempfile.mkdtemp(prefix="bkaudit-benchmark-"))
     try:
-        uri, collected = write_snapshot(cluster, work), write_collection(cluster, work)
+        uri, collection_path = write_snapshot(cluster, work), write_collection(cluster, work)
         os.sync()  # otherwise these writes would still run during the measurement
         watch = Stopwatch()
-        with PeakMemory() as used:
+        with PeakMemory() as peak_memory:
             watch.stage("spark")
             logged_session(work / "events", MEMORY)
             spark = SparkSession.active()
@@ -103,18 +103,22 @@ def _sampled(cluster: Cluster) -> Sampled:
             options = {"metadata": uri, "layout": LayoutKind.LONG_HIERARCHICAL.value, "parts": str(_TASKS)}
             part_table(spark, LedgerSource(options)).write(LOCAL, str(work / "ledgers"))
             watch.stage("indexes")
-            copied(spark, Collection(str(collected)), _TASKS).write(LOCAL, str(work / "availability"))
+            copied(spark, Collection(str(collection_path)), _TASKS).write(LOCAL, str(work / "availability"))
             watch.stage("join")
             replicas = sum(len(group.ids) * len(group.members) for group in cluster.groups_of_ledgers())
             size = sum(file.stat().st_size for file in work.glob("*/*.parquet"))
             QueryPlans(spark).fit(size, replicas)
-            differing = in_blocks(spark, work, replicas).count()
+            unequal_pairs = in_blocks(spark, work, replicas).count()
             watch.stage("end")
-        if differing != _planted(cluster):
-            sys.exit(f"the join finds {differing} pairs that differ; {_planted(cluster)} were planted")
+        if unequal_pairs != _planted_pairs(cluster):
+            sys.exit(
+                f"the join finds {unequal_pairs} pairs that differ; {_planted_pairs(cluster)} were planted"
+            )
         stages = {stage.name: stage for stage in watch.stages(work / "events")}
         stage_names = ("metadata", "indexes", "join")
-        return Sampled(cluster.ledgers, {name: stages[name] for name in stage_names}, used.peaks["java"])
+        return Sampled(
+            cluster.ledgers, {name: stages[name] for name in stage_names}, peak_memory.peaks["java"]
+        )
     finally:
         shutil.rmtree(work)
 
@@ -130,12 +134,12 @@ def copied(spark: SparkSession, collection: Collection, tasks: int) -> PartTable
         for row in collection.read_rows("directories", manifest)
         if row["piece"] is not None
     }
-    copied = CopiedRows(owners)
+    copied_rows = CopiedRows(owners)
     parts = shares([(collection, manifest)], owners, tasks)
-    return PartTable.of(spark, SCHEMA, copied.read, parts)
+    return PartTable.of(spark, SCHEMA, copied_rows.read, parts)
 
 
-def _planted(cluster: Cluster) -> int:
+def _planted_pairs(cluster: Cluster) -> int:
     """Count the replicas that lack entries and the replicas of deleted ledgers."""
     lacking = sum(
         len(group.ids) * len({seat for seat, _ in group.shape.lost}) for group in cluster.groups_of_ledgers()

@@ -17,16 +17,20 @@ from dataclasses import replace
 
 from benchmarks.audited import ASKED_BOOKIES, COLLECTED, UNFLUSHED, Audited, apart
 from benchmarks.cluster import Cluster
-from benchmarks.join_again import Way
+from benchmarks.join_again import JoinVariant
 from benchmarks.measure import Line
 
 LARGE = int(os.environ.get("BKAUDIT_LEDGERS", "10_000_000"))
 BOOKIES = 500
 MEMORY = "2g"
-USUAL, AMPLE, ROWS = Way(MEMORY), Way("8g"), Way(MEMORY, in_blocks=False)
-FIXED = ("spark", "report", "changes")
+DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS = (
+    JoinVariant(MEMORY),
+    JoinVariant("8g"),
+    JoinVariant(MEMORY, in_blocks=False),
+)
+FIXED_STAGES = ("spark", "report", "changes")
 """Stages whose cost does not depend on the number of ledgers."""
-SHOWN = 6
+SHOWN_STAGES = 6
 
 
 def lines() -> Iterator[Line]:
@@ -35,10 +39,12 @@ def lines() -> Iterator[Line]:
     They compare the time per ledger of the large cluster with that of the small one.
     """
     small = apart(Cluster(LARGE // 10, BOOKIES), memory=MEMORY)
-    large = apart(Cluster(LARGE, BOOKIES), memory=MEMORY, joins=(USUAL, AMPLE, ROWS))
+    large = apart(
+        Cluster(LARGE, BOOKIES), memory=MEMORY, join_variants=(DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS)
+    )
     join = large.stages["unequal"]
     yield replace(
-        _against(f"audit, {LARGE:,} ledgers, {MEMORY} driver", large, small),
+        _compare_audits(f"audit, {LARGE:,} ledgers, {MEMORY} driver", large, small),
         goal=1.2,
         target=1,
         java_mib=large.java_mib,
@@ -46,84 +52,90 @@ def lines() -> Iterator[Line]:
         shuffle_bytes=large.shuffle_bytes,
         spill_bytes=large.spill_bytes,
         note=f"{large.seconds:.0f} s; time grows as ledgers to the power of {_exponent(small, large):.2f}, "
-        f"without what is fixed {_exponent(small, large, FIXED):.2f}; "
+        f"without what is fixed {_exponent(small, large, FIXED_STAGES):.2f}; "
         f"{large.unequal / large.replicas:.3%} of {large.replicas:,} replicas take the slow path; "
         f"the join shuffles {join.shuffle_bytes / large.replicas / 2:.1f} bytes for each replica of a side "
         "(asked: at most 30)",
     )
-    for stage in sorted(large.stages.values(), key=lambda figures: -figures.seconds)[:SHOWN]:
+    for stage in sorted(large.stages.values(), key=lambda stage_costs: -stage_costs.seconds)[:SHOWN_STAGES]:
         yield replace(
-            _against(f"  of it {stage.name}", large, small, stage.name),
+            _compare_audits(f"  of it {stage.name}", large, small, stage.name),
             goal=1.2 if stage is join else None,
             shuffle_bytes=stage.shuffle_bytes,
             spill_bytes=stage.spill_bytes,
         )
-    yield from _roads(large)
-    less, ample = large.joins[USUAL], large.joins[AMPLE]
+    yield from _measure_other_paths(large)
+    default_join, large_driver_join = large.joins[DEFAULT_DRIVER], large.joins[LARGE_DRIVER]
     yield Line(
         f"  its join again, {MEMORY} driver",
         LARGE,
         "ledgers",
-        less.seconds,
-        f"{AMPLE.memory} driver",
+        default_join.seconds,
+        f"{LARGE_DRIVER.memory} driver",
         LARGE,
-        ample.seconds,
+        large_driver_join.seconds,
         most=True,
         goal=1.3,
-        java_mib=less.java_mib,
-        spill_bytes=less.spill_bytes,
-        note=f"{less.seconds:.1f} and {ample.seconds:.1f} s; "
-        f"with {AMPLE.memory} Java took {ample.java_mib:,.0f} MiB",
+        java_mib=default_join.java_mib,
+        spill_bytes=default_join.spill_bytes,
+        note=f"{default_join.seconds:.1f} and {large_driver_join.seconds:.1f} s; "
+        f"with {LARGE_DRIVER.memory} Java took {large_driver_join.java_mib:,.0f} MiB",
     )
-    rows = large.joins[ROWS]
+    spark_rows_join = large.joins[SPARK_ROWS]
     yield Line(
         "  its join again, in blocks",
         LARGE,
         "ledgers",
-        less.seconds,
+        default_join.seconds,
         "rows",
         LARGE,
-        rows.seconds,
+        spark_rows_join.seconds,
         most=True,
-        spill_bytes=rows.spill_bytes,
-        note=f"{less.seconds:.1f} and {rows.seconds:.1f} s, both in a driver of {MEMORY}",
+        spill_bytes=spark_rows_join.spill_bytes,
+        note=f"{default_join.seconds:.1f} and {spark_rows_join.seconds:.1f} s, both in a driver of {MEMORY}",
     )
 
 
-def _roads(plain: Audited) -> Iterator[Line]:
+def _measure_other_paths(plain_audit: Audited) -> Iterator[Line]:
     """Yield lines for audits of a live cluster and for runs on object stores.
 
     Each should take at most 1.2 times as long as the plain audit.
     """
     cluster, store = Cluster(LARGE, BOOKIES), os.environ.get("BKAUDIT_S3")
-    roads = [(UNFLUSHED, ""), (ASKED_BOOKIES, ""), ("the run under file://", "file://")]
-    roads += [("the run under s3a://", store)] if store else []
-    for name, out in roads:
-        audited = apart(cluster, COLLECTED if out else name, MEMORY, out=out)
+    other_paths = [(UNFLUSHED, ""), (ASKED_BOOKIES, ""), ("the run under file://", "file://")]
+    other_paths += [("the run under s3a://", store)] if store else []
+    for name, location_prefix in other_paths:
+        audited = apart(
+            cluster, COLLECTED if location_prefix else name, MEMORY, location_prefix=location_prefix
+        )
         yield replace(
-            Line(f"  {name}", LARGE, "ledgers", audited.seconds, "plain", LARGE, plain.seconds, most=True),
+            Line(
+                f"  {name}", LARGE, "ledgers", audited.seconds, "plain", LARGE, plain_audit.seconds, most=True
+            ),
             goal=1.2,
             java_mib=audited.java_mib,
             python_mib=audited.python_mib,
             spill_bytes=audited.spill_bytes,
-            note=f"{audited.seconds:.0f} and {plain.seconds:.0f} s",
+            note=f"{audited.seconds:.0f} and {plain_audit.seconds:.0f} s",
         )
     if not store:
         print("scale: not measured under s3a://: BKAUDIT_S3 names no bucket")
 
 
-def _against(name: str, large: Audited, reference: Audited, stage: str | None = None) -> Line:
+def _compare_audits(name: str, large: Audited, reference: Audited, stage: str | None = None) -> Line:
     """Return a line that compares the time per ledger of two audits, or of one stage of both."""
-    ours, rival_seconds = (
+    own_seconds, rival_seconds = (
         audit.seconds if stage is None else audit.stages[stage].seconds for audit in (large, reference)
     )
     rival = f"{reference.ledgers:,}"
-    return Line(name, large.ledgers, "ledgers", ours, rival, reference.ledgers, rival_seconds, most=True)
+    return Line(
+        name, large.ledgers, "ledgers", own_seconds, rival, reference.ledgers, rival_seconds, most=True
+    )
 
 
-def _exponent(small: Audited, large: Audited, without: tuple[str, ...] = ()) -> float:
-    times = [
-        sum(stage.seconds for stage in audited.stages.values() if stage.name not in without)
+def _exponent(small: Audited, large: Audited, excluded_stages: tuple[str, ...] = ()) -> float:
+    seconds_of_sizes = [
+        sum(stage.seconds for stage in audited.stages.values() if stage.name not in excluded_stages)
         for audited in (small, large)
     ]
-    return math.log(times[1] / times[0]) / math.log(large.ledgers / small.ledgers)
+    return math.log(seconds_of_sizes[1] / seconds_of_sizes[0]) / math.log(large.ledgers / small.ledgers)

@@ -33,7 +33,7 @@ from benchmarks.measure import Line, alternate
 
 LEDGERS = int(os.environ.get("BKAUDIT_LEDGERS", "300_000"))
 BOOKIES = 50
-LEAST_S = 1.0
+MIN_STAGE_S = 1.0
 """Shortest stage in seconds that counts. Shorter stages mostly show Spark's fixed cost of a job."""
 
 SEGMENTS, ENTRIES, HOLES = 100_000, 1_000_000_000, 100_000
@@ -45,78 +45,101 @@ missing.
 """
 HEADER = b"BKLE".ljust(1024, b"\0")
 MEMBERS = [f"bookie-{number}:3181" for number in range(7)]
-READ = {member: BookieState("read") for member in MEMBERS}
-MOST = 2
+READ_STATES = {member: BookieState("read") for member in MEMBERS}
+MAX_RATIO = 2
 
 
 def lines() -> Iterator[Line]:
     """Yield a line for each skewed case: the time per ledger, segment or hole against the even case."""
-    even = apart(Cluster(LEDGERS, BOOKIES))
-    for name, hot in (("one bookie in every ensemble", 100), ("one bookie with half of all ledgers", 50)):
-        yield _whole(name, apart(Cluster(LEDGERS, BOOKIES, hot)), even)
-    one_ledger, many = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
-    yield _twins(
-        "metadata of one ledger of 100,000 segments", SEGMENTS, "segments", _rows(one_ledger), _rows(many)
+    even_audit = apart(Cluster(LEDGERS, BOOKIES))
+    for name, hot_percent in (
+        ("one bookie in every ensemble", 100),
+        ("one bookie with half of all ledgers", 50),
+    ):
+        yield _measure_audits(name, apart(Cluster(LEDGERS, BOOKIES, hot_percent)), even_audit)
+    one_ledger, many_ledgers = _ledgers(1, SEGMENTS), _ledgers(SEGMENTS // 4, 4)
+    yield _measure_cases(
+        "metadata of one ledger of 100,000 segments",
+        SEGMENTS,
+        "segments",
+        _decode_rows(one_ledger),
+        _decode_rows(many_ledgers),
     )
-    yield _twins(
+    yield _measure_cases(
         "judging one ledger of 100,000 segments",
         SEGMENTS,
         "segments",
-        _judging([_lossy(SEGMENTS, 10 * SEGMENTS)]),
-        _judging([_lossy(4, 40)] * (SEGMENTS // 4)),
+        _judge_all([_lossy_ledger(SEGMENTS, 10 * SEGMENTS)]),
+        _judge_all([_lossy_ledger(4, 40)] * (SEGMENTS // 4)),
     )
-    yield _twins(
+    yield _measure_cases(
         "judging a ledger of a billion entries",
         1,
         "ledgers",
-        _judging([_lossy(1, ENTRIES)]),
-        _judging([_lossy(1, 1_000)]),
+        _judge_all([_lossy_ledger(1, ENTRIES)]),
+        _judge_all([_lossy_ledger(1, 1_000)]),
     )
-    yield _twins(
+    yield _measure_cases(
         "judging one ledger of 100,000 holes on a bookie",
         HOLES,
         "holes",
-        _judging([_holes(HOLES)]),
-        _judging([_holes(100)] * (HOLES // 100)),
+        _judge_all([_ledger_with_holes(HOLES)]),
+        _judge_all([_ledger_with_holes(100)] * (HOLES // 100)),
     )
     with tempfile.TemporaryDirectory(prefix="bkaudit-benchmark-") as folder:
-        single_file, spread = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
-        yield _twins(
-            "reading an index of 100,000 holes", SLOTS, "slots", _reading(single_file), _reading(spread)
+        single_file, many_files = _index_files(Path(folder), 1), _index_files(Path(folder), 1_000)
+        yield _measure_cases(
+            "reading an index of 100,000 holes", SLOTS, "slots", _read_all(single_file), _read_all(many_files)
         )
 
 
-def _whole(name: str, skewed: Audited, even: Audited) -> Line:
-    times = {stage: (skewed.stages[stage].seconds, even.stages[stage].seconds) for stage in even.stages}
+def _measure_audits(name: str, skewed_audit: Audited, even_audit: Audited) -> Line:
+    times = {
+        stage: (skewed_audit.stages[stage].seconds, even_audit.stages[stage].seconds)
+        for stage in even_audit.stages
+    }
     worst = max(
-        (stage for stage, pair in times.items() if max(pair) >= LEAST_S),
+        (stage for stage, pair in times.items() if max(pair) >= MIN_STAGE_S),
         key=lambda stage: times[stage][0] / times[stage][1],
     )
     return Line(
         f"audit, {name}",
         LEDGERS,
         "ledgers",
-        skewed.seconds,
+        skewed_audit.seconds,
         "even",
         LEDGERS,
-        even.seconds,
-        target=MOST,
+        even_audit.seconds,
+        target=MAX_RATIO,
         most=True,
-        java_mib=skewed.java_mib,
-        python_mib=skewed.python_mib,
-        shuffle_bytes=skewed.shuffle_bytes,
-        spill_bytes=skewed.spill_bytes,
+        java_mib=skewed_audit.java_mib,
+        python_mib=skewed_audit.python_mib,
+        shuffle_bytes=skewed_audit.shuffle_bytes,
+        spill_bytes=skewed_audit.spill_bytes,
         note=f"the stage that suffers most: {worst}, {times[worst][0] / times[worst][1]:.2f}x its twin",
     )
 
 
-def _twins(name: str, amount: int, unit: str, odd: Callable[[], object], even: Callable[[], object]) -> Line:
-    ours, rival = alternate(odd, even)
+def _measure_cases(
+    name: str, amount: int, unit: str, run_skewed: Callable[[], object], run_even: Callable[[], object]
+) -> Line:
+    own_seconds, rival = alternate(run_skewed, run_even)
     tracemalloc.start()
-    odd()
-    peak = tracemalloc.get_traced_memory()[1] / 2**20
+    run_skewed()
+    peak_mib = tracemalloc.get_traced_memory()[1] / 2**20
     tracemalloc.stop()
-    return Line(name, amount, unit, ours, "even", amount, rival, target=MOST, most=True, python_mib=peak)
+    return Line(
+        name,
+        amount,
+        unit,
+        own_seconds,
+        "even",
+        amount,
+        rival,
+        target=MAX_RATIO,
+        most=True,
+        python_mib=peak_mib,
+    )
 
 
 def _ledgers(count: int, segments: int) -> ZnodeBatch:
@@ -138,10 +161,10 @@ def _ledgers(count: int, segments: int) -> ZnodeBatch:
 
 
 def _ensemble(number: int) -> list[str]:
-    return [MEMBERS[(number + seat) % len(MEMBERS)] for seat in range(3)]
+    return [MEMBERS[(number + ensemble_position) % len(MEMBERS)] for ensemble_position in range(3)]
 
 
-def _rows(batch: ZnodeBatch) -> Callable[[], object]:
+def _decode_rows(batch: ZnodeBatch) -> Callable[[], object]:
     def run() -> None:
         rows = ledger_rows(batch, "/ledgers", LayoutKind.HIERARCHICAL)
         if rows.column("status").to_pylist() != ["ok"] * len(batch.paths):
@@ -150,30 +173,35 @@ def _rows(batch: ZnodeBatch) -> Callable[[], object]:
     return run
 
 
-def _facts(segments: int, entries: int) -> LedgerFacts:
+def _ledger_facts(segments: int, entries: int) -> LedgerFacts:
     segment_entries = entries // segments
     ranges = [(segment_entries * number, _ensemble(number)) for number in range(segments)]
     return LedgerFacts(1, True, 3, 2, 2, entries - 1, None, ranges)
 
 
-def _lossy(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
+def _lossy_ledger(segments: int, entries: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lost the last run of its expected entries."""
-    ledger = _facts(segments, entries)
-    due = striped_to(ledger, MEMBERS[0], entries - 1)
-    return ledger, Pair(MEMBERS[0], due, due[:-1] if len(due) > 1 else due[:0], "ok")
+    ledger = _ledger_facts(segments, entries)
+    expected_groups = striped_to(ledger, MEMBERS[0], entries - 1)
+    return ledger, Pair(
+        MEMBERS[0],
+        expected_groups,
+        expected_groups[:-1] if len(expected_groups) > 1 else expected_groups[:0],
+        "ok",
+    )
 
 
-def _holes(count: int) -> tuple[LedgerFacts, Pair]:
+def _ledger_with_holes(count: int) -> tuple[LedgerFacts, Pair]:
     """Return a ledger and a bookie that lacks one in ten of its entries, at random."""
-    ledger = _facts(1, 15 * count)
-    due = striped_to(ledger, MEMBERS[0], 15 * count - 1)
+    ledger = _ledger_facts(1, 15 * count)
+    expected_groups = striped_to(ledger, MEMBERS[0], 15 * count - 1)
     entries = np.arange(15 * count)
     striped = entries[entries % 3 != 1]
-    lost = np.random.default_rng(34).choice(len(striped), count, replace=False)
-    return ledger, Pair(MEMBERS[0], due, _folded(np.delete(striped, lost)), "ok")
+    lost_positions = np.random.default_rng(34).choice(len(striped), count, replace=False)
+    return ledger, Pair(MEMBERS[0], expected_groups, _fold(np.delete(striped, lost_positions)), "ok")
 
 
-def _folded(entries: np.ndarray) -> Groups:
+def _fold(entries: np.ndarray) -> Groups:
     data = fold_entries(entries, np.array([0, len(entries)])).tobytes()
     return np.frombuffer(data, GROUP)
 
@@ -194,7 +222,7 @@ def _index_files(folder: Path, count: int) -> list[bytes]:
     return [os.fsencode(path) for path in paths]
 
 
-def _reading(paths: list[bytes]) -> Callable[[], object]:
+def _read_all(paths: list[bytes]) -> Callable[[], object]:
     reader, files = IndexReader(), IndexFiles(np.arange(len(paths)), paths)
 
     def run() -> None:
@@ -205,10 +233,10 @@ def _reading(paths: list[bytes]) -> Callable[[], object]:
     return run
 
 
-def _judging(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
+def _judge_all(cases: Sequence[tuple[LedgerFacts, Pair]]) -> Callable[[], object]:
     def run() -> None:
         for ledger, pair in cases:
-            if judge(ledger, [pair], READ, 0).m != 1:
+            if judge(ledger, [pair], READ_STATES, 0).m != 1:
                 sys.exit("a planted loss was not found")
 
     return run

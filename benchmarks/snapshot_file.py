@@ -15,18 +15,18 @@ from auditor.codecs.zookeeper.snapshot import MAGIC, TAIL, VERSION
 TIME_MS = 1_700_000_000_000
 """Time at which every znode was created and last changed, in ms since 1970."""
 
-_END = struct.pack(">i", 1) + b"/"
+_LIST_END = struct.pack(">i", 1) + b"/"
 
 
 def write(path: Path, records: Iterable[bytes]) -> Path:
     """Write the header, the records, the end mark and the checksum to a new file; return its path."""
     path.parent.mkdir(parents=True)
-    adler = 1
+    checksum = 1
     with path.open("wb") as file:
-        for piece in chain([struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)], records, [_END]):
-            adler = zlib.adler32(piece, adler)
+        for piece in chain([struct.pack(">iiqii", MAGIC, VERSION, -1, 0, 0)], records, [_LIST_END]):
+            checksum = zlib.adler32(piece, checksum)
             file.write(piece)
-        file.write(struct.pack(">q", adler) + _END)
+        file.write(struct.pack(">q", checksum) + _LIST_END)
     return path
 
 
@@ -35,12 +35,12 @@ def record(path: str, data: bytes, owner: int = 0) -> bytes:
 
     ``owner`` is the session id of an ephemeral znode and 0 for others.
     """
-    tail = np.zeros(1, TAIL)
+    stat_record = np.zeros(1, TAIL)
     for name in ("czxid", "mzxid", "pzxid"):
-        tail[name] = 1
-    tail["ctime"] = tail["mtime"] = TIME_MS
-    tail["version"] = 1
-    tail["acl"] = -1  # open to all, without an entry in the access control lists
-    tail["ephemeral_owner"] = owner
+        stat_record[name] = 1
+    stat_record["ctime"] = stat_record["mtime"] = TIME_MS
+    stat_record["version"] = 1
+    stat_record["acl"] = -1  # open to all, without an entry in the access control lists
+    stat_record["ephemeral_owner"] = owner
     parts = (struct.pack(">i", len(part)) + part for part in (path.encode(), data))
-    return b"".join(parts) + tail.tobytes()
+    return b"".join(parts) + stat_record.tobytes()

@@ -41,16 +41,16 @@ class Stopwatch:
 
     def stages(self, events: Path) -> list[Stage]:
         """Return each stage once, in order of first start. Call it when the last stage has ended."""
-        ends = [begun for _, begun in self._begun[1:]] + [time.time()]
+        end_times = [begun for _, begun in self._begun[1:]] + [time.time()]
         stages: dict[str, Stage] = {}
-        for (name, start), end in zip(self._begun, ends, strict=True):
-            stages.setdefault(name, Stage(name)).seconds += end - start
-        starts = [begun for _, begun in self._begun]
+        for (name, start), end_time in zip(self._begun, end_times, strict=True):
+            stages.setdefault(name, Stage(name)).seconds += end_time - start
+        start_times = [begun for _, begun in self._begun]
         for start, metrics in _tasks(events):
-            stage = stages[self._begun[max(bisect_right(starts, start) - 1, 0)][0]]
-            written = metrics["Shuffle Write Metrics"]
-            stage.shuffle_bytes += written["Shuffle Bytes Written"]
-            stage.shuffle_rows += written["Shuffle Records Written"]
+            stage = stages[self._begun[max(bisect_right(start_times, start) - 1, 0)][0]]
+            write_metrics = metrics["Shuffle Write Metrics"]
+            stage.shuffle_bytes += write_metrics["Shuffle Bytes Written"]
+            stage.shuffle_rows += write_metrics["Shuffle Records Written"]
             stage.spill_bytes += metrics["Memory Bytes Spilled"] + metrics["Disk Bytes Spilled"]
         return list(stages.values())
 

@@ -29,11 +29,13 @@ def unequal_rows(ledgers: DataFrame, availability: DataFrame) -> DataFrame:
     """Return each (ledger, bookie) pair whose bookie does not hold exactly the expected entries."""
     pair = ["ledger_id", "bookie_id", "scope_id"]
     replica = F.explode("replicas").alias("replica")
-    should = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
-    expected = should.select(*pair[::2], "replica.bookie_id", F.col("replica.groups").alias("expected"))
+    expected_replicas = ledgers.where("undecidable = false").select("scope_id", "ledger_id", replica)
+    expected = expected_replicas.select(
+        *pair[::2], "replica.bookie_id", F.col("replica.groups").alias("expected")
+    )
     bookie_rows = availability.where(F.col("state").isin(*OF_REPLICAS))
-    right = bookie_rows.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
-    pairs = expected.where("length(expected) > 0").join(right, pair, "full_outer")
+    index_rows = bookie_rows.select(*pair, F.col("groups").alias("held"), F.col("state").alias("index_state"))
+    pairs = expected.where("length(expected) > 0").join(index_rows, pair, "full_outer")
     return pairs.where("not (index_state <=> 'ok' and expected <=> held)")
 
 
@@ -43,8 +45,8 @@ def differing_pairs(spark: SparkSession, uri: str, bookies: str) -> int:
     The session must have this program's data sources.
     """
     spark.conf.set("spark.sql.shuffle.partitions", str(TASKS))
-    scan = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
-    ledgers = scan.option("rate_limit", 0).option("parts", TASKS).load()
+    ledger_reader = spark.read.format("bookkeeper_ledgers").option("metadata", uri)
+    ledgers = ledger_reader.option("rate_limit", 0).option("parts", TASKS).load()
     indexes = spark.read.format("bookkeeper_indexes").option("bookies", bookies).option("tasks", TASKS).load()
     return unequal_rows(ledgers, indexes).count()
 

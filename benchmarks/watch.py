@@ -33,7 +33,7 @@ from benchmarks.memory import descendants
 
 ROUNDS = int(os.environ.get("BKAUDIT_WATCH_ROUNDS", "50"))
 SINGLE_AUDITS = int(os.environ.get("BKAUDIT_WATCH_APART", "5"))
-WARM = 10
+WARMUP_ROUNDS = 10
 _KEPT_RUNS = 5
 _SET_CHILD_SUBREAPER = 36
 """Option of prctl(2) that makes orphaned descendants children of this process, so that their time counts."""
@@ -43,7 +43,7 @@ _COMMAND = [sys.executable, "-c", "import sys; from auditor.cli import main; sys
 
 
 @dataclass(frozen=True)
-class Seen:
+class RoundCost:
     """The figures after one round.
 
     ``processor_s`` is the processor time of the process tree so far, ``seconds`` the elapsed time of the
@@ -75,19 +75,22 @@ def lines() -> Iterator[Line]:
             arguments += ["--witness", "no", "--since", "last", "-q"]
             ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
             rounds = list(_rounds(work / "watched", arguments))
-            audits = [_apart(work / "apart" / f"{number}", arguments) for number in range(SINGLE_AUDITS)]
+            audits = [
+                _audit_in_process(work / "apart" / f"{number}", arguments) for number in range(SINGLE_AUDITS)
+            ]
     if len({watched_round.finding_count for watched_round in rounds} | {count for _, count in audits}) != 1:
         sys.exit(f"findings differ: {[watched_round.finding_count for watched_round in rounds]}, {audits}")
     costs = np.diff([0.0, *(watched_round.processor_s for watched_round in rounds)])
-    half = ROUNDS // 2
-    marks = sorted({1, min(WARM, ROUNDS), half, ROUNDS})
+    half_rounds = ROUNDS // 2
+    round_numbers = sorted({1, min(WARMUP_ROUNDS, ROUNDS), half_rounds, ROUNDS})
     mark_notes = [
-        f"round {n}: {costs[n - 1]:.1f} s of processor time, {rounds[n - 1].seconds:.1f} s by the clock, "
-        f"Python {rounds[n - 1].python_mib:.0f}, Java {rounds[n - 1].java_mib:.0f} MiB"
-        for n in marks
+        f"round {number}: {costs[number - 1]:.1f} s of processor time, "
+        f"{rounds[number - 1].seconds:.1f} s by the clock, "
+        f"Python {rounds[number - 1].python_mib:.0f}, Java {rounds[number - 1].java_mib:.0f} MiB"
+        for number in round_numbers
     ]
     slopes = [
-        f"{name} {_slope(values):+.2f} {unit} a round"
+        f"{name} {_round_slope(values):+.2f} {unit} a round"
         for name, values, unit in (
             ("Python", [watched_round.python_mib for watched_round in rounds], "MiB"),
             ("Java", [watched_round.java_mib for watched_round in rounds], "MiB"),
@@ -98,23 +101,23 @@ def lines() -> Iterator[Line]:
         f"a round of bkaudit watch, of {ROUNDS}, the second half",
         1,
         "rounds",
-        float(median(costs[half:])),
+        float(median(costs[half_rounds:])),
         "bkaudit audit --since last, a process each",
         1,
         float(median(cost for cost, _ in audits[1:])),
         most=True,
         java_mib=max(watched_round.java_mib for watched_round in rounds),
         python_mib=max(watched_round.python_mib for watched_round in rounds),
-        note=f"{'; '.join(mark_notes)}; slope from round {WARM} on: {', '.join(slopes)}",
+        note=f"{'; '.join(mark_notes)}; slope from round {WARMUP_ROUNDS} on: {', '.join(slopes)}",
     )
 
 
-def _slope(values: list[float]) -> float:
-    late = values[min(WARM, len(values) - 2) :]
-    return float(np.polyfit(range(len(late)), late, 1)[0])
+def _round_slope(values: list[float]) -> float:
+    later_values = values[min(WARMUP_ROUNDS, len(values) - 2) :]
+    return float(np.polyfit(range(len(later_values)), later_values, 1)[0])
 
 
-def _rounds(runs: Path, arguments: list[str]) -> Iterator[Seen]:
+def _rounds(runs: Path, arguments: list[str]) -> Iterator[RoundCost]:
     command = [*_COMMAND, "watch", str(runs), *arguments, "--rounds", str(ROUNDS), "--interval", "1s"]
     command += ["--keep", str(_KEPT_RUNS), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -123,11 +126,11 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[Seen]:
             print(line, end="", file=sys.stderr)
             memory = dict(sorted(descendants(process.pid, "VmRSS")))
             run = open_run(line.rstrip().rpartition("; ")[2])
-            facts = run.report.run
-            yield Seen(
+            run_facts = run.report.run
+            yield RoundCost(
                 _processor_s(process.pid),
-                (facts.finished - facts.started) / 1000,
-                _own_mib(process.pid),
+                (run_facts.finished - run_facts.started) / 1000,
+                _resident_mib(process.pid),
                 memory["java"],
                 len(run.findings),
             )
@@ -135,22 +138,22 @@ def _rounds(runs: Path, arguments: list[str]) -> Iterator[Seen]:
         sys.exit(f"bkaudit watch ended with {process.returncode}")
 
 
-def _apart(run: Path, arguments: list[str]) -> tuple[float, int]:
+def _audit_in_process(run: Path, arguments: list[str]) -> tuple[float, int]:
     """Run an audit in its own process; return its processor seconds and its number of findings."""
-    before, used = _children(), _used_by_children()
-    done = subprocess.run([*_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL)
-    if done.returncode != FOUND:
-        sys.exit(f"bkaudit audit ended with {done.returncode}")
+    before, seconds_before = _children(), _child_processor_s()
+    completed = subprocess.run([*_COMMAND, "audit", *arguments, "--out", str(run)], stdout=subprocess.DEVNULL)
+    if completed.returncode != FOUND:
+        sys.exit(f"bkaudit audit ended with {completed.returncode}")
     for pid in _children() - before:
         os.waitpid(pid, 0)  # Java outlives the command that started it
-    return _used_by_children() - used, len(open_run(run).findings)
+    return _child_processor_s() - seconds_before, len(open_run(run).findings)
 
 
 def _children() -> set[int]:
     return {pid for pid, fields in _stats().items() if int(fields[1]) == os.getpid()}
 
 
-def _own_mib(pid: int) -> float:
+def _resident_mib(pid: int) -> float:
     [line] = [
         status_line
         for status_line in Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -162,10 +165,10 @@ def _own_mib(pid: int) -> float:
 def _processor_s(root: int) -> float:
     """Return the processor seconds of a process and its descendants, including ended children."""
     stats = _stats()
-    tree, wave = set[int](), {root}
-    while wave:
-        tree |= wave
-        wave = {pid for pid, fields in stats.items() if int(fields[1]) in wave} - tree
+    tree, generation = set[int](), {root}
+    while generation:
+        tree |= generation
+        generation = {pid for pid, fields in stats.items() if int(fields[1]) in generation} - tree
     # Counted from the state: utime and stime are fields 12 and 13, those of ended children 14 and 15.
     return sum(int(ticks) for pid in tree & stats.keys() for ticks in stats[pid][11:15]) / _TICKS
 
@@ -181,6 +184,6 @@ def _stats() -> dict[int, list[str]]:
     return stats
 
 
-def _used_by_children() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _child_processor_s() -> float:
+    seconds_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return seconds_before.ru_utime + seconds_before.ru_stime

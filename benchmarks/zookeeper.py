@@ -29,7 +29,7 @@ LEDGERS = 20_000
 SAMPLE = 1_000
 """Number of ledgers for the sequential client, which is far slower."""
 
-LIMIT = 5_000.0
+RATE_LIMIT = 5_000.0
 """Rate limit of the last line, in znodes listed or read per second."""
 
 PARTS = 4
@@ -64,25 +64,25 @@ def lines() -> Iterator[Line]:
             yield Line(
                 stage, LEDGERS, "ledgers", seconds, RIVAL, len(sample), rival, target=target, note=note
             )
-        yield _limited(server)
+        yield _measure_rate_limit(server)
 
 
-def _limited(server: EmbeddedZooKeeper) -> Line:
+def _measure_rate_limit(server: EmbeddedZooKeeper) -> Line:
     begun = time.perf_counter()
-    operations = _read(server, LIMIT)
-    took = time.perf_counter() - begun
+    operations = _read(server, RATE_LIMIT)
+    read_seconds = time.perf_counter() - begun
     return Line(
         "live ZooKeeper, limit set",
-        LIMIT,
+        RATE_LIMIT,
         "znodes",
         1,
         "read with it",
         operations,
-        took,
+        read_seconds,
         goal=1,
         most=True,
-        note=f"{operations:,} znodes read or listed in {took:.2f} s: "
-        f"{operations / took:,.0f}/s of {LIMIT:,.0f}",
+        note=f"{operations:,} znodes read or listed in {read_seconds:.2f} s: "
+        f"{operations / read_seconds:,.0f}/s of {RATE_LIMIT:,.0f}",
     )
 
 

@@ -31,7 +31,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
         return 0
 
     monkeypatch.setattr(module, "_run", noted)
-    monkeypatch.setattr(module, "_prepared", lambda *_: True)
+    monkeypatch.setattr(module, "_prepare_environment", lambda *_: True)
     return module, ran
 
 
@@ -111,7 +111,7 @@ def test_after_the_demonstration_its_commands_can_be_typed(
 def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tuple[str, ...]]]) -> None:
     """Whatever markers a test has, one of the two commands of .ci/run takes it."""
     module, _ = run
-    first, rest = (module.TIERS[option][1] for option in ("", "--rest"))
+    first, rest = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
     names = ("unit", "process", "spark", "server", "cluster", "proof", "property")
     for count in range(len(names) + 1):
         for markers in combinations(names, count):
