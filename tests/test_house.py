@@ -7,9 +7,12 @@ import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
+from importlinter.cli import lint_imports
 
 from auditor.checks import ALL, SECTIONS
 from auditor.cli import COMMANDS
@@ -20,35 +23,6 @@ ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
 MODULE_LINES = 400
 
-# Floors from the ground up: one package each, which imports only those below it.
-FLOORS = (
-    "errors",
-    "model",
-    "codecs",
-    "keys",
-    "spark",
-    "sources",
-    "tables",
-    "checks",
-    "findings",
-    "actions",
-    "reports",
-    "runs",
-    "simulate",
-    "decommission",
-    "plan",
-    "notebook",
-    "audit",
-    "watch",
-    "embedded",
-    "collect",
-    "compare",
-    "doctor",
-    "demo",
-    "cli",
-    "jobs",
-)
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", "decommission", "plan")
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",
@@ -83,10 +57,6 @@ def floor_of(module: Path) -> str:
 
 def named(module: Path) -> str:
     return str(module.relative_to(HOUSE))
-
-
-def level(floor: str) -> int:
-    return FLOORS.index(floor)
 
 
 def imported(nodes: list[ast.AST]) -> set[str]:
@@ -125,65 +95,18 @@ def at_import_time(module: Path) -> list[ast.AST]:
     return found
 
 
-def test_a_floor_stands_only_on_the_floors_below() -> None:
-    public = {*__import__("auditor").__all__}
-    above = {}
-    for module in MODULES:
-        # The short public surface has names of every floor, loaded when used.
-        if (floor := floor_of(module)) != "__init__":
-            names = imported_anywhere(module)
-            floors = {name.split(".")[1] for name in names if name.startswith("auditor.")} - public
-            above[named(module)] = {other for other in floors if level(other) > level(floor)}
-    assert {name: others for name, others in above.items() if others} == {}
-
-
-def test_there_is_no_loose_module() -> None:
-    assert {path.name for path in HOUSE.glob("*.py")} == {"__init__.py", "errors.py"}
-    assert {path.name for path in HOUSE.iterdir() if path.is_dir()} - {"__pycache__"} == {*FLOORS} - {
-        "errors"
-    }
-
-
-def dotted(module: Path) -> str:
-    parts = module.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def graph() -> dict[str, set[str]]:
-    """Which module imports which, in functions too; the public face and type checking apart."""
-    names = {dotted(module): module for module in MODULES}
-    found: dict[str, set[str]] = {}
-    for name, module in names.items():
-        if name != "auditor":
-            asked = imported(at_run_time(module))
-            found[name] = {
-                other if other in names else other.rpartition(".")[0] for other in asked
-            } & names.keys() - {name, "auditor"}
-    return found
-
-
-def at_run_time(module: Path) -> list[ast.AST]:
-    """Every statement but those for type checkers alone."""
-    found: list[ast.AST] = []
-    waiting: list[ast.AST] = [parsed(module)]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        checked = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        waiting += node.orelse if checked and isinstance(node, ast.If) else ast.iter_child_nodes(node)
-    return found
-
-
-def circle(arrows: dict[str, set[str]]) -> list[str]:
-    """What is left when all that leads nowhere is taken away: circles, and what leads to them."""
-    left = {name: set(others) for name, others in arrows.items()}
-    while ends := {name for name, others in left.items() if not others & left.keys()}:
-        left = {name: others for name, others in left.items() if name not in ends}
-    return sorted(left)
+def test_layering_contracts_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """pyproject.toml has them: the order of all packages, and those that never import Spark."""
+    is_broken = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert not is_broken, capsys.readouterr().out
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    assert circle(graph()) == []
+    """In functions too; what only type checkers read is left out."""
+    graph = grimp.build_graph("auditor", exclude_type_checking_imports=True, cache_dir=None)
+    assert len(graph.modules) >= len(MODULES)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    TopologicalSorter(imports).prepare()
 
 
 def test_no_test_imports_a_proof() -> None:
@@ -198,14 +121,13 @@ def test_no_test_imports_a_proof() -> None:
     ] == []
 
 
-def test_spark_stays_where_it_belongs() -> None:
-    def is_loaded(names: set[str]) -> bool:
-        return any(name.split(".")[0] == "pyspark" for name in names)
-
-    ever = [module for module in MODULES if floor_of(module) in NO_SPARK]
+def test_spark_is_imported_when_it_is_called() -> None:
     lazy = [module for module in MODULES if floor_of(module) in SPARK_WHEN_CALLED]
-    assert [named(module) for module in ever if is_loaded(imported_anywhere(module))] == []
-    assert [named(module) for module in lazy if is_loaded(imported(at_import_time(module)))] == []
+    assert [
+        named(module)
+        for module in lazy
+        if any(name.split(".")[0] == "pyspark" for name in imported(at_import_time(module)))
+    ] == []
 
 
 def test_no_function_is_longer_than_sixty_lines() -> None:
