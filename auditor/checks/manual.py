@@ -135,13 +135,13 @@ _SHARED_COMMANDS = """\
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
 
 _SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
-_BULLET = re.compile(r"^- ", re.MULTILINE)
+_BULLET_MARK = re.compile(r"^- ", re.MULTILINE)
 _COMMAND = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
-_SHARED = re.compile(r"`([^`]+)`(?: (.+))?\.")
+_SHARED_BULLET = re.compile(r"`([^`]+)`(?: (.+))?\.")
 
 
 def _shared_commands() -> Iterator[tuple[str, Command]]:
-    for bullet in _BULLET.split(_SHARED_COMMANDS)[1:]:
+    for bullet in _BULLET_MARK.split(_SHARED_COMMANDS)[1:]:
         match = _COMMAND.fullmatch(" ".join(bullet.split()))
         assert match is not None, bullet
         text = f"bookkeeper shell {match[1]}"
@@ -179,17 +179,17 @@ def commands(text: str) -> tuple[Command, ...]:
     >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].does
     "prints the bookie's cookie in the store. Keep the output"
     """
-    before, *bullets = _BULLET.split(text)
-    if before.strip() or not bullets:
+    leading_text, *bullets = _BULLET_MARK.split(text)
+    if leading_text.strip() or not bullets:
         raise ValueError("commands stand one per bullet")
     return tuple(_command(" ".join(bullet.split())) for bullet in bullets)
 
 
-def _command(words: str) -> Command:
-    own, shared = _COMMAND.fullmatch(words), _SHARED.fullmatch(words)
-    if own is not None and own[1] not in SHARED:
-        return Command(*own.groups())
-    if own is None and shared is not None and shared[1] in SHARED:
-        command = SHARED[shared[1]]
-        return command if shared[2] is None else replace(command, does=f"{command.does}. {shared[2]}")
-    raise ValueError(f"no command with its risk: {words}")
+def _command(bullet_text: str) -> Command:
+    described, reference = _COMMAND.fullmatch(bullet_text), _SHARED_BULLET.fullmatch(bullet_text)
+    if described is not None and described[1] not in SHARED:
+        return Command(*described.groups())
+    if described is None and reference is not None and reference[1] in SHARED:
+        command = SHARED[reference[1]]
+        return command if reference[2] is None else replace(command, does=f"{command.does}. {reference[2]}")
+    raise ValueError(f"no command with its risk: {bullet_text}")

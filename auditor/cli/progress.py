@@ -70,10 +70,10 @@ def shown_progress() -> Iterator[Progress]:
         return
     with _standard_error() as stream:
         if stream.isatty():
-            with _bars(stream) as bars:
-                shown = TerminalProgress(bars, level is Verbosity.VERBOSE)
-                yield shown
-                shown.end()
+            with _new_bars(stream) as bars:
+                progress = TerminalProgress(bars, level is Verbosity.VERBOSE)
+                yield progress
+                progress.end()
         else:
             with LogProgress(
                 lambda line: click.echo(f"bkaudit: {line}", stream), level is Verbosity.VERBOSE
@@ -84,15 +84,15 @@ def shown_progress() -> Iterator[Progress]:
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
     """Yield a copy of standard error, because a log file takes over descriptor 2 while Spark starts."""
-    copy = error_stream_copy()
-    if copy is None:
+    stream_copy = error_stream_copy()
+    if stream_copy is None:
         yield sys.stderr
     else:
-        with copy:
-            yield copy
+        with stream_copy:
+            yield stream_copy
 
 
-def _bars(stream: TextIO) -> Bars:
+def _new_bars(stream: TextIO) -> Bars:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -179,7 +179,7 @@ class LogProgress(ProgressPosition):
         self._period_s = period_s
         self._began = time.monotonic()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
+        self._thread = threading.Thread(target=self._print_periodically, daemon=True)
 
     def __enter__(self) -> LogProgress:
         self._thread.start()
@@ -195,7 +195,7 @@ class LogProgress(ProgressPosition):
         if self.internal:
             self._line()
 
-    def _tick(self) -> None:
+    def _print_periodically(self) -> None:
         while not self._ended.wait(self._period_s):
             self._line()
 
