@@ -24,7 +24,7 @@ MISSING_DIGEST = (
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
 """SQL for `auditor.model.acceptance.missing_digest` of a row; Spark loads `translate` faster than `lower`."""
-WORDLESS = "a value that this message needs is missing: see the evidence"
+FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
 """Message of a finding whose message is null. That is a fault of the program, and tests refuse it."""
 
 
@@ -63,7 +63,7 @@ def finding_rows(
         "bookie_id": bookie_id if bookie_id is not None else "null",
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
-        "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(WORDLESS)),
+        "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(FALLBACK_MESSAGE)),
         "evidence": _json(evidence),
     }
     if ledger_id is None:
@@ -129,9 +129,9 @@ def in_words(column: str, meanings: Mapping[str, str]) -> Column:
     return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(text_by_word, word), word))
 
 
-def utc(ms: Column) -> Column:
+def utc(time_ms: Column) -> Column:
     """Return milliseconds since 1970 as text: "2026-11-21 07:00:00 UTC"."""
-    timestamp = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
+    timestamp = F.to_utc_timestamp(F.timestamp_millis(time_ms), F.current_timezone())
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
@@ -174,28 +174,28 @@ def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
 
 
-SHOWN = 10
+SAMPLE_SIZE = 10
 
 
 def with_samples(
-    rows: DataFrame, by: str | Sequence[str], sample_column: str, *aggregates: Column
+    rows: DataFrame, group_columns: str | Sequence[str], sample_column: str, *aggregates: Column
 ) -> DataFrame:
-    """Return one row per value of ``by``, with ``total`` rows and a ``sample`` of values.
+    """Return one row per value of ``group_columns``, with ``total`` rows and a ``sample`` of values.
 
     The rows are numbered before they are grouped, so that a group of millions needs no long list.
 
     Args:
         rows: the rows.
-        by: one column or several.
+        group_columns: one column or several.
         sample_column: its first 10 values become ``sample``.
         aggregates: further columns.
     """
-    key_columns = [by] if isinstance(by, str) else list(by)
+    key_columns = [group_columns] if isinstance(group_columns, str) else list(group_columns)
     row_number = (
         f"row_number() OVER (PARTITION BY {', '.join(key_columns)} ORDER BY {sample_column}) AS _number"
     )
     sample = F.expr(
-        f"array_sort(collect_list(CASE WHEN _number <= {SHOWN} THEN {sample_column} END)) AS sample"
+        f"array_sort(collect_list(CASE WHEN _number <= {SAMPLE_SIZE} THEN {sample_column} END)) AS sample"
     )
     return (
         rows.selectExpr("*", row_number)
@@ -204,11 +204,11 @@ def with_samples(
     )
 
 
-def with_ledgers(rows: DataFrame, by: str | Sequence[str], *aggregates: Column) -> DataFrame:
+def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregates: Column) -> DataFrame:
     """Return `with_samples` of rows about ledgers; the sample has their names as in sentences."""
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
-    return with_samples(ledgers, by, "_ledger", *aggregates).withColumn("sample", names)
+    return with_samples(ledgers, group_columns, "_ledger", *aggregates).withColumn("sample", names)
 
 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:

@@ -33,7 +33,7 @@ class Command:
     """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
 
     text: str
-    does: str
+    effect: str
     risk: str
 
     @property
@@ -174,9 +174,9 @@ def commands(text: str) -> tuple[Command, ...]:
         ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
-    >>> (command.text, command.does, command.risk, command.level)
+    >>> (command.text, command.effect, command.risk, command.level)
     ('bkaudit decode layout FILE', 'shows it', 'none; it reads the file.', 'none')
-    >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].does
+    >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].effect
     "prints the bookie's cookie in the store. Keep the output"
     """
     leading_text, *bullets = _BULLET_MARK.split(text)
@@ -191,5 +191,7 @@ def _command(bullet_text: str) -> Command:
         return Command(*described.groups())
     if described is None and reference is not None and reference[1] in SHARED:
         command = SHARED[reference[1]]
-        return command if reference[2] is None else replace(command, does=f"{command.does}. {reference[2]}")
+        return (
+            command if reference[2] is None else replace(command, effect=f"{command.effect}. {reference[2]}")
+        )
     raise ValueError(f"no command with its risk: {bullet_text}")

@@ -21,7 +21,7 @@ from auditor.cli.options import (
 )
 from auditor.cli.output import TextChoice, flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.verbosity import say, takes_up, verbosity_options
+from auditor.cli.verbosity import resumable, say, verbosity_options
 from auditor.model.report import exit_code
 from auditor.spark.types import SparkSession
 
@@ -63,7 +63,7 @@ def audit(
 
     out = out or run_to_make("audit", inputs, options)
     report_outputs = outputs(forms, out)
-    with takes_up(out), shown_progress() as progress:
+    with resumable(out), shown_progress() as progress:
         report = Audit(inputs.metadata, inputs.bookies, out, options).run(
             session() if session else None, progress
         )
@@ -96,7 +96,7 @@ def scan(
     parse_metadata_uri(inputs.metadata)  # said before a session is started
 
     out = out or run_to_make("scan", inputs, options)
-    with takes_up(out), shown_progress() as progress:
+    with resumable(out), shown_progress() as progress:
         rows = Audit(inputs.metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")

@@ -70,8 +70,8 @@ def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[
     """Return completions of a list of check ids that are separated by commas. They complete the last id."""
     from auditor.checks import BY_ID
 
-    earlier_ids, comma, last_id = word_start.rpartition(",")
-    return sorted(f"{earlier_ids}{comma}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
+    earlier_ids, separator, last_id = word_start.rpartition(",")
+    return sorted(f"{earlier_ids}{separator}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
 
 
 def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:

@@ -13,7 +13,7 @@ import click
 
 from auditor.errors import DecodeError, FileSystemError, RuleError, UsageError
 
-LIMIT = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Largest size of an input file, in bytes. The index of a ledger with 30 million entries has this size."""
 
 
@@ -125,9 +125,11 @@ def input_name(file: BinaryIO) -> str:
 
 
 def _read_whole(kind: str, file: BinaryIO) -> bytes:
-    data = file.read(LIMIT + 1)
-    if len(data) > LIMIT:
-        raise DecodeError(kind, LIMIT, f"larger than {LIMIT} bytes. An audit reads files of this size")
+    data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise DecodeError(
+            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. An audit reads files of this size"
+        )
     return data
 
 

@@ -69,14 +69,14 @@ def decode_index(data: bytes, entries: bool) -> Any:
     ``entries``: whether to list each entry too.
     """
     header = index_file.decode_header(data)
-    whole, cut_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
-    groups = fold_slots(slots, np.array([0, whole]))
+    slot_count, remaining_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
+    slots = np.frombuffer(data, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
+    groups = fold_slots(slots, np.array([0, slot_count]))
     return {
         "header": header,
         "columns_of_groups": GROUP.names,
         **_describe_groups(np.frombuffer(groups.tobytes(), GROUP), entries),
-        "bytes_of_a_cut_slot": cut_bytes,
+        "bytes_of_a_cut_slot": remaining_bytes,
     }
 
 

@@ -106,11 +106,11 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
     for key, value in values.items():
         if key not in _KEYS:
             raise UsageError(f"{setting_path}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
-        texts = value if key == "bookies" and isinstance(value, list) else [value]
-        if not all(isinstance(text, str) and text for text in texts):
+        strings = value if key == "bookies" and isinstance(value, list) else [value]
+        if not all(isinstance(string, str) and string for string in strings):
             raise UsageError(f"{setting_path}: {key}: {value!r} is not a string")
         if key == "bookies":
-            values[key] = tuple(texts)
+            values[key] = tuple(strings)
     return values
 
 

@@ -13,7 +13,7 @@ from auditor.cli.decode import input_name
 from auditor.errors import FileSystemError, UsageError
 from auditor.runs.whole_file import write_whole
 
-LIMIT = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Largest size of a file of entry ids, in bytes. It has room for 30 million ids."""
 
 _MAX_ENTRY = 2**63 - 2
@@ -38,11 +38,11 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     from auditor.codecs.availability import wire
 
     try:
-        data = file.read(LIMIT + 1)
+        data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:  # of a read, which knows no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
-    if len(data) > LIMIT:
-        raise UsageError(f"{input_name(file)}: entry ids: more than {LIMIT} bytes")
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(f"{input_name(file)}: entry ids: more than {MAX_FILE_BYTES} bytes")
     groups = _parse_groups(data, input_name(file))
     value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
     if out in (None, "-"):

@@ -55,14 +55,14 @@ def ledger(
     findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
     kinds = storages(run_view)
     try:
-        view = run_view.ledger(ledger_id.id, ledger_id.scope)
+        ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
         if not findings:
             raise
         # A mark may be all that is left of a ledger.
         drawing_text = str(error)
     else:
-        drawing_text = drawing.render(view, not ascii and takes_unicode(), width=text_width())
+        drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
     lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, kinds, run_view)
     holds = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
     sections = [[drawing_text], holds, lines or ["no finding concerns this ledger"]]

@@ -109,9 +109,9 @@ def diff(old: str, new: str, form: str) -> None:
             for warning in difference.summary.warnings:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
-        shown = report.samples(difference.changes())
+        change_samples = report.samples(difference.changes())
         if form == "text":
-            click.echo(report.text(difference.summary, shown, text_width()))
+            click.echo(report.text(difference.summary, change_samples, text_width()))
         else:
             render = {"json": report.to_json, "markdown": report.markdown}[form]
-            click.echo(render(difference.summary, shown))
+            click.echo(render(difference.summary, change_samples))

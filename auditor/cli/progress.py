@@ -48,10 +48,10 @@ STAGES = tuple(_TABLES)
 _STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
 
 
-def stage_shown(table: str) -> int | None:
+def stage_number(table: str) -> int | None:
     """Return the number of the stage that makes a table, counted from 1. None if several stages may make it.
 
-    >>> stage_shown("availability"), stage_shown("doubtful_ids")
+    >>> stage_number("availability"), stage_number("doubtful_ids")
     (3, None)
     """
     return _STAGE.get(table)
@@ -131,7 +131,7 @@ class ProgressPosition:
         """
         self.table = name
         self.total, self.done = total or 0, 0
-        self.number = max(self.number, stage_shown(name) or self.number)
+        self.number = max(self.number, stage_number(name) or self.number)
         self._show()
 
     def expect(self, added_steps: int) -> None:

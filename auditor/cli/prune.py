@@ -111,8 +111,8 @@ def _idle_locks(directory: Path, remove: bool) -> int:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            since = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            say(f"{file.name} is held, since {since}")
+            lock_time = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            say(f"{file.name} is held, since {lock_time}")
         else:
             idle_count += 1
             if remove:

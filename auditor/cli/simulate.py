@@ -88,11 +88,11 @@ def simulate(
     locations = None if mapping is None else _locations(reader, mapping)
     failure_answer = None
     if lose:
-        lost = [
+        failed_parts = [
             (Level(level), [failed_name for failed_name in name.split(",") if failed_name])
             for level, name in lose
         ]
-        failure_answer = answer_failure(reader, lost, locations)
+        failure_answer = answer_failure(reader, failed_parts, locations)
         simulation = failure_answer.simulation
     elif worst_failure:
         simulation, failure_answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)

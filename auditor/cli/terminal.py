@@ -10,7 +10,7 @@ import click
 
 from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 
-NARROWEST, WIDEST = 40, 100
+MIN_TEXT_COLUMNS, MAX_TEXT_COLUMNS = 40, 100
 """Least and largest number of columns into which text is folded, for very narrow and very wide terminals."""
 
 
@@ -20,11 +20,11 @@ def columns() -> int:
 
 
 def text_width() -> int:
-    """Return the number of columns for a page: those of the terminal, within `NARROWEST` and `WIDEST`.
+    """Return the number of columns for a page, from `MIN_TEXT_COLUMNS` to `MAX_TEXT_COLUMNS`: the terminal's.
 
     It is 80 in a pipe.
     """
-    return max(NARROWEST, min(columns(), WIDEST))
+    return max(MIN_TEXT_COLUMNS, min(columns(), MAX_TEXT_COLUMNS))
 
 
 def terminal_width() -> int | None:

@@ -108,7 +108,7 @@ class Interruption(KeyboardInterrupt):
 
 
 @contextmanager
-def takes_up(out: str) -> Iterator[None]:
+def resumable(out: str) -> Iterator[None]:
     """Attach a command to a KeyboardInterrupt in the block. The command resumes the run directory ``out``.
 
     Raises:

@@ -106,7 +106,7 @@ _OPPOSITE_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
     """Return the line of a command, and below it its effect and its risk."""
     command_indent = f"{indent}    "
-    effect = command.does[0].upper() + command.does[1:]
+    effect = command.effect[0].upper() + command.effect[1:]
     sentences = [f"{effect}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
@@ -148,7 +148,7 @@ def _check_entry(check: Check) -> str:
 
 
 def _shared_entry(command: Command) -> str:
-    return f"- `{command.text.removeprefix(_SHELL)}` {command.does}.{_risk(command.level, command.risk)}\n"
+    return f"- `{command.text.removeprefix(_SHELL)}` {command.effect}.{_risk(command.level, command.risk)}\n"
 
 
 def _risk(level: str, text: str) -> str:
@@ -188,9 +188,9 @@ def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
     shared_command = SHARED.get(command.text)
     effect = (
-        command.does
+        command.effect
         if shared_command is None
-        else command.does.removeprefix(shared_command.does).removeprefix(". ")
+        else command.effect.removeprefix(shared_command.effect).removeprefix(". ")
     )
     effect_text = f" {effect}." if effect else ""
     risk = command.risk if shared_command is None else f"{command.level}."

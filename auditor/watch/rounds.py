@@ -91,7 +91,7 @@ class StoppableProgress:
 
 def rounds(
     audit: Callable[[str], Audit],
-    place: Callable[[], str],
+    next_run: Callable[[], str],
     interval: float,
     stop: Event,
     spark: SparkSession,
@@ -101,7 +101,7 @@ def rounds(
 
     Args:
         audit: Makes an audit that writes to the given directory.
-        place: Returns the directory for the next round.
+        next_run: Returns the directory for the next round.
         interval: Seconds between the starts of two rounds. A round that takes longer skips the starts it
             misses.
         stop: Ends the rounds once it is set.
@@ -117,7 +117,7 @@ def rounds(
     unfinished_run: str | None = None
     while not stop.is_set():
         start_time = time.monotonic()
-        number, run_path = number + 1, place()
+        number, run_path = number + 1, next_run()
         if unfinished_run is not None and unfinished_run != run_path:
             _remove_run(unfinished_run)  # too old to be resumed, and no other program uses it
         with progress() as shown_progress:
@@ -159,7 +159,7 @@ def _remove_run(run: str) -> None:
         files.delete_dir(directory)
 
 
-CLIENT_S = 10.0
+CLIENT_TIMEOUT_S = 10.0
 """Longest time to wait until a connected client sends its request, in seconds."""
 
 METRICS = {
@@ -246,7 +246,7 @@ def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
         daemon_threads = True
 
     class Handler(BaseHTTPRequestHandler):
-        timeout: ClassVar[float] = CLIENT_S
+        timeout: ClassVar[float] = CLIENT_TIMEOUT_S
 
         def do_GET(self) -> None:
             """Answer a request."""

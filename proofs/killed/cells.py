@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from auditor.cli.progress import STAGES, stage_shown
+from auditor.cli.progress import STAGES, stage_number
 from proofs.killed.ground import At, Ended, Ground, findings_of
 from proofs.killed.victims import VICTIMS, Victim
 
@@ -34,7 +34,7 @@ class Whole:
         number = 0
         found: list[str] = []
         for piece in self.pieces:
-            number = max(number, stage_shown(piece) or number)
+            number = max(number, stage_number(piece) or number)
             if STAGES[number - 1] == stage:
                 found.append(piece)
         return found

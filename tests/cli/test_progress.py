@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.cli import progress as progress_module
-from auditor.cli.progress import STAGES, LogProgress, ProgressPosition, stage_shown
+from auditor.cli.progress import STAGES, LogProgress, ProgressPosition, stage_number
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
 from auditor.spark.session import _output_to
@@ -69,7 +69,7 @@ def test_a_stage_is_never_gone_back_to() -> None:
         at.stage(table)
         numbers.append(at.number)
     assert numbers == [1, 2, 3, 3, 5, 5, 8]
-    assert len(STAGES) == stage_shown("report") == 8
+    assert len(STAGES) == stage_number("report") == 8
 
 
 def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:

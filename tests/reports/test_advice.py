@@ -98,7 +98,7 @@ def test_nothing_found_is_nothing_told() -> None:
 def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
     said = " ".join(" ".join(advice(each, {}, 80)).split())
     for command in each.commands:
-        assert f"{command.text} {command.does[0].upper()}{command.does[1:]}." in said
+        assert f"{command.text} {command.effect[0].upper()}{command.effect[1:]}." in said
         assert f"Risk: {command.risk}" in said
 
 
