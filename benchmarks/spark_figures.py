@@ -25,7 +25,7 @@ class Stage:
 
 
 class Stopwatch:
-    """An audit's progress listener that measures stages and tables. `stages` adds figures of the event log."""
+    """A progress listener that measures stages and tables. `stages` adds figures of the event log."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []

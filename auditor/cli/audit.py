@@ -1,5 +1,7 @@
 """``bkaudit audit``, the whole audit, and ``bkaudit scan``, which reads only the metadata."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
