@@ -5,6 +5,7 @@ declares the names that it takes and the names that it gives, so that a test can
 there when a stage needs it, and has the type that the function expects.
 """
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,9 @@ from typing import Any
 
 from auditor.model.audit_stage import AuditStage
 from auditor.model.progress import Progress
+
+STAGE_FUNCTIONS = "auditor.audit.stage_functions"
+"""Module with the functions of stages that call several modules."""
 
 _STAGE_TABLE = re.compile(r"(?<=<!-- stages -->\n\n)(?:\|.*\n)*")
 
@@ -79,14 +83,14 @@ def run_stages(
 
 
 def stage_table(stages: Sequence[Stage]) -> str:
-    """Return the table of docs/architecture.md: each stage with its values and the modules that it calls."""
+    """Return the table of docs/architecture.md: each stage with its values and modules."""
     rows = (
         f"| {number} | `{stage.name}` | {stage.does} | {_words(stage.inputs)} | {_words(stage.outputs)} "
-        f"| {_words(called_modules(stage))} |\n"
+        f"| {_words(modules_of(stage))} |\n"
         for number, stage in enumerate(stages, 1)
     )
     return (
-        "| | stage | what it does | takes | gives | calls |\n| --- | --- | --- | --- | --- | --- |\n"
+        "| | stage | what it does | takes | gives | modules |\n| --- | --- | --- | --- | --- | --- |\n"
         + "".join(rows)
     )
 
@@ -95,19 +99,23 @@ def with_stages(page: str, stages: Sequence[Stage]) -> str:
     """Return a page in which the table of stages is up to date.
 
     >>> with_stages("<!-- stages -->\\n\\n| old |\\n\\nEnd.\\n", []).splitlines()[2]
-    '| | stage | what it does | takes | gives | calls |'
+    '| | stage | what it does | takes | gives | modules |'
     """
     return _STAGE_TABLE.sub(lambda _: stage_table(stages), page)
 
 
-def called_modules(stage: Stage) -> list[str]:
-    """Return the modules of auditor/audit from which the function of a stage calls functions, in order."""
-    own_globals, modules = vars(sys.modules[stage.function.__module__]), []
-    for name in stage.function.__code__.co_names:
-        module = getattr(own_globals.get(name), "__module__", None) or ""
-        if module.startswith("auditor.audit.") and module != stage.function.__module__:
-            modules.append(module.rpartition(".")[2])
-    return list(dict.fromkeys(modules))
+def modules_of(stage: Stage) -> list[str]:
+    """Return the modules of auditor/audit that do the work of a stage.
+
+    They are the module of its function, or those from which a function of `STAGE_FUNCTIONS` calls functions.
+    """
+    home = stage.function.__module__
+    if home != STAGE_FUNCTIONS:
+        return [home.rpartition(".")[2]]
+    names = vars(sys.modules[home])
+    called = [names.get(name) for name in stage.function.__code__.co_names]
+    homes = [function.__module__ for function in called if inspect.isfunction(function)]
+    return list(dict.fromkeys(home.rpartition(".")[2] for home in homes if home.startswith("auditor.audit.")))
 
 
 def _words(names: Sequence[str]) -> str:
