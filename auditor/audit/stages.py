@@ -85,21 +85,18 @@ def run_stages(
 def stage_table(stages: Sequence[Stage]) -> str:
     """Return the table of docs/architecture.md: each stage with its values and modules."""
     rows = (
-        f"| {number} | `{stage.name}` | {stage.does} | {_words(stage.inputs)} | {_words(stage.outputs)} "
+        f"| {number} | `{stage.name}` | {stage.does} | {_words(stage.outputs)} "
         f"| {_words(modules_of(stage))} |\n"
         for number, stage in enumerate(stages, 1)
     )
-    return (
-        "| | stage | what it does | takes | gives | modules |\n| --- | --- | --- | --- | --- | --- |\n"
-        + "".join(rows)
-    )
+    return "| | stage | what it does | gives | modules |\n| --- | --- | --- | --- | --- |\n" + "".join(rows)
 
 
 def with_stages(page: str, stages: Sequence[Stage]) -> str:
     """Return a page in which the table of stages is up to date.
 
     >>> with_stages("<!-- stages -->\\n\\n| old |\\n\\nEnd.\\n", []).splitlines()[2]
-    '| | stage | what it does | takes | gives | modules |'
+    '| | stage | what it does | gives | modules |'
     """
     return _STAGE_TABLE.sub(lambda _: stage_table(stages), page)
 
