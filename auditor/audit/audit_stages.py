@@ -18,11 +18,11 @@ from auditor.audit.stage_functions import (
     compare_runs,
     derive_for_checks,
     make_holds,
-    read_bookies,
-    read_metadata,
+    read_all_bookies,
     read_owners_and_racks,
     scan_again,
     scan_entry_logs,
+    scan_metadata,
     write_report,
 )
 from auditor.audit.stages import Stage, with_stages
@@ -37,7 +37,7 @@ STAGES = (
         "read all metadata, with the version of each ledger (M0)",
         ("landing", "source", "options"),
         ("earlier", "first"),
-        read_metadata,
+        scan_metadata,
     ),
     Stage(
         AuditStage.OWNERS,
@@ -51,7 +51,7 @@ STAGES = (
         "read last mark, index and journal of every bookie",
         ("landing", "first", "bookie_sources", "earlier", "owner_lists", "options"),
         ("indexes", "resolved_owners"),
-        read_bookies,
+        read_all_bookies,
     ),
     Stage(
         AuditStage.ENTRY_LOGS,

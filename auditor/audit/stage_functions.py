@@ -72,7 +72,7 @@ class MetadataRead(NamedTuple):
     first: FirstScan
 
 
-def read_metadata(landing: Landing, source: MetadataSource, options: AuditOptions) -> MetadataRead:
+def scan_metadata(landing: Landing, source: MetadataSource, options: AuditOptions) -> MetadataRead:
     """Scan the metadata (M0)."""
     earlier = find_earlier_run(options.since, landing, source.cluster)
     watch_ledgers(source)
@@ -98,7 +98,7 @@ class IndexesRead(NamedTuple):
     resolved_owners: Owners
 
 
-def read_bookies(
+def read_all_bookies(
     landing: Landing,
     first: FirstScan,
     bookie_sources: Sequence[str],

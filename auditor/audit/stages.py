@@ -68,7 +68,7 @@ def run_stages(
     """
     names = [stage.name for stage in stages]
     finished_count = 0 if finished_before is None else names.index(finished_before) + 1
-    if 0 < finished_count < len(stages):
+    if 0 < finished_count <= names.index(last):
         place = f"stage {finished_count + 1} of {len(stages)}: {names[finished_count]}"
         progress.note(f"the tables of an interrupted run are kept; it continues with {place}")
     values = dict(values)

@@ -19,19 +19,28 @@ from auditor.cli.options import (
     out_option,
     run_to_make,
     source_options,
-    stop_after_option,
     tuning_options,
 )
 from auditor.cli.output import TextChoice, flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, takes_up, verbosity_options
 from auditor.model.amounts import duration, plural
+from auditor.model.audit_stage import AuditStage
 from auditor.model.options import AuditOptions
 from auditor.model.report import Report, exit_code
 from auditor.spark.types import SparkSession
 
 if TYPE_CHECKING:
     from auditor.audit.audit import StoppedRun
+
+
+stop_after_option = click.option(
+    "--stop-after",
+    metavar="STAGE",
+    type=click.Choice([str(stage) for stage in AuditStage]),
+    help="End after this stage, with its tables and without a report. The same command without this option "
+    f"continues the run. Stages: {', '.join(AuditStage)}.",
+)
 
 
 @click.command(cls=GroupedCommand)
