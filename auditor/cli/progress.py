@@ -116,15 +116,23 @@ class ProgressPosition:
     def _show(self) -> None:
         """Show the new position. Subclasses override this method, which does nothing."""
 
+    @property
+    def place(self) -> str:
+        """Return the stage, with its number if it has one."""
+        return f"stage {self.number} of {self.stages}: {self.name}" if self.stages else self.name
+
+    @property
+    def tasks(self) -> str:
+        """Return the numbers of tasks, or an empty text if they are unknown."""
+        return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
+
     def __str__(self) -> str:
-        place = f"stage {self.number} of {self.stages}: " if self.stages else ""
         table = f" ({self.table_name})" if self.internal and self.table_name else ""
-        tasks = f", {self.done:,} of {self.total:,} tasks" if self.total else ""
-        return f"{place}{self.name}{table}{tasks}"
+        return f"{self.place}{table}, {self.tasks}" if self.tasks else f"{self.place}{table}"
 
 
 class TerminalProgress(ProgressPosition):
-    """Progress at a terminal: one bar for all stages."""
+    """Progress at a terminal: one bar for all stages. With ``-v`` the table is on a line below its stage."""
 
     def __init__(self, bars: Bars, internal: bool) -> None:
         super().__init__(internal)
@@ -136,13 +144,14 @@ class TerminalProgress(ProgressPosition):
         self._bars.console.print(f"bkaudit: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Show that all stages are done."""
-        all_stages = max(1, self.stages)
-        self._bars.update(self._task, total=all_stages, completed=all_stages, description="done")
+        """Show that the command is done. The bar is full unless ``--stop-after`` left stages out."""
+        self._bars.update(self._task, total=self.stages or 1, completed=self.number or 1, description="done")
 
     def _show(self) -> None:
+        table = ", ".join(filter(None, (self.table_name, self.tasks)))
+        shown = f"{self.place}\n{table}" if self.internal and self.table_name else str(self)
         self._bars.update(
-            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=str(self)
+            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=shown
         )
 
 

@@ -92,21 +92,25 @@ def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> No
 
 @pytest.mark.parametrize("width", [60, 200])
 def test_a_terminal_shows_stage_and_note_in_its_width(width: int) -> None:
+    note = "the tables of an interrupted run are kept; it continues with stage 7 of 15: judge"
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     with progress_module._bars(out, console) as bars:
         shown = TerminalProgress(bars, internal=True)
-        shown.note("the tables of an interrupted run are kept; it continues with stage 7 of 15: judge")
+        shown.note(note)
         shown.stage("judge", 7, 15)
         shown.table("judged_by_index", 40)
         bars.refresh()
         assert (bars.tasks[0].completed, bars.tasks[0].total) == (6, 15)
         shown.end()
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n").splitlines()
-    assert (
-        "bkaudit: the tables of an interrupted run are kept; it continues with stage 7 of 15: judge" in lines
+    assert f"bkaudit: {note}" in lines
+    place, table = (
+        next(number for number, line in enumerate(lines) if text in line and note not in line)
+        for text in ("stage 7 of 15: judge", "judged_by_index, 0 of 40 tasks")
     )
-    assert any("stage 7 of 15: judge" in line for line in lines)
+    assert table == place + 1
+    assert all(len(line) <= width for line in lines if note not in line)
     assert any("done" in line for line in lines)
 
 
