@@ -360,8 +360,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "offload_listing", "bookie_conf", "conf",
     ),
     "Run and report": (
-        "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet",
-        "verbose", "log_level",
+        "out", "stop_after", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within",
+        "quiet", "verbose", "log_level",
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
     "Checks": ("checks", "skip_checks", "check_settings"),
