@@ -21,7 +21,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
         Nobody can create a ledger, replace a failed bookie or copy anything.
 
     How sure:
-        Confirmed: both scans saw no writable bookie.
+        Confirmed: neither metadata scan saw a writable bookie.
 
     What to do:
         Look for full disks, failed journals and `-readonly` on the bookies.

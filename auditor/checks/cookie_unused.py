@@ -15,7 +15,8 @@ def cookie_unused(roster: Roster) -> Findings:
         A host with the same id cannot start with empty disks.
 
     How sure:
-        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.
+        Confirmed: nothing else has the id. Suspect if LAYOUT and the ledger tree disagree
+        (`metadata-misplaced`).
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.

@@ -25,10 +25,10 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
-    """One directory of a bookie is in the places of two bookies.
+    """Two bookies have the same directory.
 
     What it finds:
-        Equal VERSION files in two places that stand for one path.
+        Directories given for two bookies have equal VERSION files and stand for the same path in them.
 
     Why it matters:
         Two processes overwrite each other's entries and collect each other's ledgers.

@@ -22,7 +22,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
         /region/rack.
 
     How sure:
-        Confirmed by this run's mapping. Only the processes know which bookie came first.
+        Confirmed by this run's mapping. Only the clients and the Auditor know which bookie came first.
 
     What to do:
         Give all bookies locations of one depth. Then restart clients and the Auditor.

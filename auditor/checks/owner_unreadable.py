@@ -29,10 +29,11 @@ def owner_unreadable(tables: Tables) -> DataFrame:
         trees that could not be listed.
 
     Why it matters:
-        The topic does not load. No ledger that claims this owner counts as unowned.
+        The topic does not load. No ledger that claims this owner is reported as unowned.
 
     How sure:
-        Confirmed: the bytes break the format. A place that could not be listed may be readable to others.
+        Confirmed: the bytes break the format. Other clients may be able to list a place that could not be
+        listed.
 
     What to do:
         Restore the znode from a snapshot of the store.

@@ -25,7 +25,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         it with recovery.
 
     How sure:
-        Confirmed by the record's own time. Suspect if the ledger changed between the scans.
+        Confirmed by the record's own time. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         First start the bookies of its last ensemble that are down: without them recovery may cut off
