@@ -31,7 +31,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        The store does not say why they are read-only.
+        The store does not say why the bookies are read-only.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.registered or state.writable or not cluster.bookies_listed or cluster.unclear_bookies:

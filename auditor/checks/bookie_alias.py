@@ -41,8 +41,8 @@ def bookie_alias(roster: Roster) -> Findings:
           have the same directories.
 
     Why it matters:
-        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
-        but not its ledgers. Clients cannot find these copies. See also `alias-gc-danger`.
+        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but
+        not its ledgers. Clients cannot find these copies.
 
     How sure:
         Confirmed if the registered bookie holds at least five ledgers of the other id, and most of the

@@ -34,12 +34,11 @@ def compaction_stopped(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
-          The named logs should disappear.
+          The finding's logs should disappear.
 
     Limits:
-        A log does not count if some of its bytes have the class `not-indexed` or `owner-named`
-        (docs/space.md). A restart begins the interval of major compaction anew. The table log_foresight has
-        each log's reason.
+        Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. A restart begins
+        the interval of major compaction anew. The table log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals

@@ -54,8 +54,8 @@ def entries_past_end(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a missing entry count as `surplus-entries`. A takeover that fell to bookkeeper #2908 is
-        a note too.
+        Entries behind a missing entry count as `surplus-entries`. A takeover with the fault of bookkeeper
+        #2908 is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

@@ -7,7 +7,7 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """A bookie has entry logs with bytes of deleted ledgers that it keeps for other ledgers.
+    """A bookie keeps entry logs for some ledgers, and with them the bytes of deleted ledgers.
 
     What it finds:
         Needs `--entry-logs`. Closed logs count if they have both needed and unneeded bytes after the next
@@ -29,8 +29,8 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        A log does not count if some of its bytes have an unknown owner, or the class `not-indexed` or
-        `owner-named` (docs/space.md). An entry that a log has twice counts twice.
+        Logs with bytes of an unknown owner, or of class `not-indexed` or `owner-named` (docs/space.md), do
+        not count. An entry that a log has twice counts twice.
     """
     minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
     freed_entries = F.col("entries") - F.col("remain")

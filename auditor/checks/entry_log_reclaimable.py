@@ -33,8 +33,8 @@ def entry_log_reclaimable(tables: Tables) -> DataFrame:
           on the bookie, lists its entry logs. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs for a day of uptime. A log does not count if some of its bytes
-        have an unknown owner, or the class `not-indexed` or `owner-named` (docs/space.md).
+        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner, or
+        of class `not-indexed` or `owner-named` (docs/space.md), do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue_logs = tables.log_foresight.where("overdue").select(

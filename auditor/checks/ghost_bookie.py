@@ -23,8 +23,8 @@ def ghost_bookie(roster: Roster) -> Findings:
         Confirmed: all cookies and registrations were listed.
 
     What to do:
-        Find the host. If it runs under another id (`bookie-alias`, see the evidence), write that id into the
-        metadata. If the host is gone, have its ledgers copied.
+        Find the host. If it runs under another id (`bookie-alias`), write that id into the metadata. If the
+        host is gone, have the bookie's ledgers copied.
 
     Commands:
         - `bookkeeper shell listledgers -bookieid BOOKIE`.

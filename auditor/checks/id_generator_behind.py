@@ -48,9 +48,9 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
-        Nothing is reported if an application surely chooses ids: some ids exceed the generator's range, or
-        from its next id on fewer than 1 id in 1,000 is listed.
+        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own. Not
+        reported if an application surely chooses ids: some ids exceed the generator's range, or from its next
+        id on fewer than 1 id in 1,000 is listed.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

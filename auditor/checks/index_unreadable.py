@@ -16,7 +16,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
     """A bookie's index is damaged.
 
     What it finds:
-        Damaged parts of an index. Their entries count as unknown, never as missing:
+        Damaged parts, whose entries count as unknown, never as missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
         - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first damaged database.
 
@@ -44,7 +44,7 @@ def index_unreadable(tables: Tables) -> DataFrame:
           refuses recovery of the ledger.
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only
-          reads. On DbLedgerStorage it always passes and says nothing.
+          reads. On DbLedgerStorage it always passes and proves nothing.
         - `bookkeeper shell rebuild-db-ledgers-index`.
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 

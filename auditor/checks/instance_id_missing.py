@@ -15,7 +15,7 @@ def instance_id_missing(roster: Roster) -> Findings:
         the cookies' ids.
 
     Why it matters:
-        Bookies do not notice disks of another cluster or newly formatted metadata, and delete all their
+        Bookies notice neither another cluster's disks nor newly formatted metadata, and delete all their
         ledgers. If their cookies carry an instance id, they refuse to start.
 
     How sure:

@@ -33,7 +33,7 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell deleteledger -l ID`
-          Never for one that is only suspected.
+          Never for a ledger that is only suspect.
 
     Limits:
         Not reported: ledgers of unknown age, of unread owners, of other applications or of unknown

@@ -36,8 +36,7 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         Replication cannot use these copies ("unknown ledger state").
 
     How sure:
-        Confirmed: the index says so. A ledger that the running bookie serves does not count. Suspect if the
-        bookie also has `disk-id-mismatch`.
+        Confirmed: the index says so.
 
     What to do:
         Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log, and
@@ -48,7 +47,8 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        To clients of protocol version 2, the bookie serves the entries that it has.
+        A ledger that the running bookie serves does not count. To clients of protocol version 2, the bookie
+        serves the entries that it has.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (

@@ -63,8 +63,8 @@ _SHARED_COMMANDS = """\
   -dumptofile made. Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It
   helps only while bookies have the entries. With a wrong ensemble nobody finds them, so audit
   afterwards.
-- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from FIRST to the one
-  before NEXT. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from -fe to the one
+  before -le. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
 - `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, and stops at an entry that
   no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
@@ -85,8 +85,8 @@ _SHARED_COMMANDS = """\
 - `endpointinfo -b BOOKIE` prints the bookie's registration, if the bookie has a cookie. Risk: none; it
   reads metadata.
 - `whatisinstanceid` prints the instance id of the store's cluster. Risk: none; it reads metadata.
-- `listledgers -bookieid BOOKIE` lists the ledgers that have entries on the bookie by their metadata.
-  Risk: none; it reads all metadata.
+- `listledgers -bookieid BOOKIE` lists the ledgers that have entries on the bookie, according to the
+  metadata. Risk: none; it reads all metadata.
 - `listunderreplicated -pmr -prw` lists the marked ledgers with their missing replicas and their
   workers. Risk: none; it reads metadata.
 - `whoisauditor` prints the elected auditor. Risk: none; it reads metadata.
@@ -104,9 +104,9 @@ _SHARED_COMMANDS = """\
   fences open ledgers, whose writers then fail. It takes no locks: stop replication workers.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
   anyway. Risk: none with -dr; it reads metadata.
-- `recover -l ID BOOKIE` copies the ledger's entries that belong on the bookie from any bookie that
-  serves them to a new one, and writes the new one into the metadata; it asks before. Risk: writes; it
-  takes no lock. It fences a ledger that is not closed if its last segment names the bookie.
+- `recover -l ID BOOKIE` copies the entries that the bookie should have of the ledger, from any bookie
+  that serves them, to a new bookie, and writes the new bookie into the metadata; it asks before. Risk:
+  writes; it takes no lock. It fences a ledger that is not closed if its last segment names the bookie.
 - `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
   danger; first stop the bookie and switch replication on. The command waits for ever on a ledger that
   cannot be copied. Without its cookie the bookie does not start again.

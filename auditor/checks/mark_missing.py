@@ -34,7 +34,7 @@ def mark_missing(tables: Tables) -> DataFrame:
         - `bookkeeper shell lostbookierecoverydelay -g`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell triggeraudit`
-          makes it look now; it refuses where replication is switched off or no auditor is elected.
+          makes the auditor check now; it fails if replication is off or no auditor is elected.
           Risk: writes; it marks the ledgers, and replication starts on them.
 
     Limits:

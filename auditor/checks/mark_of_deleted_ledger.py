@@ -11,8 +11,8 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Nothing is reported if a damaged or unread part of the ledger tree could hold the ledgers. The table
-        `marks` has the marks.
+        Not reported if a damaged or unread part of the ledger tree could hold the ledgers. The table `marks`
+        has the marks.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.
@@ -25,7 +25,7 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+          There should be no metadata.
 
     Limits:
         Marks without a bookie's id do not count.

@@ -38,7 +38,7 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          It gives up a ledger of which no copy will return.
+          Only for a ledger of which no copy will return.
 
     Limits:
         A mark's time is that of the last bookie added to it. A ledger that takes more than a day to copy

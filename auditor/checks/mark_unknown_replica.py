@@ -23,7 +23,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
-          lists the marks that name it. Risk: none; it reads metadata.
+          lists the marks with this id. Risk: none; it reads metadata.
         - `bookkeeper shell listbookies -a`.
 
     Limits:

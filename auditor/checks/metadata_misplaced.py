@@ -41,14 +41,14 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
         4.17.2).
 
     How sure:
-        Confirmed: the path was listed. Suspect if the ledger changed between the two metadata scans, or if LAYOUT is
-        absent and another layout has the path.
+        Confirmed: the path was listed. Suspect if LAYOUT is absent and another layout has the path. Suspect
+        if the ledger changed between the two metadata scans.
 
     What to do:
         If LAYOUT and tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put back
-        the LAYOUT that fits the tree, and check with one bookie that it lists its ledgers. In all other cases
-        find out which ledger the znode belongs to, perhaps by its content. Move the znode only while no
-        bookie collects garbage: copy it with ZooKeeper's client under another name first.
+        the LAYOUT that fits the tree, and check with one bookie that it lists its ledgers. Otherwise find out
+        which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
+        collects garbage: copy it with ZooKeeper's client under another name first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`

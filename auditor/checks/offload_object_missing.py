@@ -26,7 +26,7 @@ def offload_object_missing(tables: Tables) -> DataFrame:
     """A topic's ledger list has a ledger as offloaded, and the bucket lacks its data or their index.
 
     What it finds:
-        Severity: critical if Pulsar has deleted BookKeeper's copy, because then nobody has the entries.
+        Severity: critical if Pulsar has deleted BookKeeper's copy: then nobody has the entries.
 
     Why it matters:
         Readers of the bucket's copy fail.

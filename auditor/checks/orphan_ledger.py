@@ -17,11 +17,10 @@ def orphan_ledger(tables: Tables) -> DataFrame:
         be wrong (`metadata-suspect`).
 
     How sure:
-        Confirmed if neither metadata scan lists the ledger, and the bookie's index was written before the
-        first scan. Suspect if the index file is newer than that scan. Suspect in RocksDB if the ledger's id
-        is above all ids in a saved scan. Suspect if the bookie also has `metadata-suspect`. Suspect if a
-        record that was unreadable or misplaced may be this ledger's (`doubt`). Suspect if the bookie also has
-        `disk-id-mismatch`.
+        Confirmed if neither metadata scan lists the ledger, and its index is older than both. Suspect if the
+        index file is newer than the first scan. Suspect in RocksDB if the ledger's id is above all ids in a
+        saved scan. Suspect if the bookie also has `metadata-suspect`. Suspect if a record that was unreadable
+        or misplaced may be this ledger's (`doubt`).
 
     What to do:
         Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's
@@ -29,9 +28,9 @@ def orphan_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+          There should be no metadata.
         - `bookkeeper shell whatisinstanceid`
-          The bookie's cookie must have the same.
+          The bookie's cookie must have this id.
 
     Limits:
         If a malformed znode name contains the ledger's id, the server's listing has the ledger, and no bookie

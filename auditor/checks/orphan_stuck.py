@@ -14,12 +14,12 @@ from auditor.model.states import GcPass, GcReason
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps ledgers that its collector should have deleted: collection has stopped.
+    """A running bookie keeps ledgers that garbage collection should have deleted: it has stopped.
 
     What it finds:
         Registered bookies with ledgers that were garbage in an earlier run too. That run is older than twice
-        gcWaitTime of `--bookie-conf` (without that file, an hour). `causes` has the reasons (table
-        gc_foresight).
+        gcWaitTime of `--bookie-conf` (without that file, an hour). `causes` has the server's reasons to
+        delete or keep them (table gc_foresight).
 
     Why it matters:
         The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a

@@ -41,7 +41,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
     What it finds:
         Ledgers that neither metadata scan lists, in a topic's ledger list, a subscription (positions, delayed
         messages, compacted ledger) or a schema. Severity: warning if the ledger's offload is complete,
-        because the object store has the data. Nothing is reported if the topic's ledger list also says that
+        because the object store has the data. Not reported if the topic's ledger list also says that
         BookKeeper's copy was deleted.
 
     Why it matters:
@@ -49,9 +49,9 @@ def owner_dangling(tables: Tables) -> DataFrame:
         position, a topic may not load, and a schema refuses producers and consumers.
 
     How sure:
-        Confirmed if owner and ledgers were read at one time, or the owner between two metadata scans without
-        the ledger. Suspect if the owner changed, if the scans have gaps that could hide the ledger, or if
-        owners and ledgers were saved apart (`doubt`).
+        Confirmed if owner and ledgers were read at one time, or if the owner was read between two metadata
+        scans without the ledger. Suspect if the owner changed, if the scans have gaps that could hide the
+        ledger, or if owners and ledgers were saved apart (`doubt`).
 
     What to do:
         Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and

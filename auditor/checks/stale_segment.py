@@ -6,7 +6,7 @@ from auditor.checks.check import Basis, DataFrame, Need, Severity, Tables, check
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.COPIES}, asks="stale")
 def stale_segment(tables: Tables) -> DataFrame:
-    """A bookie holds entries of a segment in which another bookie replaced it, and is in another segment.
+    """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 
     What it finds:
         Column `stale` of the table `judged` has the entries.
@@ -15,8 +15,9 @@ def stale_segment(tables: Tables) -> DataFrame:
         BookKeeper frees their space only when the ledger is deleted.
 
     How sure:
-        Confirmed if a ledger is closed and did not change during the audit. Suspect if the bookie has no such
-        ledger. Other ledgers are counted separately.
+        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
+        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         Nothing: the entries are good spare copies.

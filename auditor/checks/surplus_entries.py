@@ -16,8 +16,9 @@ def surplus_entries(tables: Tables) -> DataFrame:
         BookKeeper frees the space only when the ledger is deleted.
 
     How sure:
-        Confirmed if a ledger is closed and did not change during the audit. Suspect if the bookie has no such
-        ledger. Other ledgers are counted separately.
+        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
+        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         Nothing.

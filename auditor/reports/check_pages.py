@@ -29,7 +29,7 @@ The pages leave out what many checks have in common:
 
 - Most checks call a finding suspect if the ledger changed between the two metadata scans, or if the bookie
   has `disk-id-mismatch`.
-- Without **Sure**, a check confirms its findings in all other cases.
+- A check confirms its findings unless **Sure** has an exception.
 - `ledgermetadata -l ID` prints the metadata of a finding's ledger.
 
 Settings of bookies are those of `--bookie-conf`, or the server's defaults.
@@ -65,8 +65,8 @@ _COMMON_COMMANDS = (
 """Sentences of many checks; the documents omit them, because their preface says the same once."""
 _COMMON_COMMAND = "- `ledgermetadata -l ID`"
 """Command of many checks, without a note; the documents omit it likewise."""
-_ALWAYS_CONFIRMED = re.compile(r"Confirmed(?!.*\. ).*\.")
-"""A section How sure of one sentence: the documents omit it, and the preface says what that means."""
+_CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
+"""Start of a section How sure. It gives no condition, so the documents have only the exceptions behind it."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL = "bookkeeper shell "
@@ -180,7 +180,7 @@ def _markdown_page(check: Check) -> str:
             parts += [f"Commands:\n\n{commands}" if is_after_list else commands] if commands else []
             continue
         first, *later_blocks = [_without_common(" ".join(block.split())) for block in _text_blocks(text)]
-        if heading == "How sure" and not later_blocks and _ALWAYS_CONFIRMED.fullmatch(first):
+        if heading == "How sure" and not (first := _CONFIRMED.sub("", first, count=1)):
             continue
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
