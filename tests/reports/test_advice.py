@@ -139,7 +139,7 @@ def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> Non
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert how_sure(check, own) == "suspect: the ledger is not closed"
-    assert how_sure(check, BELOW).startswith("suspect: suspect if it is not closed")
+    assert how_sure(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
     assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
 
