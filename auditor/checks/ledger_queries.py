@@ -86,7 +86,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
     Args:
         marks: the marks.
-        moved: ledgers that changed between the scans; None if there was one scan.
+        moved: ledgers that changed between the two metadata scans; None if there was one scan.
         columns: further columns to keep.
 
     Returns:
