@@ -23,7 +23,7 @@ from auditor.spark.types import Column, DataFrame
 
 DIGESTS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),
-    ("logger", pa.int32(), "number of the entry logger that named the log, as in entry_logs"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     ("log_id", pa.int64(), "the log with the entry"),
     ("entry_offset", pa.int64(), "byte at which the entry begins in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),

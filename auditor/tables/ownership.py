@@ -55,13 +55,13 @@ OWNERSHIP = schema_of(
     (
         "namespace_read",
         pa.bool_(),
-        "whether a store has the namespace in its custom metadata; null: they have none",
+        "whether a store of owners has the namespace in the ledger's custom metadata; null: they have none",
     ),
     ("listed_before", pa.bool_(), "whether an earlier run saw an owner that refers to the ledger"),
     (
         "dropped_since",
         pa.int64(),
-        "scan time of the first run without an owner, after one with, ms; null: none",
+        "scan time of the first run that saw no owner after a run that saw one, ms; null: none",
     ),
     (
         "application",

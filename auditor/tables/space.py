@@ -323,7 +323,7 @@ def _of_files(files: DataFrame) -> DataFrame:
 
 MISPLACED = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "as in entry_logs"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     ("log_id", pa.int64(), "the log in the index's locations"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
