@@ -115,15 +115,20 @@ _LEDGERS_NAMED = 3
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
-    GcCause.OVERFLOWS: "listing ledger ids overflows",
-    GcCause.IN_NO_ENSEMBLE: "no ensemble names the bookie, which has the last copy",
-    "log-delete": "the bookie's index lacks them where an entry log is deleted",
-    "log-minor": "the bookie's index lacks them where minor compaction rewrites a log",
-    "log-major": "the bookie's index lacks them where major compaction rewrites a log",
-    "unseen-delete": "a damaged record hides them in an entry log that is deleted",
-    "unseen-minor": "a damaged record hides them in a log that minor compaction rewrites",
-    "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
-    "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
+    GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
+    GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
+    "log-delete": "the deletion of an entry log would drop them, because the bookie's index lacks them",
+    "log-minor": "minor compaction would rewrite their entry log and drop them, "
+    "because the bookie's index lacks them",
+    "log-major": "major compaction would rewrite their entry log and drop them, "
+    "because the bookie's index lacks them",
+    "unseen-delete": "their entry log would be deleted, because a damaged record hides them",
+    "unseen-minor": "minor compaction would rewrite their entry log and drop them, "
+    "because a damaged record hides them",
+    "unseen-major": "major compaction would rewrite their entry log and drop them, "
+    "because a damaged record hides them",
+    "unseen-keep": "their entry log would be deleted once its other ledgers are deleted, "
+    "because a damaged record hides them",
 }
 """End of the message, by cause; other causes stand as they are."""
 

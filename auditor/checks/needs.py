@@ -161,7 +161,7 @@ def lacks(sight: Sight) -> dict[Need, Lack]:
 
 
 def _unsaid(what: str) -> Lack:
-    return Lack(f"an earlier version wrote this run, which does not say whether {what}", is_known=False)
+    return Lack(f"an earlier version wrote this run, and did not record whether {what}", is_known=False)
 
 
 def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
@@ -205,7 +205,10 @@ def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif sight.directories is None:
         yield Need.DISKS, _unsaid("it read the directories of any bookie")
     elif sight.directories == 0:
-        yield Need.DISKS, Lack("bookies were only asked (rpc:), which shows nothing of their disks")
+        yield (
+            Need.DISKS,
+            Lack("bookies were only asked for their entries (rpc:), so their disks were not checked"),
+        )
     elif sight.witness is False:
         why = "--witness no" if sight.live else "saved metadata"
         yield Need.WITNESS, Lack(f"{why}: no bookie was asked for entries that its index lacks")
@@ -222,10 +225,13 @@ def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if sight.placement is None:
         yield Need.LOCATIONS, _unsaid("it checked placement")
     elif not sight.placement:
-        why = "placement was not checked: no racks are beside BookKeeper's root, and --racks gives none"
+        why = (
+            "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "
+            "given"
+        )
         yield Need.LOCATIONS, Lack(why)
     if not sight.owners:
-        why = "owners were not read: none are beside BookKeeper's root, and --owners names none"
+        why = "owners were not read: none were found next to BookKeeper's root, and --owners was not given"
         yield Need.OWNERS, Lack(why)
     elif not sight.offload_listing:
         yield Need.OBJECTS, Lack("objects of offloaded ledgers were not checked: --offload-listing adds them")
@@ -239,14 +245,14 @@ def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         lack = Lack("entries outside readable indexes are unknown", where)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:
-        lack = Lack("not all of the metadata could be read", "records in the gaps")
+        lack = Lack("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
         why = "a part of the ledger tree could not be read, or is in the wrong place"
-        lack = Lack(why, "ids that it may hide")
+        lack = Lack(why, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack
     if sight.undecided:
-        lack = Lack("not everything could be checked: see the coverage", "unchecked copies")
+        lack = Lack("not everything could be checked (see coverage)", "unchecked copies")
         yield Need.COPIES, lack
         yield Need.DISKS, lack
