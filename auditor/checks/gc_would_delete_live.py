@@ -117,18 +117,16 @@ _BECAUSE = {
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
     GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
     GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
-    "log-delete": "the deletion of an entry log would drop them, because the bookie's index lacks them",
-    "log-minor": "minor compaction would rewrite their entry log and drop them, "
-    "because the bookie's index lacks them",
-    "log-major": "major compaction would rewrite their entry log and drop them, "
-    "because the bookie's index lacks them",
-    "unseen-delete": "their entry log would be deleted, because a damaged record hides them",
-    "unseen-minor": "minor compaction would rewrite their entry log and drop them, "
-    "because a damaged record hides them",
-    "unseen-major": "major compaction would rewrite their entry log and drop them, "
-    "because a damaged record hides them",
-    "unseen-keep": "their entry log would be deleted once its other ledgers are deleted, "
-    "because a damaged record hides them",
+    "log-delete": "an entry log is deleted that has entries which the bookie's index lacks",
+    "log-minor": "minor compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "log-major": "major compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "unseen-delete": "a damaged record hides their entries, so their entry log is deleted",
+    "unseen-minor": "a damaged record hides their entries, so minor compaction drops them "
+    "when it rewrites the log",
+    "unseen-major": "a damaged record hides their entries, so major compaction drops them "
+    "when it rewrites the log",
+    "unseen-keep": "a damaged record hides their entries, so their entry log is deleted "
+    "once its other ledgers are deleted",
 }
 """End of the message, by cause; other causes stand as they are."""
 

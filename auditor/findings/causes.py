@@ -197,7 +197,7 @@ def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
             "store-older",
             names,
             f"the metadata is older than the data of {first_names(names, _SAMPLES)}: they have ledgers from "
-            f"{lowest_undrawn} on, ids that its generator has not given out. The store is a "
+            f"{lowest_undrawn} on, whose ids the store has not given out. The store is a "
             "restored backup, or another cluster's",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
