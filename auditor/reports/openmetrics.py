@@ -75,12 +75,13 @@ METRICS = {
     "bkaudit_namespaces": "Namespaces that own a ledger or have a finding; absent if no owners were read.",
     "bkaudit_namespace_ledgers": "Ledgers to which owners in the namespace refer; 100 namespaces, "
     "all others as one.",
-    "bkaudit_namespace_bytes": "Length of these ledgers, one copy of each.",
+    "bkaudit_namespace_bytes": "Length of ledgers to which owners in the namespace refer, one copy of each.",
     "bkaudit_namespace_entries": "Entries of ledgers to which owners in the namespace refer, one "
     "copy of each.",
     "bkaudit_namespace_dangling": "References of the namespace to ledgers that are gone.",
     "bkaudit_namespace_leaked_ledgers": "Leaked ledgers that the namespace owned before.",
-    "bkaudit_namespace_leaked_bytes": "Length of these ledgers, one copy of each.",
+    "bkaudit_namespace_leaked_bytes": "Length of leaked ledgers that the namespace owned before, "
+    "one copy of each.",
     "bkaudit_namespace_findings": "Findings about ledgers of the namespace, including suppressed ones.",
 }
 """Help text of every metric, in the order of the metrics."""
