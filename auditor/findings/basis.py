@@ -29,6 +29,7 @@ from auditor.findings.arrays import among, find, keys, to_flags, whole
 from auditor.findings.rules import FindingFacts, was_covered
 from auditor.model.states import GONE, LOGS_NOT_WHOLE, BookieRead, LedgerClass
 from auditor.tables.changes import CHANGED
+from auditor.tables.roster import is_unread
 from auditor.tables.run_tables import TABLES
 
 Batches = Callable[[str, Sequence[str]], Iterable[Any]]
@@ -310,7 +311,7 @@ def _bookies(run: Batches, names: Sequence[str]) -> tuple[Flags, Flags, bool]:
         for row in batch.to_pylist()
     ]
     completeness = {row["bookie_id"]: row["found"] and row["read"] == BookieRead.READ for row in rows}
-    has_unread_bookie = any((row["named"] or row["found"]) and row["read"] != BookieRead.READ for row in rows)
+    has_unread_bookie = any(map(is_unread, rows))
     is_known = np.array([name in completeness for name in names], np.bool_)
     return is_known, np.array([completeness.get(name, False) for name in names], np.bool_), has_unread_bookie
 
