@@ -170,14 +170,7 @@ class Bookies:
 def look_at_bookies(
     sources: BookieSources, metadata: Metadata | None, access: BookieAccess, options: AuditOptions
 ) -> Bookies:
-    """Examine every ``--bookies`` source, as an audit would before it reads the indexes.
-
-    Args:
-        sources: the sources by kind.
-        metadata: the checked store; None if no metadata URI was given.
-        access: the logins of bookies that are asked.
-        options: the options of the audit.
-    """
+    """Examine every ``--bookies`` source, as an audit would before it reads the indexes."""
     bookies = Bookies()
     bookies.lines.extend(_lines(sources, bookies, metadata, access, options))
     return bookies

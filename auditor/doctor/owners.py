@@ -17,7 +17,12 @@ from auditor.sources.owners.applications import APPLICATIONS, OwnersUri
 
 
 def look_at_owners(sources: PlannedSources, options: AuditOptions) -> Iterator[Line]:
-    """Yield a line for each store of ``--owners``, and one about ``--owners-complete``."""
+    """Yield a line for each store of ``--owners``, and one about ``--owners-complete``.
+
+    Args:
+        sources: the sources of the audit, with the stores of both options.
+        options: the limits and credentials with which a store is opened.
+    """
     stores, declared_complete = sources.owners, sources.complete_owners
     if stores:
         for store in stores:

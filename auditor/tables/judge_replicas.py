@@ -96,7 +96,7 @@ class LedgerFacts:
         ]
 
 
-def classify(
+def classify_replicas(
     ledger: LedgerFacts, pairs: Sequence[Pair], bookies: Mapping[str, BookieState], grace_ms: int
 ) -> Judgement:
     """Classify the entries of one ledger's unequal replicas. The class of the ledger is not set.

@@ -28,7 +28,7 @@ from auditor.tables.judge_replicas import (
     Groups,
     LedgerFacts,
     Pair,
-    classify,
+    classify_replicas,
     groups_of,
 )
 from auditor.tables.judgement import Judgement
@@ -48,7 +48,7 @@ def judge_many(
     answers, whole = [], []
     for ledger, pairs in ledgers:
         try:
-            answer = classify(ledger, pairs, bookies, grace_ms)
+            answer = classify_replicas(ledger, pairs, bookies, grace_ms)
             if lacks_whole_replicas(ledger, pairs):
                 whole.append((ledger, answer))
             else:

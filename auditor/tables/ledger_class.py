@@ -22,7 +22,7 @@ from auditor.tables.judge_replicas import (
     Groups,
     LedgerFacts,
     Pair,
-    classify,
+    classify_replicas,
     groups_of,
 )
 from auditor.tables.judgement import Judgement
@@ -33,9 +33,9 @@ def judge(
 ) -> Judgement:
     """Judge one ledger from its unequal replicas.
 
-    Arguments and errors are those of `auditor.tables.judge_replicas.classify`.
+    Arguments and errors are those of `auditor.tables.judge_replicas.classify_replicas`.
     """
-    answer = classify(ledger, pairs, bookies, grace_ms)
+    answer = classify_replicas(ledger, pairs, bookies, grace_ms)
     measure(ledger, answer)
     return answer
 

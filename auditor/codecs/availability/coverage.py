@@ -255,8 +255,6 @@ def intersection(a: Groups, b: Groups) -> Groups:
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
     """
-    if not len(a) or not len(b):
-        return a[:0]
     return at_least([a, b], 2)
 
 
@@ -300,17 +298,15 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     >>> worst([a, b], [c])
     (2, 2)
     """
-    nonempty_missing = [groups for groups in missing if len(groups)]
-    nonempty_unknown = [groups for groups in unknown if len(groups)]
-    if len(nonempty_missing) + len(nonempty_unknown) <= 1:
-        return len(nonempty_missing), len(nonempty_missing) + len(nonempty_unknown)
     sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
+    if len(sets) == 1:
+        copies = min(len(sets[0].first), 1)
+        return copies * len(missing), copies
     # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
     weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
     value = sweep(sets, weights).value
-    if not len(value):
-        return 0, 0
-    return int((value & ((1 << _HIGH_HALF) - 1)).max()), int((value >> _HIGH_HALF).max())
+    low_half = value & ((1 << _HIGH_HALF) - 1)
+    return int(low_half.max(initial=0)), int((value >> _HIGH_HALF).max(initial=0))
 
 
 def count(groups: Groups) -> int:
