@@ -45,9 +45,9 @@ tests/plugin.py orders the tests. The longest begin first, so that no process is
 """
 REST_OPTION = "--rest"
 TEST_OPTIONS = {
-    "": ("-m", "not cluster and not proof"),
-    "--quick": ("-m", "unit and not proof", "--hypothesis-profile", "quick"),
-    REST_OPTION: ("-m", "cluster or proof or property", "--hypothesis-profile", "all"),
+    "": ("-m", "not cluster and not proof and not long"),
+    "--quick": ("-m", "unit and not proof and not long", "--hypothesis-profile", "quick"),
+    REST_OPTION: ("-m", "cluster or proof or long or property", "--hypothesis-profile", "all"),
     "--all": ("--hypothesis-profile", "all"),
 }
 """Arguments for pytest, by the option of `run.py test`. tests/tiers.py explains the markers."""

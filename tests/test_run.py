@@ -38,10 +38,10 @@ def run(monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("words", "last"),
     [
-        ([], [*SIDE_BY_SIDE, "-m", "not cluster and not proof"]),
+        ([], [*SIDE_BY_SIDE, "-m", "not cluster and not proof and not long"]),
         (
             ["--quick", "-x"],
-            [*SIDE_BY_SIDE, "-m", "unit and not proof", "--hypothesis-profile", "quick", "-x"],
+            [*SIDE_BY_SIDE, "-m", "unit and not proof and not long", "--hypothesis-profile", "quick", "-x"],
         ),
         (["--all"], [*SIDE_BY_SIDE, "--hypothesis-profile", "all"]),
         (["tests/codecs", "-x"], ["tests/codecs", "-x"]),
@@ -112,7 +112,7 @@ def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tupl
     """Whatever markers a test has, one of the two commands of .ci/run takes it."""
     module, _ = run
     first, rest = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
-    names = ("unit", "process", "spark", "server", "cluster", "proof", "property")
+    names = ("unit", "process", "spark", "server", "cluster", "proof", "long", "property")
     for count in range(len(names) + 1):
         for markers in combinations(names, count):
             is_set = {name: name in markers for name in names}
@@ -128,7 +128,7 @@ def test_the_rest_is_without_the_linters_of_the_first_command(
     monkeypatch.setattr("sys.argv", ["run.py", "test", "--rest"])
     assert module.main() == 0
     assert [command[0] for command in ran] == ["pytest"]
-    assert {"cluster or proof or property", "--hypothesis-profile"} <= set(of_pytest(ran))
+    assert {"cluster or proof or long or property", "--hypothesis-profile"} <= set(of_pytest(ran))
 
 
 @pytest.mark.parametrize(
