@@ -168,6 +168,9 @@ def _run(program: str, *arguments: str) -> int:
         name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONHOME")
     }
     environment = {**inherited, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
+    if program == "pytest":
+        # Test processes would compile all modules again, each for itself, and so would every command they run.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
     directory = None if program == "bkaudit" else ROOT
     return subprocess.run(

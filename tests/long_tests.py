@@ -46,7 +46,15 @@ def long_tests() -> tuple[LongTests, ...]:
 
 def is_long(node_id: str) -> bool:
     """Return whether a test is long."""
-    return any(group.has(node_id) for group in long_tests())
+    # Nearly every test is in no group. One look in all of them costs less than one in each.
+    return not _all_names().isdisjoint(names_of(node_id)) and any(
+        group.has(node_id) for group in long_tests()
+    )
+
+
+@cache
+def _all_names() -> frozenset[str]:
+    return frozenset().union(*(group.tests for group in long_tests()))
 
 
 def names_of(node_id: str) -> Iterator[str]:
@@ -62,4 +70,9 @@ def names_of(node_id: str) -> Iterator[str]:
         yield f"{file}::{function.partition('[')[0]}"
     if function:
         yield file
-    yield from (str(folder) for folder in Path(file).parents if folder.name)
+    yield from _folders(file)
+
+
+@cache
+def _folders(file: str) -> tuple[str, ...]:
+    return tuple(str(folder) for folder in Path(file).parents if folder.name)

@@ -161,10 +161,22 @@ def in_turn(paths: Iterable[Path]) -> list[Path]:
     return [path for turn in turns for path in turn if path is not None] + others
 
 
-TOGETHER = (("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),)
+TOGETHER = (
+    ("tests/corpora/test_asked_of.py", "tests/corpora/test_gc.py"),
+    (
+        "tests/test_house.py",
+        "tests/test_names.py",
+        "tests/test_plain_names.py",
+        "tests/actions/test_commands.py",
+        "tests/actions/test_procedures.py",
+        "tests/sources/test_regular_files.py",
+        "tests/sources/metadata/zookeeper/test_client.py",
+    ),
+)
 """Files that one process runs one after the other.
 
-They share audits with their tables, which only the process has that made them.
+The first share audits with their tables, which only the process has that made them. The second share syntax
+trees of the whole package (tests/syntax.py).
 """
 
 

@@ -66,6 +66,9 @@ STARTERS = {
 }
 """Functions, classes and modules that start something, and what it is."""
 
+PLAIN_TYPES = {str, bytes, int, float, bool, type(None), ModuleType}
+"""Types of values that start nothing; nearly all values are of these."""
+
 
 def tier_of(item: pytest.Item) -> Tier:
     """Return the tier of a collected test."""
@@ -150,6 +153,8 @@ def _imported(name: str) -> Sequence[ModuleType]:
 def _functions(values: Iterable[Any]) -> Iterator[Any]:
     """Yield the functions and classes among values, and those in the containers among them."""
     for value in values:
+        if type(value) in PLAIN_TYPES:
+            continue
         inner = getattr(value, "__wrapped__", value)
         if isinstance(inner, (FunctionType, type)):
             yield inner
