@@ -169,7 +169,7 @@ def _run(program: str, *arguments: str) -> int:
     }
     environment = {**inherited, "PATH": search_path, "VIRTUAL_ENV": str(ENVIRONMENT)}
     if program == "pytest":
-        # Test processes would compile all modules again, each for itself, and so would every command they run.
+        # Each test process, and each command that it runs, would compile all modules again.
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
     # The demonstration writes its run to the caller's directory. Tests run in the project's directory.
     directory = None if program == "bkaudit" else ROOT
