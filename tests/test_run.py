@@ -108,7 +108,7 @@ def test_the_first_command_and_the_rest_run_every_test(run: tuple[Any, list[tupl
     """Whatever markers a test has, one of the two commands of .ci/run takes it."""
     module, _ = run
     first, rest = (module.TEST_OPTIONS[option][1] for option in ("", "--rest"))
-    names = ("unit", "process", "spark", "server", "cluster", "proof", "long", "property")
+    names = ("unit", "files", "process", "spark", "server", "cluster", "proof", "long", "property")
     for count in range(len(names) + 1):
         for markers in combinations(names, count):
             is_set = {name: name in markers for name in names}

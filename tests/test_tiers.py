@@ -22,7 +22,7 @@ from tests.guard import Guard, tier_of_command
 from tests.long_tests import LongTests, is_long, long_tests
 from tests.servers import etcd, oxia, s3
 from tests.servers.zookeeper import Ensemble, free_ports
-from tests.tiers import MARKERS, Tier, tier_reached
+from tests.tiers import MARKERS, Tier, tier_of, tier_reached
 
 ROOT = Path(__file__).parents[1]
 
@@ -90,6 +90,15 @@ def test_a_tier_follows_from_the_functions_that_are_named(code: Callable[..., ob
 )
 def test_a_command_has_a_tier(command: list[str], tier: Tier) -> None:
     assert tier_of_command(command) == tier
+
+
+def test_a_test_that_writes_files_is_above_unit(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    assert tmp_path.exists()
+    assert tier_of(request.node) == Tier.FILES
+
+
+def test_a_test_without_fixtures_is_of_unit(request: pytest.FixtureRequest) -> None:
+    assert tier_of(request.node) == Tier.UNIT
 
 
 def test_the_guard_notes_what_is_above_the_tier_of_a_test() -> None:
