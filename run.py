@@ -2,11 +2,11 @@
 """Run the demonstration or the tests on a machine that has only Python 3.11 or newer.
 
     python3 run.py demo     a real ZooKeeper with a sample cluster in it, audited end to end
-    python3 run.py test     ruff, mypy and the tests that need no cluster of bookies and are not long
+    python3 run.py test     ruff, mypy and the shorter tests, without a cluster of bookies
 
-`run.py test --quick` runs only tests, and of these the ones that start no other process. `--all` runs all
-tests, long ones (tests/long.toml) and the short forms of the proofs too, and ten times as many examples of
-each property. `--rest` runs the tests that `--all` adds to `run.py test`.
+`run.py test --quick` runs only tests that start no other process and write no file, without ruff and mypy.
+`--all` runs all tests, long ones (tests/long.toml) and the short forms of the proofs too, and ten times as
+many examples of each property. `--rest` runs the tests that `--all` adds to `run.py test`.
 
 The first call makes an environment in .venv beside this file and installs the project into it. Later calls
 reuse it until pyproject.toml or constraints.txt changes. If there is no Java 17 or newer, the call also
