@@ -59,6 +59,7 @@ def least_missing(ledger: LedgerFacts, m: int) -> int:
 
     The class depends on ``m``, the number of copies that the ledger's worst entry lacks.
 
+    >>> from dataclasses import replace
     >>> ledger = LedgerFacts(1, True, 3, 3, 2, 9, 0, [(0, ["a", "b", "c"])])
     >>> [least_missing(ledger, m) for m in (1, 2, 3)], least_missing(replace(ledger, closed=False), 3)
     ([1, 2, 3], 2)
