@@ -197,8 +197,7 @@ def test_a_disk_is_lost_where_what_belongs_there_is_gone_and_other_disks_have_th
         assert claim.remainder == (1, 2)
         number = 48 + ledgers[1]
         assert claim.sentence == (
-            f"{A} lost the data of a disk: entries of 48 of {number} ledgers "
-            "that belong in /copy/d1 are gone"
+            f"{A} lost the data of a disk: entries of 48 of {number} ledgers that belong in /copy/d1 are gone"
         )
 
 
