@@ -187,7 +187,7 @@ def _blank_objects(blanks: Mapping[str, str]) -> Iterator[ActionObject]:
 def _fill_line(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
     command = _manual_commands()[_SHELL_PREFIX + line.text]
     return PlanCommand(
-        line.role, fill_words(command.text + line.options, blanks), command.does, command.level
+        line.role, fill_words(command.text + line.options, blanks), command.effect, command.level
     )
 
 

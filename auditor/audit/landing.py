@@ -96,7 +96,7 @@ class Landing:
         if name not in self.landed:
             where, schema, rows = _place(below, name), None, None
             if not self.run.exists(f"{where}/{WHOLE}"):
-                self.progress.stage(name)
+                self.progress.table(name)
                 with report_tasks(self.spark, self.progress), own_errors():
                     table = make()
                     if isinstance(table, pa.Table):

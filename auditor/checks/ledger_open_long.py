@@ -23,20 +23,20 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in state OPEN, unchanged for 30 days, per owner or application. Each is its owner's
-        `last`, `superseded` by a later one, or `unnamed`.
+        Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
+        (`last`), has a newer one (`superseded`), or has no known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that it is open and unchanged. A `last` ledger may have a writer: brokers write to a
+        Confirmed that the ledger is open and unchanged. A `last` ledger may have a writer: brokers write to a
         topic's last ledger, however seldom.
 
     What to do:
-        Ask the application whether it still writes to the ledger. If not, let the application open it
-        with recovery; for a topic, load it. Do not delete a ledger for this finding.
+        Ask the application whether it still writes to the ledger. If not, let the application open it with
+        recovery. To do so for a topic, load the topic. Do not delete a ledger for this finding.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

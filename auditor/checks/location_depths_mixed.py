@@ -22,7 +22,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
         /region/rack.
 
     How sure:
-        Confirmed by this run's mapping. Only the processes know which bookie came first.
+        Confirmed by this run's mapping.
 
     What to do:
         Give all bookies locations of one depth. Then restart clients and the Auditor.
@@ -31,7 +31,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies do not count.
+        Read-only and absent bookies do not count. Only the clients and the Auditor know which bookie came
+        first.
     """
     from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 

@@ -16,13 +16,12 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class calls FAIL. A note if
+        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. Severity: note if
         only an unwritable bookie is at fault.
-
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
-        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone,
-          or a bookie without a zone.
-        - Zones, once for the cluster: a write quorum that does not divide the ensemble size, or is not
+        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
+          a bookie without a zone.
+        - Zones, one finding for the cluster: a write quorum that does not divide the ensemble size, or is not
           above minNumZonesPerWriteQuorum.
 
     Why it matters:
@@ -30,21 +29,21 @@ def placement_violated(tables: Tables) -> DataFrame:
         repairedPlacementPolicyNotAdheringBookieEnable the Auditor moves the data.
 
     How sure:
-        Confirmed, as a server would answer that starts now with this mapping and these settings. Suspect
-        if the ledger changed between the two scans.
+        Confirmed: a server that starts now with this mapping and these settings rates the same. Suspect if
+        the ledger changed between the two metadata scans.
 
     What to do:
-        Check that the report's policy and mapping are your Auditor's. If sizes are refused, change them
-        or the minimum. For a note, make the bookies writable again. Other ledgers stay until the Auditor
-        repairs them or you replace their bookies.
+        Check that the report's policy and mapping are your Auditor's. If a quorum or ensemble size is at
+        fault, change it or the minimum. If the finding is a note, make its bookies writable again. Other
+        ledgers stay where they are until the Auditor repairs them or you replace their bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Ack quorums, entries and isolation groups do not count. With mixed depths only a FAIL for every
-        depth counts. For regions see `placement-at-risk`.
+        Ack quorums, entries and isolation groups do not count. If locations have different depths, a ledger
+        counts only if it is FAIL for every depth. For regions see `placement-at-risk`.
     """
     settings = tables.cluster.placement
     if settings is None:

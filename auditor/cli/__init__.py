@@ -147,8 +147,10 @@ class LazyGroup(click.Group):
             click.echo(f"bkaudit: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt as interruption:
-            go_on = f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
-            click.echo(f"bkaudit: interrupted{go_on}", err=True)
+            resume_note = (
+                f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
+            )
+            click.echo(f"bkaudit: interrupted{resume_note}", err=True)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -161,8 +163,10 @@ class LazyGroup(click.Group):
             package = (error.name or "auditor").partition(".")[0]
             if package == "auditor":
                 self._bug(ctx)
-            way_out = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
-            click.echo(f"bkaudit: {package}: this Python package is not installed. Run: {way_out}", err=True)
+            install_command = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
+            click.echo(
+                f"bkaudit: {package}: this Python package is not installed. Run: {install_command}", err=True
+            )
             ctx.exit(AuditorError.exit_code)
         except Exception:
             self._bug(ctx)

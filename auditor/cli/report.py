@@ -115,13 +115,13 @@ def report(
     if all_findings:
         _require_complete(report_outputs)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
-    opened = open_run(run)
+    run_view = open_run(run)
     require_whole_findings(RunDirectory(run))
     if not selection.everything:
-        _check(report_outputs, selection)
-        require_known(opened, selection)
-    shown = opened if selection.everything else SelectedRun(opened, selection)
-    show(shown, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
+        _check_request(report_outputs, selection)
+        require_known(run_view, selection)
+    selected_run = run_view if selection.everything else SelectedRun(run_view, selection)
+    show(selected_run, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
@@ -137,11 +137,11 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     form = forms[0] if forms else "text"
     if len(forms) > 1 or form not in LISTINGS:
         raise UsageError(f"--leaks: requires one --format of {', '.join(LISTINGS)}, to standard output")
-    opened = RunReader(run)
-    leaks = Leaks(opened)
+    run_view = RunReader(run)
+    leaks = Leaks(run_view)
     listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
-    for part in listing(leaks.totals(), leaks, opened.report.run.scan_time):
-        click.echo(part, nl=False)
+    for text_part in listing(leaks.totals(), leaks, run_view.report.run.scan_time):
+        click.echo(text_part, nl=False)
 
 
 def _print_acceptance(run: str, fingerprint: str) -> None:
@@ -167,7 +167,7 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
             raise UsageError(f"--all: --format {output.form} does not list every finding; {forms} do")
 
 
-def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
+def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     """Raise UsageError for a form that cannot show a selection, or a selected check that does not exist."""
     for output in report_outputs:
         if output.form not in LISTING:
@@ -177,9 +177,11 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     if selection.checks:
         from auditor.checks import BY_ID
 
-        for pattern in selection.checks:
-            if not any(Selection(checks=(pattern,)).matches_check(id) for id in BY_ID):
-                raise UsageError(f"--check {pattern}: no check has that id; bkaudit explain check lists them")
+        for check_pattern in selection.checks:
+            if not any(Selection(checks=(check_pattern,)).matches_check(id) for id in BY_ID):
+                raise UsageError(
+                    f"--check {check_pattern}: no check has that id; bkaudit explain check lists them"
+                )
 
 
 @click.command()

@@ -86,24 +86,27 @@ def simulate(
     _check_table(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
-    answer = None
+    failure_answer = None
     if lose:
-        lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
-        answer = answer_failure(reader, lost, locations)
-        simulation = answer.simulation
+        failed_parts = [
+            (Level(level), [failed_name for failed_name in name.split(",") if failed_name])
+            for level, name in lose
+        ]
+        failure_answer = answer_failure(reader, failed_parts, locations)
+        simulation = failure_answer.simulation
     elif worst_failure:
-        simulation, answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
+        simulation, failure_answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
     else:
         simulation = simulate_all(reader, locations, mttf_days, mttr_hours)
     if form in TABLE_FORMS:
-        TABLE_FORMS[form](simulation_table(table, reader, answer, simulation), sys.stdout.buffer)
+        TABLE_FORMS[form](simulation_table(table, reader, failure_answer, simulation), sys.stdout.buffer)
     elif form == "json":
         show_text(report.to_json(simulation))
     else:
-        words = [word for level, name in lose for word in ("--lose", level, name)]
-        words += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
-        words += ["--racks", mapping] if mapping is not None else []
-        command = shlex.join(["bkaudit", "simulate", run, *words])
+        arguments = [argument for level, name in lose for argument in ("--lose", level, name)]
+        arguments += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
+        arguments += ["--racks", mapping] if mapping is not None else []
+        command = shlex.join(["bkaudit", "simulate", run, *arguments])
         show_text(report.text(simulation, text_width(), command, whole_names=not sys.stdout.isatty()))
 
 
@@ -128,13 +131,17 @@ def _locations(run: RunReader, mapping: str) -> Locations:
     return Locations(locate_all({name: hosts.get(name) for name in names}, racks), f"--racks {mapping}")
 
 
-_BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M")
+_BYTE_COUNT = ScaledNumber(
+    "bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M"
+)
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=completion.runs)
 @click.argument("bookies", metavar="BOOKIE...", nargs=-1, required=True, shell_complete=completion.bookies)
-@click.option("--rate", type=_BYTES, help="Bytes that one replication worker copies a second, such as 20M.")
+@click.option(
+    "--rate", type=_BYTE_COUNT, help="Bytes that one replication worker copies a second, such as 20M."
+)
 @click.option(
     "--round-trip",
     type=click.FloatRange(0, 60_000),

@@ -82,13 +82,13 @@ class TextColumn(Sequence[str]):
         """Return a column of these values. Values that are in a column already are not copied."""
         if isinstance(values, TextColumn):
             return values
-        whole = "".join(values)
-        if not whole.isascii():
+        joined_text = "".join(values)
+        if not joined_text.isascii():
             return cls(ByteColumn.of([value.encode() for value in values]))
         # Of ASCII every character is a byte.
         ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
         starts = np.append(0, ends)[: len(ends)]
-        return cls(ByteColumn(np.frombuffer(whole.encode(), np.uint8), starts, ends))
+        return cls(ByteColumn(np.frombuffer(joined_text.encode(), np.uint8), starts, ends))
 
     def __len__(self) -> int:
         return len(self.octets)
@@ -120,10 +120,10 @@ def arrow_of(octets: NDArray[np.uint8], starts: Longs, ends: Longs) -> pa.LargeB
         return pa.array([], pa.large_binary())
     # Value, gap, value, gap: one array over the bytes where they are, of which each second item is taken.
     edges = np.stack([starts, ends], axis=1).ravel()
-    laid = pa.Array.from_buffers(
+    value_gap_column = pa.Array.from_buffers(
         pa.large_binary(), 2 * count - 1, [None, pa.py_buffer(edges), pa.py_buffer(octets)]
     )
-    return laid.take(pa.array(np.arange(0, 2 * count, 2)))
+    return value_gap_column.take(pa.array(np.arange(0, 2 * count, 2)))
 
 
 def windows(octets: NDArray[np.uint8], offsets: Longs, width: int) -> NDArray[np.void]:

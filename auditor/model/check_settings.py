@@ -199,7 +199,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers for each that speaks for the owner",
+            "ledgers of another bookie for each of its own",
             "Replaced members of ensembles leave a few ledgers that fit another bookie.",
             1,
             1_000_000,

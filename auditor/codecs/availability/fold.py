@@ -50,7 +50,7 @@ def fold(batch: GroupBatch) -> GroupBatch:
     first, last, size, period = batch.first, batch.last, batch.size, batch.period
     if not len(first):
         return batch
-    several = last > first
+    has_several_runs = last > first
     # Within a group only its first two runs can fail to continue: two columns, one row per group.
     # What lies between the last run of the group before and the first of this one: the period that both would
     # have.
@@ -58,40 +58,40 @@ def fold(batch: GroupBatch) -> GroupBatch:
     np.subtract(first[1:], last[:-1], out=distance[1:])
     # Whether a run can follow the one before at all: of one size, in one set, at a distance that is no
     # overlap and that an int32 holds. The second run of a group always can.
-    joins = np.ones((len(first), 2), np.bool_)
-    joins[0, 0] = False
-    joins[1:, 0] = (size[1:] == size[:-1]) & (distance[1:] > size[1:]) & (distance[1:] <= LONGEST)
-    joins[set_heads(batch.offsets), 0] = False
+    can_join = np.ones((len(first), 2), np.bool_)
+    can_join[0, 0] = False
+    can_join[1:, 0] = (size[1:] == size[:-1]) & (distance[1:] > size[1:]) & (distance[1:] <= LONGEST)
+    can_join[set_heads(batch.offsets), 0] = False
     # A first run opens a group where it breaks the period so far, a second one where the period is another
     # than the distance that led to the first.
-    opens = np.empty_like(joins)
+    opens = np.empty_like(can_join)
     opens[0, 0] = True
-    before = np.where(several, period, distance)
-    opens[1:, 0] = ~joins[1:, 0] | (distance[1:] != before[:-1])
-    opens[:, 1] = several & (distance != period)
+    previous_distance = np.where(has_several_runs, period, distance)
+    opens[1:, 0] = ~can_join[1:, 0] | (distance[1:] != previous_distance[:-1])
+    opens[:, 1] = has_several_runs & (distance != period)
     # Flat places of the two columns: the row is `places >> 1`, and `places & 1` says that it is the group's
     # second run.
-    places = np.flatnonzero(opens)
-    runs = np.where(several, (last - first) // np.maximum(period, 1), 0) + 1
+    opener_cells = np.flatnonzero(opens)
+    runs = np.where(has_several_runs, (last - first) // np.maximum(period, 1), 0) + 1
     ends = np.cumsum(runs)
     # Runs numbered over the whole batch, as if groups were unrolled, which they never are.
-    number = (ends - runs)[places >> 1] + (places & 1)
+    number = (ends - runs)[opener_cells >> 1] + (opener_cells & 1)
     # An opener right behind another becomes the second run of its group, if it can follow; every other one of
     # a row of such, for a group has one second run.
-    second = joins.ravel()[places]
-    second[1:] &= number[1:] - number[:-1] == 1
-    begins = np.ones(len(places), np.bool_)
-    begins[every_other(np.flatnonzero(second))] = False
+    is_second_run = can_join.ravel()[opener_cells]
+    is_second_run[1:] &= number[1:] - number[:-1] == 1
+    begins = np.ones(len(opener_cells), np.bool_)
+    begins[every_other(np.flatnonzero(is_second_run))] = False
     starts = np.flatnonzero(begins)
-    places, number = places[starts], number[starts]
-    row, second = places >> 1, (places & 1).astype(np.bool_)
+    opener_cells, number = opener_cells[starts], number[starts]
+    row, is_second_run = opener_cells >> 1, (opener_cells & 1).astype(np.bool_)
     # A group ends with the run before the next group's first.
-    before_it = np.where(second, first[row], last[row - 1])
-    first = first[row] + np.where(second, period[row], 0)
-    last = np.append(before_it[1:], last[-1])
+    previous_last = np.where(is_second_run, first[row], last[row - 1])
+    first = first[row] + np.where(is_second_run, period[row], 0)
+    last = np.append(previous_last[1:], last[-1])
     # Of one run the period comes out as 0.
     period = (last - first) // np.maximum(np.diff(number, append=ends[-1]) - 1, 1)
-    offsets = np.searchsorted(places, 2 * batch.offsets).astype(np.int64, copy=False)
+    offsets = np.searchsorted(opener_cells, 2 * batch.offsets).astype(np.int64, copy=False)
     return GroupBatch(first, last, size[row], period, offsets)
 
 
@@ -134,11 +134,11 @@ def fold_slots(slots: NDArray[np.int64], bounds: NDArray[np.int64]) -> GroupBatc
     np.not_equal(slots[low:high], 0, out=is_held[1:-1])
     bounds = bounds - low
     heads = set_heads(bounds)
-    cut = heads[is_held[heads] & is_held[heads + 1]]
+    cut_heads = heads[is_held[heads] & is_held[heads + 1]]
     edges = np.flatnonzero(is_held[1:] != is_held[:-1])
-    if len(cut):
+    if len(cut_heads):
         # A run that goes on over the edge of a ledger ends there, and another starts.
-        edges = np.sort(np.concatenate((edges, cut, cut)), kind="stable")
+        edges = np.sort(np.concatenate((edges, cut_heads, cut_heads)), kind="stable")
     start, end = np.ascontiguousarray(edges[0::2]), edges[1::2]
     batch = _fold_maximal_runs(start, end - start, np.searchsorted(start, bounds))
     origin = np.repeat(bounds[:-1], np.diff(batch.offsets))
@@ -164,11 +164,11 @@ def _groups(
     step = np.ones_like(size) if by_run else size
     # Groups of more than one run: more places lie up to the next opener than the first run takes.
     ends = np.append(positions[1:], len(starts))
-    several = np.flatnonzero(ends - positions > step)
-    step = step[several]
+    repeating = np.flatnonzero(ends - positions > step)
+    step = step[repeating]
     last, period = first.copy(), np.zeros_like(first)
-    last[several] = starts[ends[several] - step]
-    period[several] = starts[positions[several] + step] - first[several]
+    last[repeating] = starts[ends[repeating] - step]
+    period[repeating] = starts[positions[repeating] + step] - first[repeating]
     return GroupBatch(
         first, last, size, period, np.searchsorted(positions, offsets).astype(np.int64, copy=False)
     )
@@ -182,9 +182,9 @@ def distinct(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, Longs]:
     """
     order = np.lexsort((entry_ids, ledger_ids))
     ledgers, entries = ledger_ids[order], entry_ids[order]
-    new = np.ones(len(ledgers), bool)
-    new[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
-    return ledgers[new], entries[new]
+    is_new = np.ones(len(ledgers), bool)
+    is_new[1:] = (ledgers[1:] != ledgers[:-1]) | (entries[1:] != entries[:-1])
+    return ledgers[is_new], entries[is_new]
 
 
 def ledger_sets(ledger_ids: Longs, entry_ids: Longs) -> tuple[Longs, GroupBatch]:
@@ -225,10 +225,10 @@ class IncrementalFold:
             groups = fold(_one_set(self._open + groups)).tobytes()
         elif not groups:
             return
-        cut = max(len(groups) - 2 * GROUP.itemsize, 0)
-        self._settled.append(groups[:cut])
-        self._open = groups[cut:]
-        self._count += cut // GROUP.itemsize
+        settled_bytes = max(len(groups) - 2 * GROUP.itemsize, 0)
+        self._settled.append(groups[:settled_bytes])
+        self._open = groups[settled_bytes:]
+        self._count += settled_bytes // GROUP.itemsize
         if self._count + len(self._open) // GROUP.itemsize > MAX_GROUPS:
             raise CoverageLimitError(f"more than {MAX_GROUPS} groups of entries")
 

@@ -77,18 +77,18 @@ class JavaAvailability:
         count = max(count, 0)
         if HEADER.size + count * GROUP.itemsize > len(data):
             raise DecodeError(_WHAT, len(data), f"{count} groups declared, the data ends before them")
-        listed: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
-        for row, (first, last, _, period) in enumerate(listed):
+        declared_groups: list[Group] = np.frombuffer(data, GROUP, count, HEADER.size).tolist()
+        for row, (first, last, _, period) in enumerate(declared_groups):
             if first != last and not period:
-                where = HEADER.size + row * GROUP.itemsize
-                raise DecodeError(_WHAT, where, "a group that repeats with a period of 0")
+                offset = HEADER.size + row * GROUP.itemsize
+                raise DecodeError(_WHAT, offset, "a group that repeats with a period of 0")
         # The class keeps a TreeMap by first entry: sorted, and of equal keys the last one stays.
-        return cls(tuple(sorted({group[0]: group for group in listed}.values())))
+        return cls(tuple(sorted({group[0]: group for group in declared_groups}.values())))
 
     @property
     def total(self) -> int:
         """Return the class's number of entries: overlaps count twice, and bad groups count negatively."""
-        return _long(sum(map(_entries_in, self.groups)))
+        return _wrap_to_long(sum(map(_entries_in, self.groups)))
 
     def contains(self, entry: int) -> bool:
         """Return the answer of ``isEntryAvailable``.
@@ -96,8 +96,8 @@ class JavaAvailability:
         >>> JavaAvailability(((0, 10, 4, 2),)).contains(14)
         True
         """
-        row = self._floor(entry)
-        return row >= 0 and _holds(self.groups[row], entry)
+        row = self._last_group_before(entry)
+        return row >= 0 and _group_contains(self.groups[row], entry)
 
     def entries(self, limit: int) -> list[int]:
         """Return every entry for which ``isEntryAvailable`` is true, ascending.
@@ -111,7 +111,7 @@ class JavaAvailability:
         ends = [*(group[0] for group in self.groups), _MAX_LONG + 1][1:]
         for group, next_first in zip(self.groups, ends, strict=True):
             first, _, size, period = group
-            end = min(_reach(group) + 1, next_first)
+            end = min(_group_end(group) + 1, next_first)
             # Without a period there is one run. The class's remainder does not see a period's sign.
             step = abs(period) or max(end - first, 1)
             runs = range(first, end, step)
@@ -132,17 +132,21 @@ class JavaAvailability:
         """
         entries = set(entries)
         missing: list[int] = []
-        current: Group | None = None
+        current_group: Group | None = None
         exhausted = False
         for entry in range(start, last + 1):
             is_available = False
             if not exhausted:
-                if current is None or entry > _reach(current):
-                    row = self._floor(entry)
-                    current = self.groups[row] if row >= 0 else None
+                if current_group is None or entry > _group_end(current_group):
+                    row = self._last_group_before(entry)
+                    current_group = self.groups[row] if row >= 0 else None
                     # The class stops looking here, although later groups may hold what is wanted.
-                    exhausted = not self.groups if current is None else entry > _reach(current)
-                is_available = not exhausted and current is not None and _holds(current, entry)
+                    exhausted = (
+                        not self.groups if current_group is None else entry > _group_end(current_group)
+                    )
+                is_available = (
+                    not exhausted and current_group is not None and _group_contains(current_group, entry)
+                )
             if entry in entries and not is_available:
                 missing.append(entry)
         return missing
@@ -155,7 +159,7 @@ class JavaAvailability:
         """
         return HEADER.pack(0, len(self.groups)) + np.array(list(self.groups), GROUP).tobytes()
 
-    def _floor(self, entry: int) -> int:
+    def _last_group_before(self, entry: int) -> int:
         return bisect_right(self.groups, entry, key=lambda group: group[0]) - 1
 
 
@@ -163,28 +167,28 @@ def _entries_in(group: Group) -> int:
     first, last, size, period = group
     if first == last:
         return size
-    span = _long(last - first)
+    span = _wrap_to_long(last - first)
     runs = abs(span) // abs(period)
-    return _long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
+    return _wrap_to_long(((runs if (span < 0) == (period < 0) else -runs) + 1) * size)
 
 
-def _holds(group: Group, entry: int) -> bool:
+def _group_contains(group: Group, entry: int) -> bool:
     first, _, size, period = group
-    if not first <= entry <= _reach(group):
+    if not first <= entry <= _group_end(group):
         return False
-    since = _long(entry - first)
+    distance = _wrap_to_long(entry - first)
     if not period:
-        return since < size
+        return distance < size
     # Java's remainder has the sign of what is divided.
-    remainder = abs(since) % abs(period)
-    return (remainder if since >= 0 else -remainder) < size
+    remainder = abs(distance) % abs(period)
+    return (remainder if distance >= 0 else -remainder) < size
 
 
-def _reach(group: Group) -> int:
+def _group_end(group: Group) -> int:
     """Return the end of a group as the server's class sees it: one past the last entry of its last run."""
-    return _long(group[1] + group[2])
+    return _wrap_to_long(group[1] + group[2])
 
 
-def _long(number: int) -> int:
+def _wrap_to_long(number: int) -> int:
     """Wrap a number around as a Java long does."""
     return (number + 2**63) % 2**64 - 2**63

@@ -42,9 +42,9 @@ def maximal(batch: GroupBatch) -> GroupBatch:
     [3, 1]
     """
     batch = _without_solid_groups(batch)
-    touch = _touches(batch)
-    if touch.any():
-        batch = _join_chains(_split_groups(batch, touch))
+    touches_previous = _touches(batch)
+    if touches_previous.any():
+        batch = _join_chains(_split_groups(batch, touches_previous))
     return _cut_long_runs(batch) if (batch.size > LONGEST).any() else batch
 
 
@@ -59,50 +59,50 @@ def set_heads(offsets: Longs) -> Longs:
 
 def _without_solid_groups(batch: GroupBatch) -> GroupBatch:
     """Replace each group whose runs touch each other by one run."""
-    solid = (batch.last > batch.first) & (batch.period == batch.size)
-    if not solid.any():
+    is_solid = (batch.last > batch.first) & (batch.period == batch.size)
+    if not is_solid.any():
         return batch
     length = batch.last - batch.first + batch.size
     return GroupBatch(
         batch.first,
-        np.where(solid, batch.first, batch.last),
-        np.where(solid, length, batch.size),
-        np.where(solid, 0, batch.period),
+        np.where(is_solid, batch.first, batch.last),
+        np.where(is_solid, length, batch.size),
+        np.where(is_solid, 0, batch.period),
         batch.offsets,
     )
 
 
 def _touches(batch: GroupBatch) -> NDArray[np.bool_]:
     """Return whether each group begins where the previous group of the same set ends."""
-    touch = np.zeros(len(batch.first), np.bool_)
-    touch[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
+    touches_previous = np.zeros(len(batch.first), np.bool_)
+    touches_previous[1:] = batch.first[1:] == batch.last[:-1] + batch.size[:-1]
     # What lies before the first group of a set is another set's.
-    touch[set_heads(batch.offsets)] = False
-    return touch
+    touches_previous[set_heads(batch.offsets)] = False
+    return touches_previous
 
 
-def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
+def _split_groups(batch: GroupBatch, touches_previous: NDArray[np.bool_]) -> GroupBatch:
     """Split a touching first or last run off each group of several runs: at most head, body and tail."""
-    several = batch.last > batch.first
-    head = several & touch
-    tail = several & np.append(touch[1:], False)
+    has_several_runs = batch.last > batch.first
+    has_head = has_several_runs & touches_previous
+    has_tail = has_several_runs & np.append(touches_previous[1:], False)
     # A group of two runs that both touch something is all head and tail.
-    bodiless = head & tail & (batch.last - batch.first == batch.period)
-    parts = 1 + head + tail - bodiless
-    row, rank, offsets = _spread(parts, batch.offsets)
+    is_bodiless = has_head & has_tail & (batch.last - batch.first == batch.period)
+    parts = 1 + has_head + has_tail - is_bodiless
+    row, rank, offsets = _repeat_rows(parts, batch.offsets)
     first, last, size, period = (
         column[row] for column in (batch.first, batch.last, batch.size, batch.period)
     )
     # Few touch, most often: what is done to their parts is done to these alone.
-    part_rows = np.flatnonzero((head | tail)[row])
+    part_rows = np.flatnonzero((has_head | has_tail)[row])
     row, rank = row[part_rows], rank[part_rows]
-    is_head = head[row] & (rank == 0)
-    is_tail = tail[row] & (rank == parts[row] - 1)
+    is_head = has_head[row] & (rank == 0)
+    is_tail = has_tail[row] & (rank == parts[row] - 1)
     first[part_rows] += np.where(
-        is_tail, last[part_rows] - first[part_rows], np.where(head[row] & ~is_head, period[part_rows], 0)
+        is_tail, last[part_rows] - first[part_rows], np.where(has_head[row] & ~is_head, period[part_rows], 0)
     )
     last[part_rows] = np.where(
-        is_head, batch.first[row], last[part_rows] - np.where(tail[row] & ~is_tail, period[part_rows], 0)
+        is_head, batch.first[row], last[part_rows] - np.where(has_tail[row] & ~is_tail, period[part_rows], 0)
     )
     period[part_rows] = np.where(last[part_rows] > first[part_rows], period[part_rows], 0)
     return GroupBatch(first, last, size, period, offsets)
@@ -110,27 +110,27 @@ def _split_groups(batch: GroupBatch, touch: NDArray[np.bool_]) -> GroupBatch:
 
 def _join_chains(batch: GroupBatch) -> GroupBatch:
     """Join each chain of touching runs into one run. Only single runs touch at this point."""
-    keeps = ~_touches(batch)
-    chain_heads = np.flatnonzero(keeps)
+    starts_chain = ~_touches(batch)
+    chain_heads = np.flatnonzero(starts_chain)
     return GroupBatch(
         batch.first[chain_heads],
         batch.last[chain_heads],
         np.add.reduceat(batch.size, chain_heads),
         batch.period[chain_heads],
-        offsets_of(keeps.astype(np.int64))[batch.offsets],
+        offsets_of(starts_chain.astype(np.int64))[batch.offsets],
     )
 
 
 def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     """Cut each run that is longer than `LONGEST` into pieces of this size and a rest."""
     parts = (batch.size - 1) // LONGEST + 1
-    long = parts > 1
+    is_long = parts > 1
     # Added up as floats: the sum of int64 could wrap around to a small number.
-    if float(parts[long].sum(dtype=np.float64)) > MOST_PIECES:
+    if float(parts[is_long].sum(dtype=np.float64)) > MOST_PIECES:
         worst = int(batch.size.max())
         raise CoverageLimitError(f"a run of {worst} entries, more than {MOST_PIECES} pieces of {LONGEST}")
-    row, rank, offsets = _spread(parts, batch.offsets)
-    cut = long[row]
+    row, rank, offsets = _repeat_rows(parts, batch.offsets)
+    cut = is_long[row]
     first = batch.first[row] + rank * LONGEST
     return GroupBatch(
         first,
@@ -141,7 +141,7 @@ def _cut_long_runs(batch: GroupBatch) -> GroupBatch:
     )
 
 
-def _spread(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
+def _repeat_rows(parts: Longs, offsets: Longs) -> tuple[Longs, Longs, Longs]:
     """Repeat row i ``parts[i]`` times. Return the source row and part number of each, and the new offsets."""
     ends = np.zeros(len(parts) + 1, np.int64)
     np.cumsum(parts, out=ends[1:])
@@ -172,16 +172,16 @@ def openers(entries: Longs, heads: Longs) -> Iterator[Openers]:
     run_starts = np.zeros(1, np.int64)  # where the last three runs begin; the very last may not be over
     newest = -1  # where the last group opens that was found
     length = min(BLOCK, len(entries))
-    distances, begin = np.empty(length, np.int64), np.empty(length, np.bool_)
+    distances, begins_buffer = np.empty(length, np.int64), np.empty(length, np.bool_)
     for low in range(1, len(entries), BLOCK):
         high = min(low + BLOCK, len(entries))
-        passed = _state_at(entries, heads, run_starts, high)
-        if passed is not None:
-            run_starts = passed
+        skipped_state = _state_at(entries, heads, run_starts, high)
+        if skipped_state is not None:
+            run_starts = skipped_state
             continue
         distance = np.subtract(entries[low:high], entries[low - 1 : high - 1], out=distances[: high - low])
-        begins = np.not_equal(distance, 1, out=begin[: high - low])
-        begins[_within(heads, low, high) - low] = True
+        begins = np.not_equal(distance, 1, out=begins_buffer[: high - low])
+        begins[_heads_between(heads, low, high) - low] = True
         starts = np.concatenate((run_starts - low, np.flatnonzero(begins)))
         starts += low
         block_openers = _openers_among(entries, heads, starts, len(run_starts) - 1, newest)
@@ -230,11 +230,11 @@ def every_other(numbers: Longs) -> Longs:
     >>> every_other(np.array([2, 3, 4, 7, 8])).tolist()
     [2, 4, 7]
     """
-    chained = np.zeros(len(numbers), np.bool_)
-    np.equal(numbers[1:] - numbers[:-1], 1, out=chained[1:])
-    begin = np.maximum.accumulate(np.where(chained, 0, numbers))
-    alternates: Longs = numbers[(numbers - begin) & 1 == 0]
-    return alternates
+    is_chained = np.zeros(len(numbers), np.bool_)
+    np.equal(numbers[1:] - numbers[:-1], 1, out=is_chained[1:])
+    begin = np.maximum.accumulate(np.where(is_chained, 0, numbers))
+    alternate_numbers: Longs = numbers[(numbers - begin) & 1 == 0]
+    return alternate_numbers
 
 
 def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: int, newest: int) -> Openers:
@@ -245,9 +245,13 @@ def _openers_among(entries: Longs, heads: Longs, starts: Longs, settled_runs: in
     """
     size, starts = starts[1:] - starts[:-1], starts[:-1]
     first = entries[starts]
-    head = np.searchsorted(starts, _within(heads, int(starts[0]), int(starts[-1]) + 1))
+    set_rows = np.searchsorted(starts, _heads_between(heads, int(starts[0]), int(starts[-1]) + 1))
     row = opening_runs(
-        first, size, head, settled_runs, may_join=settled_runs > 0 and newest == int(starts[settled_runs - 1])
+        first,
+        size,
+        set_rows,
+        settled_runs,
+        may_join=settled_runs > 0 and newest == int(starts[settled_runs - 1]),
     )
     return Openers(starts[row], size[row], first[row])
 
@@ -258,7 +262,7 @@ def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Lon
     open_run = starts[-1]
     # Ids ascend: where the last is as far from the first as their places are, none is missing in between.
     if entries[last] - entries[open_run] == last - open_run:
-        return None if len(_within(heads, open_run + 1, high)) else run_starts
+        return None if len(_heads_between(heads, open_run + 1, high)) else run_starts
     if len(starts) < 3 or open_run - starts[1] != starts[1] - starts[0]:
         return None
     size, distance = open_run - starts[1], int(entries[open_run] - entries[starts[1]])
@@ -268,11 +272,11 @@ def _state_at(entries: Longs, heads: Longs, run_starts: Longs, high: int) -> Lon
     runs, remainder = divmod(last - open_run, size)
     if entries[last] != entries[starts[1] + remainder] + distance * (runs + 1):
         return None
-    if len(_within(heads, starts[0] + 1, high)):
+    if len(_heads_between(heads, starts[0] + 1, high)):
         return None
     repeats = entries[open_run:high] - entries[open_run - size : high - size] == distance
     return run_starts + runs * size if repeats.all() else None
 
 
-def _within(heads: Longs, low: int, high: int) -> Longs:
+def _heads_between(heads: Longs, low: int, high: int) -> Longs:
     return heads[heads.searchsorted(low) : heads.searchsorted(high)]

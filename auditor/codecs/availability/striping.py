@@ -42,38 +42,42 @@ def stripe(
     """
     start, end, member, ensemble, quorum = np.broadcast_arrays(
         *(
-            np.atleast_1d(np.asarray(a, np.int64))
-            for a in (first_entry, last_entry, index, ensemble_size, write_quorum)
+            np.atleast_1d(np.asarray(argument, np.int64))
+            for argument in (first_entry, last_entry, index, ensemble_size, write_quorum)
         )
     )
     # Everything is counted from the segment's first entry, so that ids near 2^63 do not overflow.
     span = end - start
-    whole = quorum == ensemble
+    is_whole = quorum == ensemble
     phase = (member - quorum + 1 - start) % ensemble
     # Of the run under way at the segment's first entry; none at 0 or below.
     open_run_size = quorum - ensemble + phase
-    room = span - phase - (quorum - 1)
-    full = np.where(room >= 0, room // ensemble, -1)
-    tail_at = phase + full * ensemble
-    has_tail = span - tail_at >= ensemble
-    tail_at = np.where(has_tail, tail_at + ensemble, 0)
-    head_size = np.where(whole, span + 1, np.minimum(open_run_size, span + 1))
+    last_full_start = span - phase - (quorum - 1)
+    full = np.where(last_full_start >= 0, last_full_start // ensemble, -1)
+    tail_start = phase + full * ensemble
+    has_tail = span - tail_start >= ensemble
+    tail_start = np.where(has_tail, tail_start + ensemble, 0)
+    head_size = np.where(is_whole, span + 1, np.minimum(open_run_size, span + 1))
 
-    is_nonempty, part = span >= 0, (span >= 0) & ~whole
-    head, body, tail = is_nonempty & (whole | (open_run_size > 0)), part & (full >= 0), part & has_tail
+    is_nonempty, is_partial = span >= 0, (span >= 0) & ~is_whole
+    head, body, tail = (
+        is_nonempty & (is_whole | (open_run_size > 0)),
+        is_partial & (full >= 0),
+        is_partial & has_tail,
+    )
     positions = np.flatnonzero(np.stack((head, body, tail), axis=1))
-    nothing = np.zeros_like(start)
+    zeros = np.zeros_like(start)
     body_end = phase + np.maximum(full, 0) * ensemble
     return GroupBatch(
-        _runs_taken(positions, start, start + phase, start + tail_at),
-        _runs_taken(positions, start, start + body_end, start + tail_at),
-        _runs_taken(positions, head_size, quorum, span - tail_at + 1),
-        _runs_taken(positions, nothing, np.where(full > 0, ensemble, 0), nothing),
+        _select_runs(positions, start, start + phase, start + tail_start),
+        _select_runs(positions, start, start + body_end, start + tail_start),
+        _select_runs(positions, head_size, quorum, span - tail_start + 1),
+        _select_runs(positions, zeros, np.where(full > 0, ensemble, 0), zeros),
         offsets_of(head.astype(np.int64) + body + tail),
     )
 
 
-def _runs_taken(positions: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
+def _select_runs(positions: Longs, head: Longs, body: Longs, tail: Longs) -> Longs:
     """Return head, body and tail of each row, in that order, at ``positions``."""
     return np.stack((head, body, tail), axis=1).ravel()[positions]
 
@@ -174,9 +178,9 @@ def short_of_whole(
     """
     ensemble, quorum = (np.asarray(column, np.int64)[:, None] for column in (ensemble_size, write_quorum))
     residue = np.arange(is_missing.shape[1])
-    short = (_copies(is_missing, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
-    opens = short & ~np.take_along_axis(short, (residue - 1) % ensemble, axis=1)
-    length = short.sum(axis=1)
+    is_short = (_copies(is_missing, ensemble, quorum) >= least[:, None]) & (residue < ensemble)
+    opens = is_short & ~np.take_along_axis(is_short, (residue - 1) % ensemble, axis=1)
+    length = is_short.sum(axis=1)
     # One run of residues is what a member of a write quorum of its length would hold.
     newest = (opens.argmax(axis=1) + length - 1) % ensemble_size
     end = np.where(length > 0, last, first - 1)
@@ -195,8 +199,8 @@ def _copies(lost: NDArray[np.bool_], ensemble: Longs, quorum: Longs) -> Longs:
     Each count is the difference of two running sums along two copies of the ensemble.
     """
     rows, width = lost.shape
-    around = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
+    doubled_ensembles = np.take_along_axis(lost, np.arange(2 * width) % ensemble, axis=1)
     sums = np.zeros((rows, 2 * width + 1), np.int64)
-    np.cumsum(around, axis=1, out=sums[:, 1:])
+    np.cumsum(doubled_ensembles, axis=1, out=sums[:, 1:])
     copies: Longs = np.take_along_axis(sums, np.arange(width) + quorum, axis=1) - sums[:, :width]
     return copies

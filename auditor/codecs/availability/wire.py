@@ -69,10 +69,10 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
     first, last, size, period = (groups[name].astype(np.int64) for name in GROUP.fields or ())
     span = last - first
     repeats = last > first
-    order = np.zeros(len(groups), np.bool_)
+    is_out_of_order = np.zeros(len(groups), np.bool_)
     # Ends are compared as the last id held, which fits an int64 where one past it may not.
-    order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
-    wrong = {
+    is_out_of_order[1:] = first[1:] <= last[:-1] + (size[:-1] - 1)
+    faults = {
         "ends before it starts": last < first,
         "holds nothing": size < 1,
         "passes the largest entry id": last > _MAX_LONG - (np.maximum(size, 1) - 1),
@@ -80,14 +80,14 @@ def decode(data: bytes, mode: Literal["strict", "java"] = "strict") -> Groups | 
         "has a period without a second run": ~repeats & (period != 0),
         "repeats sooner than its runs end": repeats & (period < size),
         "does not end on a run": repeats & (span % np.maximum(period, 1) != 0),
-        "begins before the last one ended": order,
+        "begins before the last one ended": is_out_of_order,
         "begins below entry 0": first < 0,
     }
-    broken = np.logical_or.reduce(list(wrong.values()))
-    if broken.any():
+    is_broken = np.logical_or.reduce(list(faults.values()))
+    if is_broken.any():
         # Of several faults the offset is the first bad group's, whatever that one fails on.
-        row = int(broken.argmax())
-        reason = next(reason for reason, rows in wrong.items() if rows[row])
+        row = int(is_broken.argmax())
+        reason = next(reason for reason, rows in faults.items() if rows[row])
         raise DecodeError(_WHAT, HEADER.size + row * GROUP.itemsize, f"a group that {reason}")
     return groups
 
@@ -159,10 +159,10 @@ def holds_entries(groups: Groups, entries: ArrayLike) -> NDArray[np.bool_]:
     is_held = np.zeros(len(entry_ids), np.bool_)
     inside = np.flatnonzero(row >= 0)
     row = row[inside]
-    since, span = entry_ids[inside] - batch.first[row], batch.last[row] - batch.first[row]
+    distance, span = entry_ids[inside] - batch.first[row], batch.last[row] - batch.first[row]
     # Behind the last run's start nothing repeats: what counts there is the distance from that start.
-    place = np.where(since > span, since - span, since % np.maximum(batch.period[row], 1))
-    is_held[inside] = place < batch.size[row]
+    run_offset = np.where(distance > span, distance - span, distance % np.maximum(batch.period[row], 1))
+    is_held[inside] = run_offset < batch.size[row]
     return is_held
 
 

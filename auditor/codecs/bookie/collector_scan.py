@@ -54,17 +54,17 @@ class ScannedLog(NamedTuple):
 
     def sums(self) -> dict[int, int]:
         """Return the bytes of each ledger, as the collector sums them."""
-        ledgers, which = np.unique(self.ledger_ids, return_inverse=True)
+        ledgers, ledger_rows = np.unique(self.ledger_ids, return_inverse=True)
         totals = np.zeros(len(ledgers), np.int64)
-        np.add.at(totals, which, self.sizes)
+        np.add.at(totals, ledger_rows, self.sizes)
         return dict(zip(ledgers.tolist(), totals.tolist(), strict=True))
 
     def contains(self, offsets: Longs) -> NDArray[np.bool_]:
         """Return for each of some records, given by their starts, whether the scan counts it."""
         if not len(self.offsets):
             return np.zeros(len(offsets), np.bool_)
-        place = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
-        is_counted: NDArray[np.bool_] = self.offsets[place] == offsets
+        row = np.minimum(np.searchsorted(self.offsets, offsets), len(self.offsets) - 1)
+        is_counted: NDArray[np.bool_] = self.offsets[row] == offsets
         return is_counted
 
 
@@ -115,8 +115,8 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
         if not begin <= offset <= begin + len(block) - LENGTH.size - _LEDGER_BYTES:
             begin, block = offset, read_at(offset, min(BLOCK, size - offset))
             block = block.ljust(LENGTH.size + _LEDGER_BYTES, b"\0")
-        place = offset - begin
-        (length,) = LENGTH.unpack_from(block, place)
+        position = offset - begin
+        (length,) = LENGTH.unpack_from(block, position)
         if length < 0:
             if offset % DIRECT_HEADER_BYTES == 0:
                 # The next block is this one: the server looks at the same four bytes for ever.
@@ -129,7 +129,7 @@ def _direct_records(read_at: ReadAt, size: int, buffer_bytes: int) -> Iterator[t
         if start >= size or start + length > limit:
             raise EOFError
         # Of a shorter record the server takes what the one before it left in the buffer.
-        id_bytes = block[place + LENGTH.size :][: min(length, _LEDGER_BYTES)]
+        id_bytes = block[position + LENGTH.size :][: min(length, _LEDGER_BYTES)]
         head = id_bytes + head[len(id_bytes) :]
         yield offset, int.from_bytes(head, signed=True), LENGTH.size + length
         offset = start + length

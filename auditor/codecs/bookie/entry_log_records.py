@@ -64,9 +64,9 @@ NO_ENTRY = -1
 """Ledger id of records that are not entries."""
 
 _WHAT = "entry log"
-_SAME = 8  # records of one length after which it is worth to look for more of them at once
+_EQUAL_LENGTHS = 8  # records of one length after which it is worth to look for more of them at once
 # The next place where four bytes are a size above 0: neither negative nor four zeros.
-_SIZE_AHEAD = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
+_NEXT_SIZE = re.compile(rb"(?!\x00{4})[\x00-\x7f]", re.DOTALL)
 
 
 class LogEntries(NamedTuple):
@@ -143,10 +143,10 @@ class EntryLogRecords(LengthPrefixed):
         starts: list[int] = []
         add, unpack = starts.append, LENGTH.unpack_from
         place, last, bytes_left = 0, len(block) - V2_BEFORE, self.size - base
-        before = same = 0
+        previous_length = equal_count = 0
         while place <= last:
             (length,) = unpack(block, place)
-            if length == before and same == _SAME:
+            if length == previous_length and equal_count == _EQUAL_LENGTHS:
                 # Writers often write entries of one length: such a run needs no steps.
                 run = min(alike(block, place, length), (last - place) // (4 + length) + 1)
                 pieces += [
@@ -155,17 +155,21 @@ class EntryLogRecords(LengthPrefixed):
                 ]
                 starts.clear()
                 place += run * (4 + length)
-                same = 0
+                equal_count = 0
             elif length > 0:
                 add(place)
                 place += 4 + length
-                same = same + 1 if length == before else 0
-                before = length
+                equal_count = equal_count + 1 if length == previous_length else 0
+                previous_length = length
             else:
-                ahead = _SIZE_AHEAD.search(block, place)
-                place = min(ahead.start() if ahead else len(block), last + 1)
+                next_size = _NEXT_SIZE.search(block, place)
+                place = min(next_size.start() if next_size else len(block), last + 1)
         record_starts = np.concatenate([*pieces, np.array(starts, np.int64)])
-        if place > bytes_left and len(record_starts) and _whole(block, int(record_starts[-1])) > bytes_left:
+        if (
+            place > bytes_left
+            and len(record_starts)
+            and _record_end(block, int(record_starts[-1])) > bytes_left
+        ):
             place = int(record_starts[-1])
             record_starts = record_starts[:-1]
             self.cut, self.cut_at = True, base + place
@@ -182,52 +186,54 @@ class EntryLogRecords(LengthPrefixed):
             self._count(records)
             yield records
             return
-        is_other, fault = _others(records, block, starts)
-        sound = len(sizes) if fault is None else fault[0]
-        records = LogEntries(*(column[:sound] for column in records))
-        if sound:
+        is_other, fault = _classify_records(records, block, starts)
+        sound_count = len(sizes) if fault is None else fault[0]
+        records = LogEntries(*(column[:sound_count] for column in records))
+        if sound_count:
             self._count(records)
-            entry_rows = np.flatnonzero(~is_other[:sound])
+            entry_rows = np.flatnonzero(~is_other[:sound_count])
             self.other_bytes += int(records.sizes.sum() - records.sizes[entry_rows].sum())
             yield LogEntries(*(column[entry_rows] for column in records))
         if fault is not None:
-            raise DecodeError(_WHAT, base + int(starts[sound]), fault[1])
+            raise DecodeError(_WHAT, base + int(starts[sound_count]), fault[1])
 
     def _count(self, records: LogEntries) -> None:
         """Count the padding between records, and add the four bytes of each size to ``records.sizes``."""
         records.sizes[:] += LENGTH.size
         first, end = int(records.offsets[0]), int(records.offsets[-1] + records.sizes[-1])
-        between = end - first - int(records.sizes.sum())
-        self.padding_bytes += first - self.end + between
+        gap_bytes = end - first - int(records.sizes.sum())
+        self.padding_bytes += first - self.end + gap_bytes
         self.end = end
 
 
 _Fault = tuple[int, str]
 
 
-def _others(records: LogEntries, block: bytes, starts: Longs) -> tuple[NDArray[np.bool_], _Fault | None]:
+def _classify_records(
+    records: LogEntries, block: bytes, starts: Longs
+) -> tuple[NDArray[np.bool_], _Fault | None]:
     """Return which records are not entries, and the first impossible record. Set the ids of BP-35 entries."""
     _, sizes, scopes, ledgers, entries = records
     is_other = ledgers == NO_ENTRY
-    second = ledgers < NO_ENTRY
-    wide = heads_at(block, starts, V2_HEAD)
-    flags = wide["flags"]
+    is_v2 = ledgers < NO_ENTRY
+    v2_heads = heads_at(block, starts, V2_HEAD)
+    flags = v2_heads["flags"]
     for column, name in ((scopes, "scope"), (ledgers, "ledger"), (entries, "entry")):
-        column[second] = wide[name][second]
+        column[is_v2] = v2_heads[name][is_v2]
     has_known_flags = has_v2_flags(flags)
-    short = sizes < np.where(second, V2_HEADER, np.where(is_other, 8, RECORD_IDS))
-    wrong = np.flatnonzero(short | second & ~has_known_flags | ~second & ~is_other & (entries < 0))
-    if not wrong.size:
+    is_short = sizes < np.where(is_v2, V2_HEADER, np.where(is_other, 8, RECORD_IDS))
+    faulty_rows = np.flatnonzero(is_short | is_v2 & ~has_known_flags | ~is_v2 & ~is_other & (entries < 0))
+    if not faulty_rows.size:
         return is_other, None
-    first = int(wrong[0])
-    if short[first]:
+    first = int(faulty_rows[0])
+    if is_short[first]:
         return is_other, (first, f"a record of {sizes[first]} bytes, shorter than its header")
-    if second[first]:
+    if is_v2[first]:
         return is_other, (first, f"an entry with flags {int(flags[first]):#04x}, which no format has")
     return is_other, (first, "an entry with a negative id")
 
 
-def _whole(block: bytes, start: int) -> int:
+def _record_end(block: bytes, start: int) -> int:
     """Return where the record at ``start`` ends."""
     return start + LENGTH.size + int(LENGTH.unpack_from(block, start)[0])
 
@@ -235,7 +241,7 @@ def _whole(block: bytes, start: int) -> int:
 LARGER_BUFFER = 4096
 """Size of the read buffer of entry logs in Pulsar, in bytes (readBufferSizeBytes). The default is 512."""
 
-_IDS = 20  # of a map's record: ledger, entry, number of ledgers
+_MAP_HEADER_BYTES = 20  # of a map's record: ledger, entry, number of ledgers
 _MAP_IDS = (-1).to_bytes(8, signed=True) + (-2).to_bytes(8, signed=True)
 _LARGEST_OF_DIRECT = 24 + LEDGER.itemsize * 10_000
 _LARGEST_INT = 2**31 - 1
@@ -254,19 +260,19 @@ def extract_ledgers(
     if header.version < 1 or header.map_offset == 0:
         return None
     if direct:
-        sound = 0 < header.map_offset <= _LARGEST_INT
-        return _ledgers(read_at, size, header.map_offset, direct) if sound else None
+        is_valid_offset = 0 < header.map_offset <= _LARGEST_INT
+        return _sum_map(read_at, size, header.map_offset, direct) if is_valid_offset else None
     if header.map_offset < 0:
-        return _astray(read_at, size, -header.map_offset, buffer_bytes)
-    sums = _ledgers(read_at, size, header.map_offset, direct)
+        return _ledgers_of_misread(read_at, size, -header.map_offset, buffer_bytes)
+    sums = _sum_map(read_at, size, header.map_offset, direct)
     return sums if sums and len(sums) == header.map_ledgers else None
 
 
-def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
+def _sum_map(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | None:
     """Return the bytes by ledger in the records of a map. None if the server refuses one of them."""
     sums: Sums = {}
     # What the direct logger reads from before a file's end goes on in zeros, where its buffer was new.
-    beyond = size + _LARGEST_OF_DIRECT if direct else size
+    readable_end = size + _LARGEST_OF_DIRECT if direct else size
 
     def part(position: int, length: int) -> bytes:
         return read_at(position, min(length, size - position)).ljust(length if direct else 0, b"\0")
@@ -279,12 +285,14 @@ def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
         if offset >= size or (direct and length >= _LARGEST_OF_DIRECT):
             return None
         # The other reads a record that the file cuts as one that ends there.
-        whole = min(length, beyond - offset)
-        ids = part(offset, min(_IDS, whole))
+        record_bytes = min(length, readable_end - offset)
+        ids = part(offset, min(_MAP_HEADER_BYTES, record_bytes))
         count = int.from_bytes(ids[16:], signed=True)
-        if ids[:16] != _MAP_IDS or whole - _IDS != LEDGER.itemsize * max(0, count):
+        if ids[:16] != _MAP_IDS or record_bytes - _MAP_HEADER_BYTES != LEDGER.itemsize * max(0, count):
             return None
-        for ledger, ledger_bytes in np.frombuffer(part(offset + _IDS, whole - _IDS), LEDGER).tolist():
+        for ledger, ledger_bytes in np.frombuffer(
+            part(offset + _MAP_HEADER_BYTES, record_bytes - _MAP_HEADER_BYTES), LEDGER
+        ).tolist():
             sums[ledger] = sums.get(ledger, 0) + ledger_bytes
             if ledger < 0 or not 0 <= sums[ledger] < 2**63:
                 return None
@@ -292,18 +300,18 @@ def _ledgers(read_at: ReadAt, size: int, offset: int, direct: bool) -> Sums | No
     return sums
 
 
-def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
+def _ledgers_of_misread(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums | None:
     """Return the bytes by ledger of a scan with a wrong buffer. None if the scan does not use the buffer.
 
     The buffer has the start of the file. The scan takes it for bytes from ``-shift`` on.
     """
     buffer = read_at(0, buffer_bytes)
-    edge = len(buffer) - shift  # where it reads on, from where it is
-    if edge <= HEADER_BYTES:
+    buffer_end = len(buffer) - shift  # where it reads on, from where it is
+    if buffer_end <= HEADER_BYTES:
         return None
     sums: Sums = {}
     offset = HEADER_BYTES
-    for ledger, length in _shifted(read_at, buffer, edge):
+    for ledger, length in _misread_records(read_at, buffer, buffer_end):
         offset += LENGTH.size + length if length > 0 else 1
         if ledger >= 0 and length > 0:
             if offset > size:
@@ -315,20 +323,20 @@ def _astray(read_at: ReadAt, size: int, shift: int, buffer_bytes: int) -> Sums |
     return sums
 
 
-def _shifted(read_at: ReadAt, buffer: bytes, edge: int) -> Iterator[tuple[int, int]]:
+def _misread_records(read_at: ReadAt, buffer: bytes, buffer_end: int) -> Iterator[tuple[int, int]]:
     """Yield the ledger and length of each record that begins in the buffer.
 
     A length of 0 or below stands for one byte that the scan skips.
     """
-    offset, shift = HEADER_BYTES, len(buffer) - edge
-    while offset < edge:
+    offset, shift = HEADER_BYTES, len(buffer) - buffer_end
+    while offset < buffer_end:
         head = buffer[offset + shift : offset + shift + 12]
-        across = len(head) < 12
-        head += read_at(edge, 12 - len(head))
+        crosses_buffer = len(head) < 12
+        head += read_at(buffer_end, 12 - len(head))
         if len(head) < 12:
             return
-        length, ledger = (int.from_bytes(octets, signed=True) for octets in (head[:4], head[4:]))
+        length, ledger = (int.from_bytes(part_bytes, signed=True) for part_bytes in (head[:4], head[4:]))
         yield ledger, length
-        if across:
+        if crosses_buffer:
             return
         offset += LENGTH.size + length if length > 0 else 1

@@ -30,9 +30,9 @@ MAX_HANDSHAKE_BYTES = 1 << 20
 """Largest handshake message in bytes. A Kerberos token with a large authorisation part has about 64 KiB."""
 
 _WHAT = "bookie's handshake"
-_AUTH_2 = struct.Struct(">BBH")
-_OPERATION_2 = 3  # BookieProtocol.AUTH
-_SHORTEST_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with a 0, 1 or 2
+_AUTH_HEADER_V2 = struct.Struct(">BBH")
+_AUTH_OPERATION_V2 = 3  # BookieProtocol.AUTH
+_HEADER_TAG = b"\x0a"  # field 1, the header: a message of version 2 begins with a 0, 1 or 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def start_tls_request(txn_id: int) -> bytes:
     '0000000b0a06080310091807d20600'
     """
     header = pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.START_TLS, txnId=txn_id)
-    return _framed(pb.StartTlsRequest(header=header, startTLSRequest=pb.StartTls()).SerializeToString())
+    return _add_length(pb.StartTlsRequest(header=header, startTLSRequest=pb.StartTls()).SerializeToString())
 
 
 def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
@@ -69,9 +69,11 @@ def auth_request(txn_id: int, payload: bytes, version: int = VERSION) -> bytes:
     """
     message = pb.AuthMessage(authPluginName=SASL_PLUGIN, payload=payload)
     if version == VERSION_2:
-        return _framed(_AUTH_2.pack(VERSION_2, _OPERATION_2, 0) + message.SerializeToString())
+        return _add_length(
+            _AUTH_HEADER_V2.pack(VERSION_2, _AUTH_OPERATION_V2, 0) + message.SerializeToString()
+        )
     header = pb.RequestHeader(version=pb.VERSION_THREE, operation=pb.AUTH, txnId=txn_id)
-    return _framed(pb.AuthRequest(header=header, authRequest=message).SerializeToString())
+    return _add_length(pb.AuthRequest(header=header, authRequest=message).SerializeToString())
 
 
 def handshake_answer(message: bytes) -> HandshakeAnswer:
@@ -87,8 +89,8 @@ def handshake_answer(message: bytes) -> HandshakeAnswer:
     """
     if len(message) > MAX_HANDSHAKE_BYTES:
         raise DecodeError(_WHAT, 0, f"{len(message)} bytes, more than {MAX_HANDSHAKE_BYTES}")
-    if message[:1] != _SHORTEST_TAG:
-        return _answer_2(message)
+    if message[:1] != _HEADER_TAG:
+        return _read_answer_v2(message)
     response = proto_wire.parse(pb.HandshakeResponse, message, _WHAT, most=MAX_HANDSHAKE_BYTES)
     header = response.header
     if header.version != VERSION:
@@ -107,7 +109,7 @@ def is_late_start_tls(head: bytes) -> bool:
     >>> is_late_start_tls(bytes.fromhex("0a0608031009180010f503")), is_late_start_tls(bytes(28))
     (True, False)
     """
-    if head[:1] != _SHORTEST_TAG:
+    if head[:1] != _HEADER_TAG:
         return False
     try:
         return handshake_answer(head).operation == START_TLS
@@ -115,16 +117,18 @@ def is_late_start_tls(head: bytes) -> bool:
         return False  # a cut answer to a request, or damage, which its own reader names
 
 
-def _answer_2(message: bytes) -> HandshakeAnswer:
-    if len(message) < _AUTH_2.size:
-        raise DecodeError(_WHAT, len(message), f"{len(message)} bytes, not {_AUTH_2.size} or more")
-    version, operation, _ = _AUTH_2.unpack_from(message)
-    if (version, operation) != (VERSION_2, _OPERATION_2):
+def _read_answer_v2(message: bytes) -> HandshakeAnswer:
+    if len(message) < _AUTH_HEADER_V2.size:
+        raise DecodeError(_WHAT, len(message), f"{len(message)} bytes, not {_AUTH_HEADER_V2.size} or more")
+    version, operation, _ = _AUTH_HEADER_V2.unpack_from(message)
+    if (version, operation) != (VERSION_2, _AUTH_OPERATION_V2):
         raise DecodeError(_WHAT, 0, f"version {version}, operation {operation}: an answer to no question")
-    auth_message = proto_wire.parse(pb.AuthMessage, message, _WHAT, _AUTH_2.size, most=MAX_HANDSHAKE_BYTES)
+    auth_message = proto_wire.parse(
+        pb.AuthMessage, message, _WHAT, _AUTH_HEADER_V2.size, most=MAX_HANDSHAKE_BYTES
+    )
     # Version 2 has no status here: a bookie that refuses ends the connection.
     return HandshakeAnswer(AUTH, int(Status.EOK), None, auth_message.authPluginName, auth_message.payload)
 
 
-def _framed(message: bytes) -> bytes:
+def _add_length(message: bytes) -> bytes:
     return LENGTH.pack(len(message)) + message

@@ -61,18 +61,18 @@ def check_headers(
     """
     magic, version, key = octets[starts[:, None] + np.arange(12)].view(">i4").T.astype(np.int64)
     has_lac = version >= 1
-    fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
+    key_fits = (key >= 0) & (key <= HEADER_BYTES - np.where(has_lac, 20, 16))
     # 0, where the magic is, stands for no LAC: every row can then be read at some place of its own header.
-    lac_at = np.where(fits & has_lac, 16 + key, 0)
+    lac_at = np.where(key_fits & has_lac, 16 + key, 0)
     lac = octets[(starts + lac_at)[:, None] + np.arange(4)].view(">i4").ravel()
-    bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
-    wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~fits | bad_lac
-    damaged = np.flatnonzero(wrong | (lengths < HEADER_BYTES)).tolist()
+    has_bad_lac = (lac_at > 0) & (lac != 0) & ((lac < LAC_BYTES) | (lac > HEADER_BYTES - 20 - key))
+    is_wrong = (magic != _MAGIC) | (version > NEWEST_VERSION) | ~key_fits | has_bad_lac
+    damaged_rows = np.flatnonzero(is_wrong | (lengths < HEADER_BYTES)).tolist()
     return {
         row: _explain(
             octets[starts[row] : starts[row] + HEADER_BYTES].tobytes(), int(lengths[row]), int(lac_at[row])
         )
-        for row in damaged
+        for row in damaged_rows
     }
 
 

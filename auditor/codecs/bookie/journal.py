@@ -50,7 +50,7 @@ _WHAT = "journal"
 _ALIGNED_HEADER = 512
 _PADDING = -256
 _FIRST_ALIGNED = 5
-_SINCE = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
+_FIRST_VERSION_OF_KIND = {MASTER_KEY: 3, FENCE: 4, EXPLICIT_LAC: 6}
 
 
 class Records(NamedTuple):
@@ -128,32 +128,32 @@ class Journal(LengthPrefixed):
         starts: list[int] = []
         # The one loop over records in Python: what it calls is looked up once.
         add, unpack = starts.append, LENGTH.unpack_from
-        place, last = 0, len(block) - V2_BEFORE
-        while place <= last:
-            (length,) = unpack(block, place)
+        position, last = 0, len(block) - V2_BEFORE
+        while position <= last:
+            (length,) = unpack(block, position)
             if length > 0:
-                add(place)
-                place += 4 + length
+                add(position)
+                position += 4 + length
             # A block has zeros behind the end of the file: a length that is cut there reads as another.
-            elif length == 0 or base + place + 4 > self.size:
-                self.end, self.cut = base + place, 0 < self.size - base - place < 4
+            elif length == 0 or base + position + 4 > self.size:
+                self.end, self.cut = base + position, 0 < self.size - base - position < 4
                 break
             elif length != _PADDING or self.version < _FIRST_ALIGNED:
                 fault = _Fault(len(starts), f"a record of {length} bytes", ReplayError.INVALID_RECORD)
-                return starts, place, fault
+                return starts, position, fault
             else:
-                (length,) = unpack(block, place + 4)
+                (length,) = unpack(block, position + 4)
                 if length < 0:
                     reason = f"padding of {length} bytes"
-                    return starts, place, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
-                if base + place + 8 + length > self.size:
-                    self.end, self.cut = base + place, True
+                    return starts, position, _Fault(len(starts), reason, ReplayError.INVALID_PADDING)
+                if base + position + 8 + length > self.size:
+                    self.end, self.cut = base + position, True
                     break
-                place += 8 + length
+                position += 8 + length
         # The last record reaches beyond the file: it was not written to its end, and a restart drops it too.
-        if base + place > self.size and starts:
+        if base + position > self.size and starts:
             self.end, self.cut = base + starts.pop(), True
-        return starts, place, None
+        return starts, position, None
 
 
 def _block_records(block: bytes, base: int, starts: list[int], version: int) -> tuple[Records, _Fault | None]:
@@ -164,18 +164,18 @@ def _block_records(block: bytes, base: int, starts: list[int], version: int) -> 
         heads[name].astype(np.int64) for name in ("length", "ledger_id", "entry_id")
     )
     records = Records(base + positions, ledger_ids, entry_ids, np.zeros(len(positions), np.int64))
-    second = np.flatnonzero(ledger_ids < 0)
-    wide = heads_at(block, positions[second], V2_HEAD)
+    v2_rows = np.flatnonzero(ledger_ids < 0)
+    v2_heads = heads_at(block, positions[v2_rows], V2_HEAD)
     columns = ((records.scope_ids, "scope"), (ledger_ids, "ledger"), (entry_ids, "entry"))
     for column, name in columns:
-        column[second] = wide[name]
-    odd = np.flatnonzero(~has_v2_flags(wide["flags"]) | (lengths[second] < V2_HEADER))
+        column[v2_rows] = v2_heads[name]
+    faulty_v2 = np.flatnonzero(~has_v2_flags(v2_heads["flags"]) | (lengths[v2_rows] < V2_HEADER))
     fault = _first_fault(records, lengths, version)
-    if odd.size and (fault is None or second[odd[0]] < fault.record):
-        flags, length = int(wide["flags"][odd[0]]), lengths[second[odd[0]]]
+    if faulty_v2.size and (fault is None or v2_rows[faulty_v2[0]] < fault.record):
+        flags, length = int(v2_heads["flags"][faulty_v2[0]]), lengths[v2_rows[faulty_v2[0]]]
         # A server takes it for an entry of a ledger below 0, which its storage does not have, and skips it.
         fault = _Fault(
-            int(second[odd[0]]),
+            int(v2_rows[faulty_v2[0]]),
             f"a record of {length} bytes that begins with {flags:#04x}: no entry of a known format",
             None,
         )
@@ -192,17 +192,17 @@ class _Fault(NamedTuple):
 
 def _first_fault(records: Records, lengths: Longs, version: int) -> _Fault | None:
     """Return the first record at which a server of the journal's version refuses to start, and why."""
-    short = lengths < RECORD_IDS
-    newer = np.zeros(len(lengths), bool)
-    for entry_id, since in _SINCE.items():
-        if version < since:
-            newer |= records.entry_ids == entry_id
-    wrong = np.flatnonzero(short | newer)
-    if not wrong.size:
+    is_short = lengths < RECORD_IDS
+    is_too_new = np.zeros(len(lengths), bool)
+    for entry_id, first_version in _FIRST_VERSION_OF_KIND.items():
+        if version < first_version:
+            is_too_new |= records.entry_ids == entry_id
+    faulty_rows = np.flatnonzero(is_short | is_too_new)
+    if not faulty_rows.size:
         return None
-    first = int(wrong[0])
-    if short[first]:
-        reason = f"a record of {lengths[first]} bytes, shorter than its ids"
-        return _Fault(first, reason, ReplayError.SHORT_RECORD)
-    reason = f"a record of kind {records.entry_ids[first]}, which version {version} does not have"
-    return _Fault(first, reason, ReplayError.INVALID_RECORD)
+    first_row = int(faulty_rows[0])
+    if is_short[first_row]:
+        reason = f"a record of {lengths[first_row]} bytes, shorter than its ids"
+        return _Fault(first_row, reason, ReplayError.SHORT_RECORD)
+    reason = f"a record of kind {records.entry_ids[first_row]}, which version {version} does not have"
+    return _Fault(first_row, reason, ReplayError.INVALID_RECORD)

@@ -31,9 +31,9 @@ KEY_BYTES = (8, 16)
 
 WHAT = "ledger data"
 
-_PLAIN = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
+_REQUIRED_FIELDS = np.array([0x08, 1, 0x10, 0, 0x1A], np.uint8)
 """First bytes of a value that has only the required fields. Byte 3 says whether the ledger is fenced."""
-_SHORTEST = 6
+_MIN_VALUE_BYTES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,13 @@ def decode(data: bytes) -> LedgerData:
     >>> decode(bytes.fromhex("080110001a00")).limbo
     False
     """
-    wire = proto_wire.parse(Wire, data, WHAT)
+    message = proto_wire.parse(Wire, data, WHAT)
     return LedgerData(
-        wire.exists, wire.fenced, bool(wire.masterKey), wire.HasField("explicitLac"), wire.limbo
+        message.exists,
+        message.fenced,
+        bool(message.masterKey),
+        message.HasField("explicitLac"),
+        message.limbo,
     )
 
 
@@ -88,10 +92,12 @@ def are_plain(values: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[
     [True]
     """
     starts, lengths = offsets[:-1], np.diff(offsets)
-    is_plain = (lengths >= _SHORTEST) & (lengths < 0x80)
-    starts, lengths = starts[is_plain], lengths[is_plain]
-    heads = values[starts[:, None] + np.arange(_SHORTEST)]
-    same = heads[:, :5] == _PLAIN
-    same[:, 3] |= heads[:, 3] == 1
-    is_plain[is_plain] = same.all(axis=1) & (heads[:, 5] == lengths - _SHORTEST)
-    return is_plain
+    has_required_fields_only = (lengths >= _MIN_VALUE_BYTES) & (lengths < 0x80)
+    starts, lengths = starts[has_required_fields_only], lengths[has_required_fields_only]
+    value_heads = values[starts[:, None] + np.arange(_MIN_VALUE_BYTES)]
+    is_required_byte = value_heads[:, :5] == _REQUIRED_FIELDS
+    is_required_byte[:, 3] |= value_heads[:, 3] == 1
+    has_required_fields_only[has_required_fields_only] = is_required_byte.all(axis=1) & (
+        value_heads[:, 5] == lengths - _MIN_VALUE_BYTES
+    )
+    return has_required_fields_only

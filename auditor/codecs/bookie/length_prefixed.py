@@ -40,8 +40,9 @@ Longs = NDArray[np.int64]
 ReadAt = Callable[[int, int], bytes]
 """A function that returns bytes of a file by offset and length. It returns fewer at the end of the file."""
 
-_LONG = 1 << 16  # a payload that reaches so far past its block is skipped, and the next block is short
-_SPARSE = 4096
+# A payload that reaches so far past its block is skipped, and the next block is short.
+_LONG_PAYLOAD_BYTES = 1 << 16
+_SPARSE_BLOCK_BYTES = 4096
 
 
 def next_block(overshoot: int) -> int:
@@ -52,7 +53,7 @@ def next_block(overshoot: int) -> int:
     >>> next_block(100), next_block(1 << 20)
     (1048576, 4096)
     """
-    return BLOCK if overshoot < _LONG else _SPARSE
+    return BLOCK if overshoot < _LONG_PAYLOAD_BYTES else _SPARSE_BLOCK_BYTES
 
 
 @dataclass

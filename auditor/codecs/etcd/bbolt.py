@@ -133,10 +133,10 @@ def page_span(data: memoryview, meta: Meta, number: int) -> PageSpan:
         )
     if offset + meta.page_size > len(data):
         raise DecodeError(WHAT, len(data), f"the file ends before the end of page {number}")
-    own, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
+    page_number, kind, count, overflow = PAGE_HEADER.unpack_from(data, offset)
     end = offset + (1 + overflow) * meta.page_size
-    if own != number:
-        raise DecodeError(WHAT, offset, f"page {number} calls itself page {own}")
+    if page_number != number:
+        raise DecodeError(WHAT, offset, f"page {number} calls itself page {page_number}")
     if kind not in (BRANCH, LEAF):
         raise DecodeError(WHAT, offset + 8, f"page {number} is of kind {kind}, neither branch nor leaf")
     if number + overflow >= meta.pages or end > len(data):
@@ -184,32 +184,34 @@ def elements(data: memoryview, offsets: NDArray[np.int64], end: NDArray[np.int64
     """Read the elements of many leaves, which `leaves` returned, at once."""
     heads = _windows(data, offsets, _HEADER)
     counts = heads["count"].astype(np.int64)
-    fits = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
+    is_valid_leaf = (heads["kind"] == LEAF) & (PAGE_HEADER.size + 16 * counts <= end - offsets)
     damaged = {
         int(leaf): DecodeError(WHAT, int(offsets[leaf]), "no leaf page, or no room for its elements")
-        for leaf in np.flatnonzero(~fits)
+        for leaf in np.flatnonzero(~is_valid_leaf)
     }
-    counts[~fits] = 0
+    counts[~is_valid_leaf] = 0
     leaf = np.repeat(np.arange(len(offsets)), counts)
     firsts = np.cumsum(counts) - counts
-    where = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
-    fields = _windows(data, where, _LEAF)
-    key_at = where + fields["position"]
+    element_offsets = offsets[leaf] + PAGE_HEADER.size + 16 * (np.arange(len(leaf)) - firsts[leaf])
+    fields = _windows(data, element_offsets, _LEAF)
+    key_at = element_offsets + fields["position"]
     value_at = key_at + fields["key"]
     value_end = value_at + fields["value"]
     # bbolt leaves no gap between keys and values, so each element begins where the one before it ends. Pages
     # have no checksum: that this holds is all that tells a damaged leaf.
-    begins = np.empty_like(key_at)
-    begins[1:] = value_end[:-1]
-    begins[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
-    wrong = np.flatnonzero((key_at != begins) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET))
-    for row in wrong.tolist():
+    expected_starts = np.empty_like(key_at)
+    expected_starts[1:] = value_end[:-1]
+    expected_starts[firsts[counts > 0]] = (offsets + PAGE_HEADER.size + 16 * counts)[counts > 0]
+    faulty_rows = np.flatnonzero(
+        (key_at != expected_starts) | (value_end > end[leaf]) | (fields["flags"] > _IS_BUCKET)
+    )
+    for row in faulty_rows.tolist():
         reason = "an element's key and value do not begin where the element before it ends"
-        damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(where[row]), reason))
+        damaged.setdefault(int(leaf[row]), DecodeError(WHAT, int(element_offsets[row]), reason))
     # One element in the wrong place puts its whole leaf in doubt.
     is_sound = np.ones(len(leaf), bool)
-    if wrong.size:
-        is_sound = ~np.isin(leaf, leaf[wrong])
+    if faulty_rows.size:
+        is_sound = ~np.isin(leaf, leaf[faulty_rows])
     return Elements(
         leaf[is_sound],
         key_at[is_sound],
@@ -239,11 +241,11 @@ def _meta(data: memoryview, offset: int, number: int) -> Meta | None:
     fields_at = offset + PAGE_HEADER.size
     if fields_at + META_FIELDS.size > len(data):
         return None
-    own, kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
+    page_number, kind, _, _ = PAGE_HEADER.unpack_from(data, offset)
     magic, version, page_size, _, root, _, _, pages, transaction, checksum = META_FIELDS.unpack_from(
         data, fields_at
     )
-    header = (own, bool(kind & META), magic, version)
+    header = (page_number, bool(kind & META), magic, version)
     if header != (number, True, MAGIC, FORMAT) or page_size not in PAGE_SIZES:
         return None
     if checksum != fnv_1a(bytes(data[fields_at : fields_at + META_FIELDS.size - 8])):
@@ -258,24 +260,24 @@ def _bucket_root(data: memoryview, meta: Meta, span: PageSpan) -> PageSpan:
     if root:
         return page_span(data, meta, root)
     # Page 0 is a meta page and no root: so bbolt says that a small bucket has its one leaf in its own value.
-    inline = PageSpan(span.at + BUCKET_HEADER.size, span.end)
-    if inline.end - inline.at < PAGE_HEADER.size:
-        raise DecodeError(WHAT, inline.at, "a bucket within a value is shorter than a page's header")
-    if PAGE_HEADER.unpack_from(data, inline.at)[1] != LEAF:
-        raise DecodeError(WHAT, inline.at + 8, "a bucket within a value is no leaf")
-    return inline
+    inline_page = PageSpan(span.at + BUCKET_HEADER.size, span.end)
+    if inline_page.end - inline_page.at < PAGE_HEADER.size:
+        raise DecodeError(WHAT, inline_page.at, "a bucket within a value is shorter than a page's header")
+    if PAGE_HEADER.unpack_from(data, inline_page.at)[1] != LEAF:
+        raise DecodeError(WHAT, inline_page.at + 8, "a bucket within a value is no leaf")
+    return inline_page
 
 
 def _children(data: memoryview, branch: PageSpan) -> list[int | DecodeError]:
     count = PAGE_HEADER.unpack_from(data, branch.at)[2]
     first = branch.at + PAGE_HEADER.size
     branch_elements = np.frombuffer(data, _BRANCH, count, first)
-    begins = first + 16 * np.arange(count) + branch_elements["position"]
-    ends = begins + branch_elements["key"]
+    key_starts = first + 16 * np.arange(count) + branch_elements["position"]
+    ends = key_starts + branch_elements["key"]
     expected = np.concatenate([[first + 16 * count], ends[:-1]])
-    wrong = np.flatnonzero((begins != expected) | (ends > branch.end))
-    if count == 0 or wrong.size:
-        offset = first + 16 * int(wrong[0]) if count else branch.at + 10
+    faulty_rows = np.flatnonzero((key_starts != expected) | (ends > branch.end))
+    if count == 0 or faulty_rows.size:
+        offset = first + 16 * int(faulty_rows[0]) if count else branch.at + 10
         return [DecodeError(WHAT, offset, "a branch page whose keys do not follow one another")]
     pages: list[int | DecodeError] = branch_elements["page"].tolist()
     return pages

@@ -90,16 +90,16 @@ def decode_revision(data: bytes) -> tuple[int, int]:
 def revisions(data: memoryview, leaf_elements: Elements) -> Revisions:
     """Read the revisions of many changes at once."""
     length = leaf_elements.value_at - leaf_elements.key_at
-    marked = length == REVISION_BYTES + 1
-    valid = ((length == REVISION_BYTES) | marked) & ~leaf_elements.is_bucket
+    is_deleted = length == REVISION_BYTES + 1
+    valid = ((length == REVISION_BYTES) | is_deleted) & ~leaf_elements.is_bucket
     # Rows of another length are read too, from the beginning of the file, and not used.
     rows = windows(data, np.where(valid, leaf_elements.key_at, 0), REVISION_BYTES)
     main = np.ascontiguousarray(rows[:, :8]).view(">i8").ravel().astype(np.int64)
     sub = np.ascontiguousarray(rows[:, 9:]).view(">i8").ravel().astype(np.int64)
     valid &= (rows[:, _SEPARATOR_AT] == _SEPARATOR) & (main >= 0) & (sub >= 0)
     octets = np.frombuffer(data, np.uint8)
-    valid &= ~marked | (octets[np.where(marked, leaf_elements.value_at - 1, 0)] == _DELETED)
-    return Revisions(main, sub, marked, valid)
+    valid &= ~is_deleted | (octets[np.where(is_deleted, leaf_elements.value_at - 1, 0)] == _DELETED)
+    return Revisions(main, sub, is_deleted, valid)
 
 
 def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -107,20 +107,20 @@ def key_spans(data: memoryview, leaf_elements: Elements) -> tuple[NDArray[np.int
     octets = np.frombuffer(data, np.uint8)
     size = leaf_elements.value_end - leaf_elements.value_at
 
-    def octet(nth: int) -> NDArray[np.int64]:
-        return np.where(size > nth, octets[np.where(size > nth, leaf_elements.value_at + nth, 0)], 0).astype(
-            np.int64
-        )
+    def octet(index: int) -> NDArray[np.int64]:
+        return np.where(
+            size > index, octets[np.where(size > index, leaf_elements.value_at + index, 0)], 0
+        ).astype(np.int64)
 
     first, second = octet(1), octet(2)
-    long = first >= 0x80
-    begin = leaf_elements.value_at + np.where(long, 3, 2)
-    length = np.where(long, (first & 0x7F) | (second & 0x7F) << 7, first)
+    is_long = first >= 0x80
+    begin = leaf_elements.value_at + np.where(is_long, 3, 2)
+    length = np.where(is_long, (first & 0x7F) | (second & 0x7F) << 7, first)
     # A key of more than 16 KiB would need a third byte.
-    good = (
+    is_valid = (
         (octet(0) == _KEY_TAG)
         & (length > 0)
         & (begin + length <= leaf_elements.value_end)
-        & ~(long & (second >= 0x80))
+        & ~(is_long & (second >= 0x80))
     )
-    return np.where(good, begin, -1), np.where(good, begin + length, -1)
+    return np.where(is_valid, begin, -1), np.where(is_valid, begin + length, -1)

@@ -39,7 +39,7 @@ from auditor.model.ledger_metadata import NO_ENTRY, BrokenRule, LedgerMetadata, 
 
 CLOSED = LedgerMetadataFormat.CLOSED
 
-_WIDEST = 16
+_MAX_ITEMS = 16
 """Largest ensemble, and largest number of custom metadata items, of ledgers that are read together.
 
 The limit exists because all pairs of members, and of items, are compared.
@@ -56,7 +56,7 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         number[LedgerField.STATE],
         np.where(present[LedgerField.DIGEST], number[LedgerField.DIGEST], 1),
     )
-    sound = ~read.ledgers.odd
+    is_sound = ~read.ledgers.odd
     for required in (
         LedgerField.QUORUM,
         LedgerField.ENSEMBLE,
@@ -64,28 +64,28 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         LedgerField.STATE,
         LedgerField.SEGMENT,
     ):
-        sound &= present[required]
-    sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
-    sound &= (write_quorum <= number[LedgerField.ENSEMBLE]) & (number[LedgerField.ENSEMBLE] <= _WIDEST)
-    sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
+        is_sound &= present[required]
+    is_sound &= (ack_quorum > 0) & (ack_quorum <= write_quorum)
+    is_sound &= (write_quorum <= number[LedgerField.ENSEMBLE]) & (number[LedgerField.ENSEMBLE] <= _MAX_ITEMS)
+    is_sound &= (state >= 1) & (state < len(STATE_NAMES)) & (digest >= 1) & (digest < len(DIGEST_NAMES))
 
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
-    codes, bookies = _words(read.octets, members)
-    _leave(
-        sound,
+    codes, bookies = _number_blobs(read.octets, members)
+    _exclude_owners(
+        is_sound,
         owners[members.owners],
-        ~_each(bookies, lambda word: is_text(word) and is_accepted(word.decode()))[codes],
+        ~_test_words(bookies, lambda word: is_text(word) and is_accepted(word.decode()))[codes],
     )
-    _leave(sound, owners, _repeats(members.owners, codes, len(first)))
-    _check_segments(read, sound)
+    _exclude_owners(is_sound, owners, _find_repeats(members.owners, codes, len(first)))
+    _check_segments(read, is_sound)
 
     custom_owners = read.ledgers.blobs[LedgerField.CUSTOM].owners
-    keys, key_names, values = _custom(read, custom_owners, sound)
-    rows = np.flatnonzero(sound)
-    sound_segments, kept_custom = sound[owners], sound[custom_owners]
+    keys, key_names, values = _read_custom(read, custom_owners, is_sound)
+    rows = np.flatnonzero(is_sound)
+    sound_segments, kept_custom = is_sound[owners], is_sound[custom_owners]
     closed = state[rows] == CLOSED
-    return sound, LedgerColumns(
+    return is_sound, LedgerColumns(
         damage={},
         rules={},
         format=np.full(len(rows), read.format),
@@ -99,12 +99,12 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
         ctime=number[LedgerField.CTIME][rows],
         has_ctime=present[LedgerField.CTIME][rows],
         has_password=present[LedgerField.PASSWORD][rows],
-        segment_counts=np.bincount(owners, minlength=len(sound))[rows],
+        segment_counts=np.bincount(owners, minlength=len(is_sound))[rows],
         segment_firsts=first[sound_segments],
         member_counts=number[LedgerField.ENSEMBLE][owners[sound_segments]],
         members=codes[sound_segments[members.owners]],
         bookies=[name.decode("utf-8", "replace") for name in bookies],
-        custom_counts=np.bincount(custom_owners, minlength=len(sound))[rows],
+        custom_counts=np.bincount(custom_owners, minlength=len(is_sound))[rows],
         custom_keys=keys[kept_custom],
         key_names=[name.decode("utf-8", "replace") for name in key_names],
         custom_values=arrow_of(read.octets, values.starts[kept_custom], values.ends[kept_custom]).cast(
@@ -113,64 +113,64 @@ def sound_ledgers(read: LedgerFields) -> tuple[Bools, LedgerColumns]:
     )
 
 
-def _check_segments(read: LedgerFields, sound: Bools) -> None:
-    """Set ``sound`` to false for ledgers with bad segments.
+def _check_segments(read: LedgerFields, is_sound: Bools) -> None:
+    """Set ``is_sound`` to false for ledgers with bad segments.
 
     Segments must have the ensemble's size, ascend strictly, and begin at entry 0.
     """
     owners = read.ledgers.blobs[LedgerField.SEGMENT].owners
     first, members = read.segments.numbers[SegmentField.FIRST], read.segments.blobs[SegmentField.MEMBER]
-    _leave(sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
+    _exclude_owners(is_sound, owners, read.segments.odd | ~read.segments.present[SegmentField.FIRST])
     # One array holds the segments of all ledgers: where the owner changes, a ledger's first one stands.
-    follows = owners[1:] == owners[:-1]
-    _leave(sound, owners[1:], follows & (first[1:] <= first[:-1]))
-    _leave(sound, owners, np.append(True, ~follows)[: len(first)] & (first != 0))
+    has_same_owner = owners[1:] == owners[:-1]
+    _exclude_owners(is_sound, owners[1:], has_same_owner & (first[1:] <= first[:-1]))
+    _exclude_owners(is_sound, owners, np.append(True, ~has_same_owner)[: len(first)] & (first != 0))
     sizes = np.bincount(members.owners, minlength=len(first))
-    _leave(sound, owners, sizes != read.ledgers.numbers[LedgerField.ENSEMBLE][owners])
+    _exclude_owners(is_sound, owners, sizes != read.ledgers.numbers[LedgerField.ENSEMBLE][owners])
 
 
-def _custom(read: LedgerFields, owners: Longs, sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
+def _read_custom(read: LedgerFields, owners: Longs, is_sound: Bools) -> tuple[Longs, list[bytes], Blobs]:
     """Return the keys of custom metadata items as indexes into a list of names, the list, and the values."""
     keys, values = read.custom.blobs[CustomField.KEY], read.custom.blobs[CustomField.VALUE]
     count = len(owners)
-    single = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
-    _leave(sound, owners, read.custom.odd | ~(single[0] & single[1]))
-    sound &= np.bincount(owners, minlength=len(sound)) <= _WIDEST
-    codes, names = _words(read.octets, keys)
-    _leave(sound, owners[keys.owners], ~_each(names, is_text)[codes])
+    has_one_blob = [np.bincount(blobs.owners, minlength=count) == 1 for blobs in (keys, values)]
+    _exclude_owners(is_sound, owners, read.custom.odd | ~(has_one_blob[0] & has_one_blob[1]))
+    is_sound &= np.bincount(owners, minlength=len(is_sound)) <= _MAX_ITEMS
+    codes, names = _number_blobs(read.octets, keys)
+    _exclude_owners(is_sound, owners[keys.owners], ~_test_words(names, is_text)[codes])
     # One item a key and value: what is not so was left out above, and its place holds anything.
     key_codes, starts, ends = (np.zeros(count, np.int64) for _ in range(3))
     key_codes[keys.owners], starts[values.owners], ends[values.owners] = codes, values.starts, values.ends
-    sound &= ~_repeats(owners, key_codes, len(sound))
+    is_sound &= ~_find_repeats(owners, key_codes, len(is_sound))
     return key_codes, names, Blobs(owners, starts, ends)
 
 
-def _leave(sound: Bools, owners: Longs, broken: Bools) -> None:
-    """Set ``sound`` to false for the ledgers that own a broken item."""
-    sound[owners[broken]] = False
+def _exclude_owners(is_sound: Bools, owners: Longs, broken: Bools) -> None:
+    """Set ``is_sound`` to false for the ledgers that own a broken item."""
+    is_sound[owners[broken]] = False
 
 
-def _repeats(owners: Longs, codes: Longs, count: int) -> Bools:
+def _find_repeats(owners: Longs, codes: Longs, count: int) -> Bools:
     """Return for each of ``count`` owners whether it has a code twice. The items of an owner are adjacent.
 
-    Items beyond `_WIDEST` of one owner are not compared: their number makes the ledger unusual anyway.
+    Items beyond `_MAX_ITEMS` of one owner are not compared: their number makes the ledger unusual anyway.
     """
     has_repeat = np.zeros(count, np.bool_)
-    most = int(np.bincount(owners, minlength=1).max())
-    for distance in range(1, min(most, _WIDEST)):
-        same = (owners[distance:] == owners[:-distance]) & (codes[distance:] == codes[:-distance])
-        has_repeat[owners[distance:][same]] = True
+    max_items = int(np.bincount(owners, minlength=1).max())
+    for distance in range(1, min(max_items, _MAX_ITEMS)):
+        is_repeat = (owners[distance:] == owners[:-distance]) & (codes[distance:] == codes[:-distance])
+        has_repeat[owners[distance:][is_repeat]] = True
     return has_repeat
 
 
-def _words(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
+def _number_blobs(octets: NDArray[np.uint8], blobs: Blobs) -> tuple[Longs, list[bytes]]:
     """Return each blob as an index into a list of the distinct blobs, and the list."""
     words = arrow_of(octets, blobs.starts, blobs.ends).dictionary_encode()
     return np.asarray(words.indices).astype(np.int64), words.dictionary.to_pylist()
 
 
-def _each(words: list[bytes], test: Callable[[bytes], bool]) -> Bools:
-    return np.fromiter(map(test, words), np.bool_, len(words))
+def _test_words(words: list[bytes], predicate: Callable[[bytes], bool]) -> Bools:
+    return np.fromiter(map(predicate, words), np.bool_, len(words))
 
 
 _BLOBS = (LedgerField.SEGMENT, LedgerField.PASSWORD, LedgerField.CUSTOM)
@@ -186,10 +186,10 @@ def read_wire(values: ByteColumn, start: int) -> LedgerFields:
     ([False, True], [5, 0])
     """
     octets = values.octets
-    size, begin, fine = varints(octets, values.starts + start)
-    fine &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
-    read = _read_messages(3, octets, begin, np.where(fine, begin + size, begin))
-    read.ledgers.odd[~fine] = True
+    size, begin, is_valid = varints(octets, values.starts + start)
+    is_valid &= (size > 0) & (size <= MAX_MESSAGE_BYTES) & (size <= values.ends - begin)
+    read = _read_messages(3, octets, begin, np.where(is_valid, begin + size, begin))
+    read.ledgers.odd[~is_valid] = True
     return read
 
 
@@ -237,22 +237,22 @@ def decode_batch(values: Sequence[bytes]) -> LedgerColumns:
     column = ByteColumn.of(values)
     is_unread = np.ones(len(column), np.bool_)
     parts: list[tuple[Longs, LedgerColumns]] = []
-    whole = np.flatnonzero(column.ends - column.starts >= _HEADER)
+    long_enough_rows = np.flatnonzero(column.ends - column.starts >= _HEADER)
     for version, read in READERS.items():
         header = b"%s%d\n" % (ledger_metadata.MAGIC, version)
-        rows = whole[begin_with(column.octets, column.starts[whole], header)]
+        rows = long_enough_rows[begin_with(column.octets, column.starts[long_enough_rows], header)]
         if len(rows):
-            sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
-            parts.append((rows[sound], columns))
-            is_unread[rows[sound]] = False
+            is_sound, columns = sound_ledgers(read(column.taken(rows), _HEADER))
+            parts.append((rows[is_sound], columns))
+            is_unread[rows[is_sound]] = False
     unread_rows = np.flatnonzero(is_unread)
     # Of no values at all there is still one part, so that the columns have their types.
     if len(unread_rows) or not parts:
-        parts.append((unread_rows, _alone(column.taken(unread_rows))))
+        parts.append((unread_rows, _read_singly(column.taken(unread_rows))))
     return merge_columns(parts)
 
 
-def _alone(values: Sequence[bytes]) -> LedgerColumns:
+def _read_singly(values: Sequence[bytes]) -> LedgerColumns:
     """Return the columns of ledgers that are read one after another."""
     rows = _Rows()
     for value in values:
@@ -309,8 +309,8 @@ class _Rows:
         scalars: dict[str, Any] = dict(zip(SCALARS, columns, strict=True))
         for flag in ("has_ctime", "has_password"):
             scalars[flag] = scalars[flag].astype(np.bool_)
-        members, bookies = _places([member for ensemble in self.ensembles for member in ensemble])
-        keys, key_names = _places([key for key, _ in self.custom])
+        members, bookies = _number_words([member for ensemble in self.ensembles for member in ensemble])
+        keys, key_names = _number_words([key for key, _ in self.custom])
         return LedgerColumns(
             damage=self.damage,
             rules=self.rules,
@@ -325,8 +325,8 @@ class _Rows:
         )
 
 
-def _places(words: list[str]) -> tuple[Longs, list[str]]:
+def _number_words(words: list[str]) -> tuple[Longs, list[str]]:
     """Return each word as an index into a list of the distinct words, and the list."""
-    places: dict[str, int] = {}
-    word_places = [places.setdefault(word, len(places)) for word in words]
-    return np.array(word_places, np.int64), list(places)
+    number_by_word: dict[str, int] = {}
+    word_numbers = [number_by_word.setdefault(word, len(number_by_word)) for word in words]
+    return np.array(word_numbers, np.int64), list(number_by_word)

@@ -31,17 +31,17 @@ _LINE = re.compile(rb"([^\r\n]*+)(?:\r\n|\r|\n|\Z)")
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
 
 # Format 2 exactly as the server writes it; numbers surely fit, members have no escapes.
-_BETWEEN = '"\n  ensembleMember: "'
-_PLAIN, _LONG = rb"[ !#-\[\]-~]++", rb"0|-?[1-9][0-9]{0,17}"
-_ESCAPED = rb"(?:%s|\\(?:[abfnrtv\"'\\]|[0-3][0-7]{2}))*+" % _PLAIN
+_MEMBER_SEPARATOR = '"\n  ensembleMember: "'
+_PLAIN_TEXT, _LONG = rb"[ !#-\[\]-~]++", rb"0|-?[1-9][0-9]{0,17}"
+_ESCAPED = rb"(?:%s|\\(?:[abfnrtv\"'\\]|[0-3][0-7]{2}))*+" % _PLAIN_TEXT
 _SEGMENT = rb'segment \{\n  ensembleMember: "((?:%s|%s)*+)"\n  firstEntryId: (%s)\n\}\n' % (
-    _PLAIN,
-    _BETWEEN.encode(),
+    _PLAIN_TEXT,
+    _MEMBER_SEPARATOR.encode(),
     _LONG,
 )
 _CUSTOM = rb'customMetadata \{\n  key: "(%s)"\n  value: "(%s)"\n\}\n' % (_ESCAPED, _ESCAPED)
 _SEGMENTS, _CUSTOMS = re.compile(_SEGMENT), re.compile(_CUSTOM)
-_AS_WRITTEN = re.compile(
+_SERVER_LAYOUT = re.compile(
     rb"quorumSize: (?P<quorum>[1-9][0-9]{0,8})\nensembleSize: (?P<ensemble>[1-9][0-9]{0,8})\n"
     + rb"length: (?P<length>%s)\n(?:lastEntryId: (?P<last>%s)\n)?" % (_LONG, _LONG)
     + rb"state: (?P<state>OPEN|IN_RECOVERY|CLOSED)\n(?P<segments>(?:%s)*+)" % _SEGMENT
@@ -61,8 +61,8 @@ def parse_v1(data: bytes, start: int) -> LedgerMetadata:
         raise DecodeError(WHAT, start + MAX_TEXT_BYTES, f"text of more than {MAX_TEXT_BYTES} bytes")
     lines = _LINE.finditer(data, start)
     quorum, ensemble_size, length = (
-        _integer(*_line(next(lines), what), bits, what)
-        for what, bits in (("write quorum", 31), ("ensemble size", 31), ("length", 63))
+        _integer(*_line(next(lines), field_name), bits, field_name)
+        for field_name, bits in (("write quorum", 31), ("ensemble size", 31), ("length", 63))
     )
     segments: list[Segment] = []
     state, last_entry_id = LedgerState.OPEN, NO_ENTRY
@@ -106,7 +106,7 @@ def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
     3
     >>> read_as_written(b"quorumSize: 1 ensembleSize: 3 length: 0 state: OPEN", 0)
     """
-    match = _AS_WRITTEN.fullmatch(data, start) if len(data) - start <= MAX_TEXT_BYTES else None
+    match = _SERVER_LAYOUT.fullmatch(data, start) if len(data) - start <= MAX_TEXT_BYTES else None
     if match is None:
         return None
     quorum, ensemble, length, last, state = match.group("quorum", "ensemble", "length", "last", "state")
@@ -123,22 +123,22 @@ def read_as_written(data: bytes, start: int) -> LedgerMetadataFormat | None:
         ctime=int(ctime) if ctime else None,
     )
     for members, first in _SEGMENTS.findall(match["segments"]):
-        message.segment.add(firstEntryId=int(first), ensembleMember=members.decode().split(_BETWEEN))
+        message.segment.add(firstEntryId=int(first), ensembleMember=members.decode().split(_MEMBER_SEPARATOR))
     for key, value in _CUSTOMS.findall(match["custom"]):
         name = proto_text.unescape(key).decode("utf-8", "replace")
         message.customMetadata.add(key=name, value=proto_text.unescape(value))
     return message
 
 
-def _line(match: re.Match[bytes], what: str) -> tuple[str, int]:
+def _line(match: re.Match[bytes], field_name: str) -> tuple[str, int]:
     if match.start() == match.end():
-        raise DecodeError(WHAT, match.start(), f"the text ends before the {what}")
+        raise DecodeError(WHAT, match.start(), f"the text ends before the {field_name}")
     return match[1].decode("utf-8", "replace"), match.start()
 
 
-def _integer(text: str, offset: int, bits: int, what: str) -> int:
+def _integer(text: str, offset: int, bits: int, field_name: str) -> int:
     match = _INTEGER.fullmatch(text)
     value = int(match[1] + match[2]) if match else None
     if value is None or not -(1 << bits) <= value < 1 << bits:
-        raise DecodeError(WHAT, offset, f"the {what} is not a {bits + 1}-bit integer")
+        raise DecodeError(WHAT, offset, f"the {field_name} is not a {bits + 1}-bit integer")
     return value

@@ -76,18 +76,21 @@ def read_fields(
     rows = np.flatnonzero(starts < ends)
     offsets, end = starts[rows], ends[rows]
     while len(rows) >= max(few, 1):
-        fine, after = field_columns.step(rows, offsets, end)
-        on = fine & (after < end)
-        if on.all():
+        is_valid, after = field_columns.step(rows, offsets, end)
+        goes_on = is_valid & (after < end)
+        if goes_on.all():
             offsets = after
             continue
-        rows, offsets, end = rows[on], after[on], end[on]
+        rows, offsets, end = rows[goes_on], after[goes_on], end[goes_on]
     if len(rows):
-        walks = [_walk(data[a:b].tobytes()) for a, b in zip(offsets.tolist(), end.tolist(), strict=True)]
+        walks = [
+            _walk(data[start:stop].tobytes())
+            for start, stop in zip(offsets.tolist(), end.tolist(), strict=True)
+        ]
         counts = np.array([len(walk) for walk in walks])
-        places = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
+        field_offsets = np.concatenate([np.frombuffer(walk, np.int64) for walk in walks])
         field_columns.step(
-            np.repeat(rows, counts), places + np.repeat(offsets, counts), np.repeat(end, counts)
+            np.repeat(rows, counts), field_offsets + np.repeat(offsets, counts), np.repeat(end, counts)
         )
     return field_columns.fields()
 
@@ -107,33 +110,37 @@ class _FieldColumns:
     def step(self, rows: Longs, offsets: Longs, end: Longs) -> tuple[NDArray[np.bool_], Longs]:
         """Read one field of each message ``rows[i]``. Return whether it is valid, and where it ends."""
         tag = self._data.take(offsets)
-        value, after, fine = varints(self._data, offsets + 1)
-        wire = tag & 7
-        blob = wire == 2
+        value, after, is_valid = varints(self._data, offsets + 1)
+        wire_type = tag & 7
+        blob = wire_type == 2
         # A length beyond the message would leave what follows without sense, and could pass any integer.
         length = np.where(blob, value, 0)
-        fine &= (tag >= 8) & (tag < 0x80) & (blob | (wire == 0)) & (length >= 0) & (length <= end - after)
+        is_valid &= (
+            (tag >= 8) & (tag < 0x80) & (blob | (wire_type == 0)) & (length >= 0) & (length <= end - after)
+        )
         start, after = after, after + length
         # The server writes fields in one order, so at most steps all messages have the same: no masks then.
-        is_uniform = bool(fine.all()) and bool((tag == tag[0]).all())
-        kinds = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[fine], minlength=1))
+        is_uniform = bool(is_valid.all()) and bool((tag == tag[0]).all())
+        kinds = tag[:1] if is_uniform else np.flatnonzero(np.bincount(tag[is_valid], minlength=1))
         for kind in kinds.tolist():
             number, is_blob = kind >> 3, kind & 7 == 2
             if number not in self._present:
                 continue
-            these: slice | Longs = slice(None) if is_uniform else np.flatnonzero(fine & (tag == kind))
+            field_rows: slice | Longs = (
+                slice(None) if is_uniform else np.flatnonzero(is_valid & (tag == kind))
+            )
             if is_blob != (number in self._pieces):
-                fine[these] = False
+                is_valid[field_rows] = False
                 continue
-            self._present[number][rows[these]] = True
+            self._present[number][rows[field_rows]] = True
             if is_blob:
-                self._pieces[number].append((rows[these], start[these], after[these]))
+                self._pieces[number].append((rows[field_rows], start[field_rows], after[field_rows]))
             else:
                 # Of a message that is here more than once, the later field is assigned later.
-                self._numbers[number][rows[these]] = value[these]
-        if not fine.all():
-            self._odd[rows[~fine]] = True
-        return fine, after
+                self._numbers[number][rows[field_rows]] = value[field_rows]
+        if not is_valid.all():
+            self._odd[rows[~is_valid]] = True
+        return is_valid, after
 
     def fields(self) -> Fields:
         blobs = {number: _in_order(pieces) for number, pieces in self._pieces.items()}
@@ -146,10 +153,10 @@ def _walk(message: bytes) -> array[int]:
     >>> _walk(bytes.fromhex("089601120161")).tolist()
     [0, 3]
     """
-    places = array("q")
+    field_offsets = array("q")
     offset, end = 0, len(message)
     while offset < end:
-        places.append(offset)
+        field_offsets.append(offset)
         tag, value, offset = message[offset], message[offset + 1] if offset + 1 < end else 0, offset + 2
         if value >= 0x80:
             value &= 0x7F
@@ -161,13 +168,13 @@ def _walk(message: bytes) -> array[int]:
                     break
         if tag & 7 == 2:
             offset += value
-    return places
+    return field_offsets
 
 
 def _in_order(pieces: list[tuple[Longs, Longs, Longs]]) -> Blobs:
     if not pieces:
-        nothing = np.zeros(0, np.int64)
-        return Blobs(nothing, nothing, nothing)
+        no_offsets = np.zeros(0, np.int64)
+        return Blobs(no_offsets, no_offsets, no_offsets)
     if len(pieces) == 1:
         return Blobs(*pieces[0])
     owners, starts, ends = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
@@ -183,7 +190,7 @@ def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDAr
     """
     byte = data.take(offsets, mode="clip")
     value = (byte & 0x7F).astype(np.uint64)
-    after, fine = offsets + 1, np.ones(len(offsets), np.bool_)
+    after, is_valid = offsets + 1, np.ones(len(offsets), np.bool_)
     long_rows = np.flatnonzero(byte >= 0x80)
     for read in range(1, _MAX_VARINT):
         if not len(long_rows):
@@ -192,6 +199,6 @@ def varints(data: NDArray[np.uint8], offsets: Longs) -> tuple[Longs, Longs, NDAr
         value[long_rows] |= (byte & 0x7F).astype(np.uint64) << np.uint64(7 * read)
         after[long_rows] += 1
         if read == _MAX_VARINT - 1:
-            fine[long_rows[byte > 1]] = False
+            is_valid[long_rows[byte > 1]] = False
         long_rows = long_rows[byte >= 0x80]
-    return value.view(np.int64), after, fine
+    return value.view(np.int64), after, is_valid

@@ -62,9 +62,9 @@ class EarlierRows:
         """Yield the numbers and the given columns of the bookie's rows, batch by batch."""
         column_names = ["bookie_id", *(name for name in columns if name != "bookie_id")]
         for first, batch in self._batches(column_names):
-            own = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
-            if own.any():
-                yield first + np.flatnonzero(own), batch.filter(pa.array(own))
+            is_of_bookie = np.asarray(pc.equal(batch["bookie_id"], self._bookie_id).fill_null(False))
+            if is_of_bookie.any():
+                yield first + np.flatnonzero(is_of_bookie), batch.filter(pa.array(is_of_bookie))
 
     def narrow(self, columns: Sequence[str], matches: Callable[[pa.RecordBatch], NDArray[np.bool_]]) -> int:
         """Drop the Parquet files without a row that ``matches``, and return the number of matching rows.
@@ -74,8 +74,8 @@ class EarlierRows:
         """
         count, files = 0, []
         for name in self._earlier.files:
-            only = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
-            match_count = sum(int(np.count_nonzero(matches(batch))) for _, batch in only.scan(columns))
+            file_rows = EarlierRows(replace(self._earlier, files=(name,)), self._bookie_id)
+            match_count = sum(int(np.count_nonzero(matches(batch))) for _, batch in file_rows.scan(columns))
             count += match_count
             if match_count:
                 files.append(name)
@@ -215,35 +215,42 @@ def list_changed(part: IndexPart, rows: EarlierRows) -> Iterator[IndexFiles | Sk
 def groups(part: IndexPart, rows: EarlierRows) -> Iterator[IndexPart]:
     """Split a part into smaller parts of about `GROUP_ROWS` earlier rows each, by first-level names."""
     name_mask = _names_read_by(part)
-    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _near(name_mask, batch))
+    count = rows.narrow(["scope_id", "ledger_id", "state"], lambda batch: _find_candidates(name_mask, batch))
     pieces = max(1, min(len(part.names), round(count / GROUP_ROWS)))
-    hands = [part.names[start::pieces] for start in range(pieces)]
-    for hand in hands:
+    name_slices = [part.names[start::pieces] for start in range(pieces)]
+    for slice_names in name_slices:
         elsewhere = part.elsewhere
         if elsewhere is not None:
             elsewhere = (
                 *elsewhere,
-                *(name for other_hand in hands if other_hand is not hand for name in other_hand),
+                *(
+                    name
+                    for other_names in name_slices
+                    if other_names is not slice_names
+                    for name in other_names
+                ),
             )
-        yield replace(part, names=hand, elsewhere=elsewhere if hand is hands[0] else None)
+        yield replace(part, names=slice_names, elsewhere=elsewhere if slice_names is name_slices[0] else None)
 
 
 def find_unchanged(part: IndexPart, rows: EarlierRows) -> UnchangedFiles:
     """Read the status of all files that the earlier run read below the names of ``part``."""
     paths: list[bytes] = []
     numbers, earlier_stamps = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    usable = [np.zeros(0, np.bool_)]
+    usable_masks = [np.zeros(0, np.bool_)]
     name_mask = _names_read_by(part)
-    for own, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
-        near = _near(name_mask, batch)
-        near_rows = batch.filter(pa.array(near))
-        paths += near_rows["path"].cast(pa.binary()).to_pylist()
-        numbers.append(own[near])
-        earlier_stamps.append(np.asarray(near_rows["stamp"].fill_null(0)))
-        usable.append(
-            np.asarray(pc.and_(pc.equal(near_rows["state"], IndexState.OK), near_rows["stamp"].is_valid()))
+    for row_numbers, batch in rows.scan(["scope_id", "ledger_id", "path", "state", "stamp"]):
+        is_candidate = _find_candidates(name_mask, batch)
+        candidate_rows = batch.filter(pa.array(is_candidate))
+        paths += candidate_rows["path"].cast(pa.binary()).to_pylist()
+        numbers.append(row_numbers[is_candidate])
+        earlier_stamps.append(np.asarray(candidate_rows["stamp"].fill_null(0)))
+        usable_masks.append(
+            np.asarray(
+                pc.and_(pc.equal(candidate_rows["state"], IndexState.OK), candidate_rows["stamp"].is_valid())
+            )
         )
-    same = np.concatenate(usable)
+    same = np.concatenate(usable_masks)
     same_rows = np.flatnonzero(same)
     value, is_present = _current_stamps([paths[row] for row in same_rows], part.threads)
     same[same_rows] = is_present & (value == np.concatenate(earlier_stamps)[same_rows])
@@ -259,20 +266,20 @@ def database_unchanged(directory: str, stamp: int, rows: EarlierRows) -> bool:
         rows: The rows of the earlier run. Only rows of the files in the databases count.
     """
     numbers = []
-    for own, batch in rows.scan(["path", "state", "stamp"]):
+    for row_numbers, batch in rows.scan(["path", "state", "stamp"]):
         path = batch["path"].fill_null("")
         inside = pc.or_(pc.starts_with(path, f"{directory}/current/"), pc.equal(path, f"{directory}/current"))
         is_index_row = np.asarray(pc.and_(inside, pc.not_equal(batch["state"], IndexState.STRAY)))
         if not np.asarray(pc.equal(batch["stamp"], stamp).fill_null(False))[is_index_row].all():
             return False
-        numbers.append(own[is_index_row])
+        numbers.append(row_numbers[is_index_row])
     if not any(map(len, numbers)):
         return False  # no row has a stamp
     rows.mark(np.concatenate(numbers))
     return True
 
 
-def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
+def _find_candidates(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.bool_]:
     """Return which rows may lie below the first-level names in ``name_mask``.
 
     The result has every row that lies there, and a few more.
@@ -282,8 +289,8 @@ def _near(name_mask: NDArray[np.bool_], batch: pa.RecordBatch) -> NDArray[np.boo
     odd = pc.or_(
         pc.not_equal(batch["scope_id"].fill_null(-1), 0), pc.not_equal(batch["state"], IndexState.OK)
     )
-    near: NDArray[np.bool_] = np.asarray(odd)
-    return near | name_mask[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
+    is_candidate: NDArray[np.bool_] = np.asarray(odd)
+    return is_candidate | name_mask[(ledgers >> np.uint64(8) & np.uint64(0xFF)).astype(np.intp)]
 
 
 def _names_read_by(part: IndexPart) -> NDArray[np.bool_]:
@@ -304,17 +311,17 @@ def _is_quiet(directory: bytes, began: int) -> bool:
         status = os.stat(directory)  # noqa: PTH116 -- hot: no Path a directory
     except OSError:
         return False
-    dated = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
+    modified_ms = max(status.st_mtime_ns, status.st_ctime_ns) // 1_000_000
     # A sub-directory, which can fill without changing this directory's times, would be a third link.
-    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and dated < began - QUIET_MS
+    return stat.S_ISDIR(status.st_mode) and status.st_nlink == 2 and modified_ms < began - QUIET_MS
 
 
 def _current_stamps(paths: Sequence[bytes], threads: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Return the stamps of files as they are now, and whether each file exists."""
     slices = [paths[start : start + SLICE_FILES] for start in range(0, len(paths), SLICE_FILES)]
-    begin = perf_counter()
+    start_time = perf_counter()
     file_states = [state for first in slices[:1] for state in _states(first)]
-    if perf_counter() - begin > len(file_states) * WAIT_S:
+    if perf_counter() - start_time > len(file_states) * WAIT_S:
         threads = max(threads, AT_ONCE)
     with ThreadPoolExecutor(threads) as pool:
         state_slices = pool.map(_states, slices[1:]) if threads > 1 else map(_states, slices[1:])
@@ -329,10 +336,10 @@ _NO_INODE = -1
 
 def _states(paths: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
     states = []
-    look = os.stat
+    stat_file = os.stat
     for path in paths:
         try:
-            status = look(path)
+            status = stat_file(path)
         except OSError:
             states.append((_NO_INODE, 0, 0, 0))
         else:

@@ -138,12 +138,16 @@ def attribute(
     owned: dict[str | None, dict[str, OwnedDirectory]] = {}
     gaps: dict[str, list[str]] = {}
     for place in places:
-        opened = [(place_directory, *place_directory.cookie) for place_directory in place.directories]
-        place_id = _place_id(place, known_ids, [cookie for _, cookie, _ in opened if cookie is not None])
+        directory_cookies = [
+            (place_directory, *place_directory.cookie) for place_directory in place.directories
+        ]
+        place_id = _place_id(
+            place, known_ids, [cookie for _, cookie, _ in directory_cookies if cookie is not None]
+        )
         if place_id is not None:
             owned.setdefault(place_id, {})
             gaps.setdefault(place_id, []).extend(f"{path}: {reason}" for path, reason in place.gaps)
-        for found_directory, cookie, damage in opened:
+        for found_directory, cookie, damage in directory_cookies:
             owner = _owner(place_id, cookie, known_ids)
             directory = owned.setdefault(owner, {}).setdefault(
                 found_directory.path, OwnedDirectory(found_directory, cookie, damage, place_id)
@@ -181,8 +185,8 @@ def _place_id(place: PlaceFound, known_ids: Set[str], cookies: Sequence[Cookie])
     if len(candidates) <= 1:
         return next(iter(candidates), None)
     # Two ids have the same written form: choose the one that most cookies here name.
-    ranked = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
-    return ranked[0][0] if ranked[0][1] > ranked[1][1] else None
+    most_common = Counter({name: cookie_counts[name] for name in candidates}).most_common(2)
+    return most_common[0][0] if most_common[0][1] > most_common[1][1] else None
 
 
 def _owner(place_id: str | None, cookie: Cookie | None, known_ids: Set[str]) -> str | None:
@@ -236,8 +240,8 @@ def _configured_path(cookie: Cookie, inside: Sequence[str]) -> str | None:
     paths = dict.fromkeys((*cookie.journal_paths, *cookie.ledger_dirs, *(cookie.index_dirs or ())))
     lengths = {path: shared_parts(path_parts(path), inside) for path in paths}
     longest = max(lengths.values(), default=0)
-    nearest = [path for path, length in lengths.items() if length == longest]
-    return nearest[0] if longest and len(nearest) == 1 else None
+    best_paths = [path for path, length in lengths.items() if length == longest]
+    return best_paths[0] if longest and len(best_paths) == 1 else None
 
 
 def _bookie(
@@ -247,7 +251,7 @@ def _bookie(
     gaps: list[str],
     instance_id: str | None,
 ) -> AttributedBookie:
-    readable, troubles, absent = _index_directories(paths)
+    readable, troubles, absent_paths = _index_directories(paths)
     if not directories:
         troubles.append("no directory with current/ was found in its place")
     elif not paths.index:
@@ -264,8 +268,8 @@ def _bookie(
         found=any(directory.found.has_current for directory in directories),
         journals=journals,
         absent_directories=()
-        if gaps or paths.indexes_differ or len(absent) < len(troubles)
-        else tuple(absent),
+        if gaps or paths.indexes_differ or len(absent_paths) < len(troubles)
+        else tuple(absent_paths),
     )
 
 
@@ -273,7 +277,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
     """Return a bookie's readable index directories, the faults of unreadable ones, and the absent paths."""
     readable: list[IndexDirectory] = []
     troubles: list[str] = []
-    absent: list[str] = []
+    absent_paths: list[str] = []
     in_rocksdb = any(paths.found[path].found.has_rocksdb for path in paths.index if path in paths.found)
     for position, path in enumerate(paths.index):
         directory = paths.found.get(path)
@@ -281,7 +285,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
         if trouble is not None:
             troubles.append(f"index directory {path}: {trouble}")
             if trouble == NOT_FOUND or (directory is not None and directory.found.lacks_disk):
-                absent.append(path)
+                absent_paths.append(path)
         if directory is not None and directory.found.has_current:
             found_directory, storage = directory.found, ROCKSDB if in_rocksdb else IDX
             if found_directory.has_rocksdb or not in_rocksdb:
@@ -290,7 +294,7 @@ def _index_directories(paths: BookiePaths) -> tuple[list[IndexDirectory], list[s
                         found_directory.path, found_directory.version, storage, position, len(paths.index)
                     )
                 )
-    return readable, troubles, absent
+    return readable, troubles, absent_paths
 
 
 def _is_foreign(directories: Sequence[OwnedDirectory], instance_id: str | None) -> bool:

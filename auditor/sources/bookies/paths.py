@@ -73,7 +73,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
     >>> match(["/mnt/ledgers"], found).reasons
     {'/mnt/ledgers': 'bk1/disk1/ledgers and bk1/disk2/ledgers both could be it'}
     """
-    best: dict[str, tuple[int, Key]] = {}
+    best_match_by_path: dict[str, tuple[int, Key]] = {}
     reasons: dict[str, str] = {}
     for path in dict.fromkeys(paths):
         lengths = {key: shared_parts(path_parts(path), inside) for key, inside in directories.items()}
@@ -85,13 +85,15 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
             names = sorted("/".join(directories[key]) for key in longest_keys)
             reasons[path] = f"{names[0]} and {names[1]} both could be it"
         else:
-            best[path] = (longest, longest_keys[0])
+            best_match_by_path[path] = (longest, longest_keys[0])
     matches: dict[str, Key] = {}
-    for path, (length, key) in best.items():
+    for path, (length, key) in best_match_by_path.items():
         rivals = [
-            rival_path for rival_path, (_, rival) in best.items() if rival == key and rival_path != path
+            rival_path
+            for rival_path, (_, rival_key) in best_match_by_path.items()
+            if rival_key == key and rival_path != path
         ]
-        if all(best[rival_path][0] < length for rival_path in rivals):
+        if all(best_match_by_path[rival_path][0] < length for rival_path in rivals):
             matches[path] = key
         else:
             reasons[path] = f"{'/'.join(directories[key])} could as well be {rivals[0]}"
@@ -179,11 +181,11 @@ def paths_of(
         store_cookie: Its cookie in the metadata store, used only if none of its VERSION files parses. None if
             the store has none.
     """
-    cookies = _telling(bookie_id, owned, store_cookie)
+    cookies = _cookies_that_count(bookie_id, owned, store_cookie)
     lists = {
-        "journal": _union(cookie.journal_paths for cookie in cookies),
-        "ledger": _union(cookie.ledger_dirs for cookie in cookies),
-        "index": _union(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
+        "journal": _distinct_paths(cookie.journal_paths for cookie in cookies),
+        "ledger": _distinct_paths(cookie.ledger_dirs for cookie in cookies),
+        "index": _distinct_paths(cookie.index_dirs or cookie.ledger_dirs for cookie in cookies),
     }
     found_directories, reasons = _match(lists, owned)
     roles = {
@@ -203,7 +205,7 @@ def paths_of(
     )  # fmt: skip
 
 
-def _telling(
+def _cookies_that_count(
     bookie_id: str | None, owned: Sequence[OwnedDirectory], store_cookie: Cookie | None
 ) -> list[Cookie]:
     """Return the cookies whose paths count: the first of these lists that is not empty.
@@ -215,9 +217,11 @@ def _telling(
     disks = [
         (directory, cookie) for directory, cookie in directory_cookies if not _is_journal(directory, cookie)
     ]
-    own = [cookie for _, cookie in disks if cookie.bookie_id == bookie_id]
-    own = own or [cookie for _, cookie in disks] or [cookie for _, cookie in directory_cookies]
-    return own or ([store_cookie] if store_cookie is not None else [])
+    own_cookies = [cookie for _, cookie in disks if cookie.bookie_id == bookie_id]
+    own_cookies = (
+        own_cookies or [cookie for _, cookie in disks] or [cookie for _, cookie in directory_cookies]
+    )
+    return own_cookies or ([store_cookie] if store_cookie is not None else [])
 
 
 def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
@@ -231,7 +235,7 @@ def _is_journal(directory: OwnedDirectory, cookie: Cookie) -> bool:
     return nearest(cookie.journal_paths) > nearest((*cookie.ledger_dirs, *(cookie.index_dirs or ())))
 
 
-def _union(lists: Iterable[Paths]) -> Paths:
+def _distinct_paths(lists: Iterable[Paths]) -> Paths:
     """Return every path of the lists once. Paths of the most frequent list come first."""
     ranked = [paths for paths, _ in Counter(lists).most_common()]
     return tuple(dict.fromkeys(path for paths in ranked for path in paths if path))
@@ -241,7 +245,7 @@ def _match(
     lists: dict[str, Paths], owned: Sequence[OwnedDirectory]
 ) -> tuple[dict[str, OwnedDirectory], dict[str, str]]:
     """Match paths with directories by the ends of the paths, then by position in an inventory."""
-    matched = match_directories(_union(lists.values()), owned)
+    matched = match_directories(_distinct_paths(lists.values()), owned)
     matches, reasons = matched.found, matched.reasons
     matched_ids = {id(directory) for directory in matches.values()}
     for path in tuple(reasons):

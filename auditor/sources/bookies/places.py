@@ -73,22 +73,22 @@ def read_inventory(file: Path) -> dict[str, list[DeclaredRole]]:
 
 
 def _declared(file: Path, bookie_id: str, lists: Any) -> list[DeclaredRole]:
-    where = f'--bookies {file}: [bookies."{bookie_id}"]'
+    option = f'--bookies {file}: [bookies."{bookie_id}"]'
     if not is_accepted(bookie_id):
         raise UsageError(
-            f"{where}: not a valid bookie id. An id has only letters, digits and : - . "
+            f"{option}: not a valid bookie id. An id has only letters, digits and : - . "
             "and is not the word readonly"
         )
     if not isinstance(lists, dict):
-        raise UsageError(f"{where}: not a table")
+        raise UsageError(f"{option}: not a table")
     unknown = sorted(set(lists) - set(ROLES))
     if unknown:
-        raise UsageError(f"{where}: unknown key {', '.join(unknown)}. Valid keys: {', '.join(ROLES)}")
+        raise UsageError(f"{option}: unknown key {', '.join(unknown)}. Valid keys: {', '.join(ROLES)}")
     declared = []
     for key, role in ROLES.items():
         paths = lists.get(key, [])
         if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
-            raise UsageError(f"{where}: {key} must be a list of paths")
+            raise UsageError(f"{option}: {key} must be a list of paths")
         whole = [str(file.parent.absolute() / path) for path in paths]
         declared += [DeclaredRole(path, role, position, len(paths)) for position, path in enumerate(whole)]
     return declared
@@ -263,8 +263,8 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
             "directory of bookies has one sub-directory per bookie. To audit only metadata, omit --bookies"
         )
     for name in names:
-        if (shown := visible_path(name)) != name:
-            yield PlaceFound(shown, f"{source}/{shown}", False, (), ((f"{source}/{shown}", _NOT_UTF8),))
+        if (visible := visible_path(name)) != name:
+            yield PlaceFound(visible, f"{source}/{visible}", False, (), ((f"{source}/{visible}", _NOT_UTF8),))
             continue
         directories, gaps = _walk(source / name)
         yield PlaceFound(name, str(source / name), False, tuple(directories), tuple(gaps))
@@ -272,7 +272,7 @@ def _directory_of_bookies(source: Path) -> Iterator[PlaceFound]:
 
 def _inventory(source: Path) -> Iterator[PlaceFound]:
     for bookie_id, declared in read_inventory(source).items():
-        directories = tuple(_look(role.path, Path(role.path).parts[1:], role) for role in declared)
+        directories = tuple(_inspect(role.path, Path(role.path).parts[1:], role) for role in declared)
         yield PlaceFound(bookie_id, str(source), True, directories, ())
 
 
@@ -299,10 +299,10 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
             gaps.append((str(path), error.strerror or str(error)))
             continue
         names = [name for _, name in below]
-        directories.append(_look(str(path), inside, None))
-        strange = [name for name in names if visible_path(name) != name]
-        gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in strange]
-        names = [name for name in names if name != "current" and name not in strange]
+        directories.append(_inspect(str(path), inside, None))
+        bad_names = [name for name in names if visible_path(name) != name]
+        gaps += [(visible_path(f"{path}/{name}"), _NOT_UTF8) for name in bad_names]
+        names = [name for name in names if name != "current" and name not in bad_names]
         if names and len(inside) > MAX_DEPTH:
             gaps.append((str(path), f"not searched: more than {MAX_DEPTH} levels below {place}"))
             continue
@@ -310,7 +310,7 @@ def _walk(place: Path) -> tuple[list[DirectoryFound], list[tuple[str, str]]]:
     return sorted(directories, key=lambda directory: directory.path), gaps
 
 
-def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
+def _inspect(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> DirectoryFound:
     current = Path(path, "current")
     version, error, absent = _version(current / "VERSION")
     has_current = current.is_dir()
@@ -327,7 +327,7 @@ def _look(path: str, inside: tuple[str, ...], declared: DeclaredRole | None) -> 
         has_rocksdb=has_rocksdb,
         declared=declared,
         version_absent=absent,
-        empty=_empty(current) if absent and has_current else absent or None,
+        empty=_is_empty(current) if absent and has_current else absent or None,
         old_data=absent and not has_current and _old_data(path),
         marks=tuple(read_marks(path).items()) if has_current else (),
         unclean=(current / "DIRTY").exists() if has_current else None,
@@ -352,7 +352,7 @@ def _logs(current: Path) -> tuple[tuple[JournalTime, ...], bool]:
     return tuple(sorted(journals)), has_log
 
 
-def _empty(current: Path) -> bool | None:
+def _is_empty(current: Path) -> bool | None:
     try:
         with os.scandir(current) as entries:
             return next(entries, None) is None

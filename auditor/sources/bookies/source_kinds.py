@@ -28,7 +28,7 @@ from auditor.sources.regular_file import is_directory, visible_path
 
 RPC = "rpc:"
 _GLOB = frozenset("*?[")
-_BEGUN = "places/part-00000.parquet"
+_UNFINISHED_MARK = "places/part-00000.parquet"
 """The first file that `bkaudit collect` writes. A directory with it and no manifest is unfinished."""
 
 
@@ -89,7 +89,7 @@ def _collections(source: str) -> list[str] | None:
     """Return the collections that a source stands for. None if it is a local path of another kind."""
     local = "://" not in source
     where = str(Path(source).absolute()) if local else source.rstrip("/")
-    files, base, type_ = _look(where)
+    files, base, type_ = _classify(where)
     if type_ == fs.FileType.NotFound and _GLOB & set(where):
         collection_paths = [path for path in _expand(where) if _are_collections([path])]
         if not collection_paths:
@@ -111,7 +111,7 @@ def _collections(source: str) -> list[str] | None:
     return None
 
 
-def _look(where: str) -> tuple[Any, str, fs.FileType]:
+def _classify(where: str) -> tuple[Any, str, fs.FileType]:
     if _GLOB & set(where) and "://" in where:
         # `_expand` resolves a glob level by level. Parsed as a URI it could fail.
         return None, "", fs.FileType.NotFound
@@ -124,7 +124,7 @@ def _are_collections(paths: list[str]) -> list[str]:
     if not paths:
         return []
     files, _ = run_files(paths[0])
-    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _BEGUN)]
+    marks = [f"{run_files(path)[1]}/{name}" for path in paths for name in (MANIFEST, _UNFINISHED_MARK)]
     has_mark = [info.type == fs.FileType.File for info in files.get_file_info(marks)]
     return [path for path, *is_one in zip(paths, has_mark[::2], has_mark[1::2], strict=True) if any(is_one)]
 

@@ -55,7 +55,7 @@ MOST_GROUP_ROWS, MOST_ROWS = 1 << 23, 500_000
 A few bytes of Parquet can stand for billions of rows.
 """
 
-_ROWS_AT_ONCE = 64
+_BATCH_ROWS = 64
 _READERS = 8
 """Number of Parquet footers that are read at once. On an object store each takes one or two requests."""
 
@@ -137,15 +137,15 @@ class Collection:
         Raises:
             UnreadError: a file is missing or truncated. The error names the first such file.
         """
-        listed = [file for files in manifest.tables.values() for file in files]
-        infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed])
-        for file, info in zip(listed, infos, strict=True):
+        listed_files = [file for files in manifest.tables.values() for file in files]
+        infos = self.files.get_file_info([f"{self.base}/{file.path}" for file in listed_files])
+        for file, info in zip(listed_files, infos, strict=True):
             if info.type != fs.FileType.File:
                 raise UnreadError(self.path, f"{file.path} is missing")
             if info.size != file.bytes:
                 raise UnreadError(self.path, f"{file.path} has {info.size} of {file.bytes} bytes")
         with ThreadPoolExecutor(_READERS) as pool:
-            for file, rows in zip(listed, pool.map(self.rows_of, listed), strict=True):
+            for file, rows in zip(listed_files, pool.map(self.rows_of, listed_files), strict=True):
                 if rows != file.rows:
                     raise UnreadError(self.path, f"{file.path} has {rows} of {file.rows} rows")
 
@@ -156,9 +156,11 @@ class Collection:
             with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
                 footer = pq.read_metadata(stream)
                 groups = range(footer.num_row_groups)
-                most = max((footer.row_group(number).num_rows for number in groups), default=0)
-                if most > MOST_GROUP_ROWS:
-                    raise OSError(f"a row group has {most:,} rows; at most {MOST_GROUP_ROWS:,} can be read")
+                max_rows = max((footer.row_group(number).num_rows for number in groups), default=0)
+                if max_rows > MOST_GROUP_ROWS:
+                    raise OSError(
+                        f"a row group has {max_rows:,} rows; at most {MOST_GROUP_ROWS:,} can be read"
+                    )
                 return int(footer.num_rows)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{file.path} cannot be read: {error}") from error
@@ -189,7 +191,7 @@ class Collection:
                     raise UnreadError(self.path, f"{table} has more than {MOST_ROWS:,} rows")
                 require_file(self.files, f"{self.base}/{file.path}")
                 with self.files.open_input_file(f"{self.base}/{file.path}") as stream:
-                    for batch in pq.ParquetFile(stream).iter_batches(_ROWS_AT_ONCE):
+                    for batch in pq.ParquetFile(stream).iter_batches(_BATCH_ROWS):
                         yield from batch.to_pylist()
         except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
             raise UnreadError(self.path, f"{table} cannot be read: {error}") from error
@@ -286,9 +288,9 @@ DIRECTORIES = schema_of(
     ),
     ("piece", pa.string(), "piece of availability with its index; null: no index of it was read"),
 )
-_ALWAYS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
+_REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.
-_LATER: dict[str, Any] = {
+_LATER_DEFAULTS: dict[str, Any] = {
     "version_absent": False,
     "empty": None,
     "old_data": False,
@@ -296,7 +298,7 @@ _LATER: dict[str, Any] = {
     "index_alone": False,
     "index_written_ms": None,
 }
-_OF_DIRECTORY = (*_ALWAYS, *_LATER)
+_DIRECTORY_FIELDS = (*_REQUIRED_FIELDS, *_LATER_DEFAULTS)
 
 
 def place_rows(places: Sequence[PlaceFound]) -> list[dict[str, Any]]:
@@ -327,7 +329,7 @@ def directory_rows(
     for directory in place.directories:
         mark = max((mark for _, mark in directory.marks), default=None)
         rows.append(
-            {name: getattr(directory, name) for name in _OF_DIRECTORY}
+            {name: getattr(directory, name) for name in _DIRECTORY_FIELDS}
             | {
                 "place": number,
                 "inside": list(directory.inside),
@@ -352,8 +354,8 @@ def places_of(places: Iterable[dict[str, Any]], directories: Iterable[dict[str, 
     for row in directories:
         directories_by_place.setdefault(row["place"], []).append(
             DirectoryFound(
-                **{name: row[name] for name in _ALWAYS},
-                **{name: row.get(name, unknown) for name, unknown in _LATER.items()},
+                **{name: row[name] for name in _REQUIRED_FIELDS},
+                **{name: row.get(name, unknown) for name, unknown in _LATER_DEFAULTS.items()},
                 inside=tuple(row["inside"]),
                 declared=DeclaredRole(**row["declared"]) if row["declared"] else None,
                 marks=_marks(row),

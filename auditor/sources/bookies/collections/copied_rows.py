@@ -26,7 +26,7 @@ from auditor.sources.bookies.collections.places import PieceOwner
 from auditor.sources.file_systems import require_file
 from auditor.spark.batches import read_bounded
 
-_CODED = ("bookie_id", "groups", "state", "reason", "storage", "piece")
+_DICTIONARY_COLUMNS = ("bookie_id", "groups", "state", "reason", "storage", "piece")
 _SHARE_BYTES = 64 << 20
 
 
@@ -53,10 +53,10 @@ def shares(
 
     Files of a collection without any owned piece are left out. A large file is divided into several shares.
     """
-    owned = {piece.rpartition(":")[0] for piece in owner_of_piece}
+    owned_collections = {piece.rpartition(":")[0] for piece in owner_of_piece}
     sized_shares = []
     for collection, manifest in collections:
-        for file in manifest.tables["availability"] if manifest.id in owned else ():
+        for file in manifest.tables["availability"] if manifest.id in owned_collections else ():
             share_count = max(1, -(-file.bytes // _SHARE_BYTES))
             sized_shares += [
                 (
@@ -65,13 +65,13 @@ def shares(
                 )
                 for number in range(share_count)
             ]
-    least = sum(size for _, size in sized_shares) / max(1, group_count)
+    bytes_per_group = sum(size for _, size in sized_shares) / max(1, group_count)
     groups: list[tuple[Share, ...]] = []
     group, full = [], 0.0
     for share, size in sized_shares:
         group.append(share)
         full += size
-        if full >= least:
+        if full >= bytes_per_group:
             groups.append(tuple(group))
             group, full = [], 0.0
     return [*groups, tuple(group)] if group else groups
@@ -93,8 +93,10 @@ class CopiedRows:
             require_file(share.system, share.path)
             names = pq.read_schema(share.path, filesystem=share.system).names
             column_names = [name for name in (*SCHEMA.names, "piece") if name in names]
-            own = slice(share.number, None, share.share_count)
-            for rows in read_bounded(partial(_open, share), own, column_names, _CODED, ROWS):
+            own_groups = slice(share.number, None, share.share_count)
+            for rows in read_bounded(
+                partial(_open, share), own_groups, column_names, _DICTIONARY_COLUMNS, ROWS
+            ):
                 for batch in rows.unify_dictionaries().combine_chunks().to_batches():
                     yield self._of_owners(batch)
 
@@ -106,7 +108,7 @@ class CopiedRows:
         for code in np.unique(codes).tolist():
             owner = owners[code] if code < len(owners) else None
             if owner is not None:
-                is_owned |= (codes == code) & _below(batch.column("path"), owner.roots)
+                is_owned |= (codes == code) & _is_below_roots(batch.column("path"), owner.roots)
         names = pa.array([owner.bookie_id if owner else None for owner in owners], pa.string())
         columns = {name: batch.column(name) for name in batch.schema.names} | {
             "bookie_id": pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32(), mask=~is_owned), names),
@@ -121,18 +123,18 @@ class CopiedRows:
         return rows if is_owned.all() else rows.filter(pa.array(is_owned))
 
 
-def _open(share: Share, coded: Sequence[str]) -> pq.ParquetFile:
+def _open(share: Share, dictionary_columns: Sequence[str]) -> pq.ParquetFile:
     require_file(share.system, share.path)
     return pq.ParquetFile(
         share.path,
         page_checksum_verification=True,
-        read_dictionary=list(coded),
+        read_dictionary=list(dictionary_columns),
         pre_buffer=False,
         filesystem=share.system,
     )
 
 
-def _below(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
+def _is_below_roots(paths: pa.Array, roots: Sequence[str]) -> NDArray[np.bool_]:
     """Return which paths are one of the directories ``roots``, or below one of them."""
     is_below = np.zeros(len(paths), bool)
     for root in roots:

@@ -37,7 +37,7 @@ class NewestCollection:
         """Add the next older collection with its places."""
         for place in places:
             self._places.setdefault((place.name, place.path), collection)
-            for key in _logical(place):
+            for key in _logical_keys(place):
                 self._directories.setdefault(key, collection)
 
     def take_from(self, place: PlaceFound, newer_collections: dict[str, str]) -> PlaceFound | None:
@@ -46,9 +46,9 @@ class NewestCollection:
 
         ``newer_collections`` receives each removed bookie id, with the newer collection that has it.
         """
-        newer = {key[0]: self._directories[key] for key in _logical(place) if key in self._directories}
-        if (again := self._places.get((place.name, place.path))) is not None:
-            newer[None] = again
+        newer = {key[0]: self._directories[key] for key in _logical_keys(place) if key in self._directories}
+        if (newer_collection := self._places.get((place.name, place.path))) is not None:
+            newer[None] = newer_collection
         directory_cookies = [(directory, directory.cookie[0]) for directory in place.directories]
         newer_collections.update(
             (bookie_id, path) for bookie_id, path in newer.items() if bookie_id is not None
@@ -64,7 +64,7 @@ class NewestCollection:
         return replace(place, directories=remaining_directories)
 
 
-def _logical(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
+def _logical_keys(place: PlaceFound) -> Iterator[tuple[str | None, str | None, str]]:
     """Yield (id, instance, path on the bookie) for each directory of a place, by its VERSION."""
     owned: dict[str, list[OwnedDirectory]] = {}
     for found_directory in place.directories:
@@ -164,27 +164,27 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
 
     A damaged collection raises no error. It goes to ``broken``, and its directories get its ``trouble``.
     """
-    opened: dict[str, _OpenCollection] = {}
-    for collection in map(_open, paths):
+    collection_by_id: dict[str, _OpenCollection] = {}
+    for collection in map(_open_collection, paths):
         # A copy has the same id. A complete copy replaces a broken one.
-        if collection.id not in opened or opened[collection.id].trouble is not None:
-            opened[collection.id] = collection
-    ranked = sorted(
-        opened.values(),
+        if collection.id not in collection_by_id or collection_by_id[collection.id].trouble is not None:
+            collection_by_id[collection.id] = collection
+    ranked_collections = sorted(
+        collection_by_id.values(),
         key=lambda candidate: (candidate.trouble is None, candidate.creation_time, candidate.id),
         reverse=True,
     )
     places: list[PlaceFound] = []
     directories: dict[str, CollectedDirectory] = {}
     notes: list[str] = []
-    newer_ones = NewestCollection()
-    for collection in ranked:
+    newest = NewestCollection()
+    for collection in ranked_collections:
         newer_collections: dict[str, str] = {}
-        remaining_places = [newer_ones.take_from(place, newer_collections) for place in collection.places]
-        newer_ones.add(collection.path, collection.places)
+        remaining_places = [newest.take_from(place, newer_collections) for place in collection.places]
+        newest.add(collection.path, collection.places)
         notes += [
-            f"{collection.path}: bookie {who} is read from the newer collection {newer}"
-            for who, newer in sorted(newer_collections.items())
+            f"{collection.path}: bookie {bookie} is read from the newer collection {newer}"
+            for bookie, newer in sorted(newer_collections.items())
         ]
         for number, place in enumerate(remaining_places):
             if place is None:
@@ -205,12 +205,14 @@ def collected_places(paths: Sequence[str]) -> CollectedPlaces:
         directories=directories,
         whole=tuple(
             (candidate.collection, candidate.manifest)
-            for candidate in ranked
+            for candidate in ranked_collections
             if candidate.manifest and candidate.trouble is None
         ),
         broken=tuple(
             sorted(
-                (candidate.path, candidate.trouble) for candidate in ranked if candidate.trouble is not None
+                (candidate.path, candidate.trouble)
+                for candidate in ranked_collections
+                if candidate.trouble is not None
             )
         ),
         notes=tuple(sorted(notes)),
@@ -262,16 +264,18 @@ def settle_places(attribution: Attribution, collected: CollectedPlaces) -> Settl
         if len(roots) + bool(on_disk) > 1:
             overlapping.append(bookie_id)
         owners.update((piece, PieceOwner(bookie_id, tuple(paths))) for piece, paths in roots.items())
-        changed = replace(bookie, index_directories=tuple(on_disk))
+        changed_bookie = replace(bookie, index_directories=tuple(on_disk))
         if troubles:
             reasons = [*([bookie.reason] if bookie.reason else []), *dict.fromkeys(troubles)]
             read = BookieRead.PARTIAL if on_disk or roots else BookieRead.UNREAD
-            changed = replace(changed, read=read, reason="; ".join(reasons), absent_directories=())
-        bookies[bookie_id] = changed
+            changed_bookie = replace(
+                changed_bookie, read=read, reason="; ".join(reasons), absent_directories=()
+            )
+        bookies[bookie_id] = changed_bookie
     return SettledPlaces(replace(attribution, bookies=bookies), owners, tuple(overlapping))
 
 
-def _open(path: str) -> _OpenCollection:
+def _open_collection(path: str) -> _OpenCollection:
     collection = Collection(path)
     manifest: CollectionManifest | None = None
     trouble: str | None = None

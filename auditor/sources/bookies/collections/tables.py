@@ -78,15 +78,19 @@ def pieces_of(collection_id: str, places: Sequence[PlaceFound]) -> list[Piece]:
     assigned_paths: set[str] = set()
     for number, place in enumerate(places):
         for group in _by_id(place):
-            own = tuple(directory for directory in group.directories if directory.path not in assigned_paths)
-            assigned_paths.update(directory.path for directory in own)
-            if own:
+            own_directories = tuple(
+                directory for directory in group.directories if directory.path not in assigned_paths
+            )
+            assigned_paths.update(directory.path for directory in own_directories)
+            if own_directories:
                 name = f"{collection_id}:{len(pieces)}"
-                pieces.append(Piece(name, number, group.bookie_id, own, group.journals, group.homes))
+                pieces.append(
+                    Piece(name, number, group.bookie_id, own_directories, group.journals, group.homes)
+                )
     return pieces
 
 
-class _OfId(NamedTuple):
+class _PlaceOfBookie(NamedTuple):
     """The directories and journals of one bookie id in a place; ``homes`` are the id's ledger directories."""
 
     bookie_id: str | None
@@ -95,22 +99,29 @@ class _OfId(NamedTuple):
     homes: tuple[str, ...] = ()
 
 
-def _by_id(place: PlaceFound) -> list[_OfId]:
+def _by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
     attribution = attribute([place], frozenset(), {}, None)
     cookie_ids = {row.path: row.cookie_bookie_id for row in attribution.directories}
-    counted = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
-    ids = [bookie_id for bookie_id, _ in counted.most_common()]
-    written = [candidate for candidate in ids if place.name in (candidate, candidate.replace(":", "_"))]
-    groups: list[_OfId] = []
+    id_counts = Counter(sorted(bookie_id for bookie_id in cookie_ids.values() if bookie_id is not None))
+    ids = [bookie_id for bookie_id, _ in id_counts.most_common()]
+    matching_ids = [candidate for candidate in ids if place.name in (candidate, candidate.replace(":", "_"))]
+    groups: list[_PlaceOfBookie] = []
     for bookie_id in ids:
-        whole = attribute([replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None)
-        directories, journals = whole.bookies[bookie_id].index_directories, whole.bookies[bookie_id].journals
-        own = [directory for directory in directories if cookie_ids.get(directory.path) == bookie_id]
-        homes = tuple(whole.ledger_directories(bookie_id))
-        groups.append(_OfId(bookie_id, own, journals, homes))
-        if bookie_id == (written or ids)[0]:
+        place_attribution = attribute(
+            [replace(place, name=bookie_id, names_bookie=True)], frozenset(ids), {}, None
+        )
+        directories, journals = (
+            place_attribution.bookies[bookie_id].index_directories,
+            place_attribution.bookies[bookie_id].journals,
+        )
+        own_directories = [
+            directory for directory in directories if cookie_ids.get(directory.path) == bookie_id
+        ]
+        homes = tuple(place_attribution.ledger_directories(bookie_id))
+        groups.append(_PlaceOfBookie(bookie_id, own_directories, journals, homes))
+        if bookie_id == (matching_ids or ids)[0]:
             groups.append(
-                _OfId(
+                _PlaceOfBookie(
                     None, [directory for directory in directories if cookie_ids.get(directory.path) is None]
                 )
             )
@@ -294,6 +305,6 @@ def rows_of_directories(
     )
     owned_rows = rows.join(F.broadcast(owner_rows), ["collection", "directory"])
     if "path" in schema.names:
-        below = F.substring("path", F.length("directory") + 1, F.length("path"))
-        owned_rows = owned_rows.withColumn("path", F.concat("named", below))
+        path_below = F.substring("path", F.length("directory") + 1, F.length("path"))
+        owned_rows = owned_rows.withColumn("path", F.concat("named", path_below))
     return owned_rows.withColumn("directory", F.col("named"))

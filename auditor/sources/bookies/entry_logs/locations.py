@@ -104,9 +104,9 @@ def read_locations(
             is looked up.
         part: The part to read. If it cannot be read, a row gives the reason.
     """
-    logger, homes = homes_of(part, ledger_directories.get(part.bookie_id, ()))
+    logger, home_directories = homes_of(part, ledger_directories.get(part.bookie_id, ()))
     try:
-        logs = LogSizes(homes)
+        logs = LogSizes(home_directories)
         for located in located_batches(part):
             # A running bookie may have created logs since the last listing.
             logs.list_unknown(located.locations >> _OFFSET_BITS)
@@ -126,8 +126,8 @@ def homes_of(part: IndexPart, ledger_directories: Sequence[str]) -> tuple[int, S
         return 0, () if "" in ledger_directories else ledger_directories
     position = part.directories[0].position
     is_position_known = part.directories[0].of == len(ledger_directories)
-    homes = ledger_directories[position : position + 1] if is_position_known else ()
-    return position, () if "" in homes else homes
+    home_directories = ledger_directories[position : position + 1] if is_position_known else ()
+    return position, () if "" in home_directories else home_directories
 
 
 def located_batches(part: IndexPart) -> Iterator[EntryLocations]:
@@ -159,7 +159,7 @@ def _sound_rows(rows: Rows) -> EntryLocations:
 
 def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
     """Yield the used slots of index files, in batches of several files."""
-    waiting: list[EntryLocations] = []
+    pending_batches: list[EntryLocations] = []
     count = 0
     for files in list_part(part):
         if not isinstance(files, IndexFiles):
@@ -172,15 +172,15 @@ def _index_files(part: IndexPart) -> Iterator[EntryLocations]:
                     scopes, ledgers = (
                         np.full(len(entries), identifier) for identifier in (files.scope_id, ledger_id)
                     )
-                    waiting.append(EntryLocations(scopes, ledgers, entries + first, locations))
+                    pending_batches.append(EntryLocations(scopes, ledgers, entries + first, locations))
                     count += len(entries)
                     if count >= _BATCH:
-                        yield _concatenate(waiting)
-                        waiting, count = [], 0
+                        yield _concatenate(pending_batches)
+                        pending_batches, count = [], 0
             except OSError:
                 continue  # the table availability reports it
     if count:
-        yield _concatenate(waiting)
+        yield _concatenate(pending_batches)
 
 
 def _slots(path: bytes) -> Iterator[tuple[int, NDArray[np.int64]]]:
@@ -213,8 +213,8 @@ def _sum_per_log(bookie_id: str, logger: int, located: EntryLocations, logs: Log
     offsets, entries = offsets[order], located.entry_ids[order]
     if not len(order):
         return pa.RecordBatch.from_pylist([], schema=LOCATIONS)
-    change = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
-    firsts = np.flatnonzero(np.concatenate(([True], change)))
+    is_new_pair = (scopes[1:] != scopes[:-1]) | (ledgers[1:] != ledgers[:-1]) | (log_ids[1:] != log_ids[:-1])
+    firsts = np.flatnonzero(np.concatenate(([True], is_new_pair)))
     ends = np.append(firsts[1:], len(order))
     columns = {
         "log_id": log_ids[firsts],
@@ -248,29 +248,31 @@ def _probe_logs(columns: Mapping[str, Longs], first: Longs, last: Longs, logs: L
     """Compare every row of the index with the sizes of the logs, and look up the entries of some rows."""
     if not logs.has_directories:
         return {}
-    log_ids, ledgers, scopes, low, high = (
+    log_ids, ledgers, scopes, lowest_offsets, highest_offsets = (
         columns[name] for name in ("log_id", "ledger_id", "scope_id", "first_offset", "last_offset")
     )
     probes: list[str | None] = [None] * len(log_ids)
-    entries, offsets = first.copy(), low.copy()
+    entries, offsets = first.copy(), lowest_offsets.copy()
     other_ids = np.full((len(log_ids), 2), -1)
     log_positions = np.minimum(np.searchsorted(logs.ids, log_ids), max(0, len(logs.ids) - 1))
     ends = logs.sizes[log_positions] if len(logs.ids) else np.zeros(len(log_ids), np.int64)
-    absent, beyond = logs.lacking(log_ids, high)
-    for row in np.flatnonzero(absent).tolist():
+    is_absent, is_beyond_end = logs.lacking(log_ids, highest_offsets)
+    for row in np.flatnonzero(is_absent).tolist():
         probes[row] = Probe.MISSING
         decimal_id = logs.decimal_name(int(log_ids[row]))
         if decimal_id is not None and scopes[row] == 0:
             expected = int(ledgers[row]), int(first[row])
-            if _probe(logs, decimal_id, int(low[row]), 1 << _OFFSET_BITS, expected)[0] == Probe.OK:
+            if _probe(logs, decimal_id, int(lowest_offsets[row]), 1 << _OFFSET_BITS, expected)[0] == Probe.OK:
                 probes[row] = Probe.MISNAMED
-    for row in np.flatnonzero(beyond).tolist():
-        probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], high[row]
-    sound = np.flatnonzero(~absent & ~beyond & (scopes == 0))
-    step = max(1, -(-len(sound) // PROBES))
-    for row in sound[::step].tolist():
+    for row in np.flatnonzero(is_beyond_end).tolist():
+        probes[row], entries[row], offsets[row] = Probe.PAST_END, last[row], highest_offsets[row]
+    probed_rows = np.flatnonzero(~is_absent & ~is_beyond_end & (scopes == 0))
+    step = max(1, -(-len(probed_rows) // PROBES))
+    for row in probed_rows[::step].tolist():
         expected = int(ledgers[row]), int(first[row])
-        probes[row], other_entry = _probe(logs, int(log_ids[row]), int(low[row]), int(ends[row]), expected)
+        probes[row], other_entry = _probe(
+            logs, int(log_ids[row]), int(lowest_offsets[row]), int(ends[row]), expected
+        )
         if other_entry is not None:
             other_ids[row] = other_entry
     is_unprobed = np.array([probe is None for probe in probes])
@@ -296,8 +298,8 @@ def _probe(
     size, *ids = record
     if size >= RECORD_IDS and tuple(ids) == expected:
         return Probe.OK, None
-    an_entry = size >= RECORD_IDS and offset + size <= end and min(ids) >= 0
-    return Probe.OTHER, (ids[0], ids[1]) if an_entry else None
+    is_entry = size >= RECORD_IDS and offset + size <= end and min(ids) >= 0
+    return Probe.OTHER, (ids[0], ids[1]) if is_entry else None
 
 
 WHAT = "entry"
@@ -324,7 +326,7 @@ def find_location(index: str, storage: str, ledger_id: int, entry_id: int) -> in
         with open_rocksdb(index) as database:
             value = database.get(_KEY.pack(ledger_id, entry_id))
     else:
-        value = _part(Path(index), HEADER_BYTES + _LOCATION.size * entry_id, _LOCATION.size)
+        value = _read_part(Path(index), HEADER_BYTES + _LOCATION.size * entry_id, _LOCATION.size)
     if value is None or len(value) != _LOCATION.size:
         return None
     return int(_LOCATION.unpack(value)[0]) or None
@@ -343,27 +345,27 @@ def read_body(
     logs = [path for directory in directories if (path := Path(directory, "current", name)).exists()]
     if len(logs) != 1:
         raise UnreadError(name, f"{len(logs)} entry logs have this name; expected 1")
-    begins = location & (1 << _OFFSET_BITS) - 1
-    (size,) = _SIZE.unpack(_whole(logs[0], begins - _SIZE.size, _SIZE.size))
+    entry_offset = location & (1 << _OFFSET_BITS) - 1
+    (size,) = _SIZE.unpack(_read_exactly(logs[0], entry_offset - _SIZE.size, _SIZE.size))
     if not _HEADER <= size <= MAX_ENTRY_BYTES:
-        raise DecodeError(WHAT, begins - _SIZE.size, f"invalid entry size: {size} bytes")
-    data = _whole(logs[0], begins, size)
+        raise DecodeError(WHAT, entry_offset - _SIZE.size, f"invalid entry size: {size} bytes")
+    data = _read_exactly(logs[0], entry_offset, size)
     header = decode_header(data)
     if (header.version, header.ledger.id, header.entry_id) != (1, ledger_id, entry_id):
-        raise DecodeError(WHAT, begins, f"entry {entry_id} of ledger {ledger_id} is not here")
+        raise DecodeError(WHAT, entry_offset, f"entry {entry_id} of ledger {ledger_id} is not here")
     if digest_matches(data, _HEADER, digest_type) is False:
-        raise DecodeError(WHAT, begins + _HEADER, f"its {digest_type} digest does not match")
+        raise DecodeError(WHAT, entry_offset + _HEADER, f"its {digest_type} digest does not match")
     return data[_HEADER + DIGEST_BYTES[digest_type] :]
 
 
-def _whole(path: Path, offset: int, length: int) -> bytes:
-    data = _part(path, offset, length)
+def _read_exactly(path: Path, offset: int, length: int) -> bytes:
+    data = _read_part(path, offset, length)
     if len(data) != length:
         raise DecodeError(WHAT, offset, f"{length} bytes expected, {len(data)} present")
     return data
 
 
-def _part(path: Path, offset: int, length: int) -> bytes:
+def _read_part(path: Path, offset: int, length: int) -> bytes:
     try:
         with open_regular(path) as file:
             file.seek(max(0, offset))

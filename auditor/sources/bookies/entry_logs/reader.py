@@ -47,7 +47,7 @@ MAX_ENTRY_BYTES = 16 << 20
 """Largest size of an entry's record, in bytes. A bookie accepts 5 MB by default (nettyMaxFrameSizeBytes)."""
 
 
-def _none() -> Longs:
+def _no_numbers() -> Longs:
     return np.zeros(0, np.int64)
 
 
@@ -80,10 +80,10 @@ class LogContents:
     header: EntryLogHeader | None = None
     direct: bool = False
     counted: str | None = None
-    scope_ids: Longs = field(default_factory=_none)
-    ledger_ids: Longs = field(default_factory=_none)
-    bytes: Longs = field(default_factory=_none)
-    entries: Longs = field(default_factory=_none)
+    scope_ids: Longs = field(default_factory=_no_numbers)
+    ledger_ids: Longs = field(default_factory=_no_numbers)
+    bytes: Longs = field(default_factory=_no_numbers)
+    entries: Longs = field(default_factory=_no_numbers)
     header_bytes: int = 0
     map_bytes: int = 0
     padding_bytes: int = 0
@@ -128,7 +128,7 @@ def open_log(path: str) -> Iterator[tuple[ReadAt, os.stat_result]]:
     """Open a log. Yields a function that reads its bytes, and its file status. Raises OSError."""
     with open_regular(path) as file:
         descriptor = file.fileno()
-        yield lambda offset, length: _part(descriptor, offset, length), os.fstat(descriptor)
+        yield lambda offset, length: _read_part(descriptor, offset, length), os.fstat(descriptor)
 
 
 def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = False) -> LogContents:
@@ -140,7 +140,7 @@ def contents_of(read_at: ReadAt, size: int, scan: bool = True, verify: bool = Fa
     return _Log(read_at, LogContents(size=size)).read(scan, verify)
 
 
-def _part(descriptor: int, offset: int, length: int) -> bytes:
+def _read_part(descriptor: int, offset: int, length: int) -> bytes:
     """Read ``length`` bytes, or fewer if the file ends. One ``pread`` may return fewer than the file has."""
     data = os.pread(descriptor, length, offset)
     while data and len(data) < length:
@@ -153,13 +153,13 @@ def _part(descriptor: int, offset: int, length: int) -> bytes:
 
 class _Log:
     def __init__(self, read_at: ReadAt, contents: LogContents) -> None:
-        self._part = read_at
+        self._read_part = read_at
         self._contents = contents
         self._mapped_bytes: dict[int, int] | None = None
 
     def read(self, scan: bool, verify: bool) -> LogContents:
         contents = self._contents
-        data = self._part(0, DIRECT_HEADER_BYTES)
+        data = self._read_part(0, DIRECT_HEADER_BYTES)
         contents.header_bytes = min(contents.size, HEADER_BYTES)
         contents.tail_bytes = contents.size - contents.header_bytes
         try:
@@ -191,22 +191,22 @@ class _Log:
                 problem = f"the file ends before the ledgers map, expected at byte {header.map_offset}"
                 raise DecodeError("entry log", contents.size, problem)
             # A damaged offset can be past the end. One more length shows whether the map goes on.
-            longest = min(remaining_bytes, header.longest_map + LENGTH.size)
-            if longest > MOST_MAP_BYTES:
+            max_map_bytes = min(remaining_bytes, header.longest_map + LENGTH.size)
+            if max_map_bytes > MOST_MAP_BYTES:
                 problem = (
                     f"the ledgers map has {header.map_ledgers} ledgers and over {MOST_MAP_BYTES:,} bytes"
                 )
                 raise DecodeError("entry log", 16, problem)
-            data = self._part(header.map_offset, longest)
+            data = self._read_part(header.map_offset, max_map_bytes)
             ledgers = decode_map(data, header)
         except DecodeError as damage:
             contents.map_damage, contents.map_unreadable = damage, True
             return
-        between = header.map_offset - contents.header_bytes
+        entry_area_bytes = header.map_offset - contents.header_bytes
         total = sum(ledgers["bytes"].tolist())  # a Python int: the sum may exceed int64
         self._mapped_bytes = dict(ledgers.tolist())
-        if total > between or (total < between and not contents.direct):
-            reason = f"the ledgers map adds up to {total} bytes, but {between} bytes are before it"
+        if total > entry_area_bytes or (total < entry_area_bytes and not contents.direct):
+            reason = f"the ledgers map adds up to {total} bytes, but {entry_area_bytes} bytes are before it"
             contents.map_damage = DecodeError("entry log", header.map_offset, reason)
             return
         contents.counted = MAP
@@ -214,19 +214,19 @@ class _Log:
             ledgers[name].astype(np.int64) for name in ("ledger_id", "bytes")
         )
         contents.scope_ids = np.zeros(len(ledgers), np.int64)
-        contents.padding_bytes = between - total
+        contents.padding_bytes = entry_area_bytes - total
         contents.map_bytes = contents.size - header.map_offset
         contents.tail_bytes = 0
 
     def _scan(self) -> None:
         contents = self._contents
-        records = EntryLogRecords(self._part, contents.size)
+        records = EntryLogRecords(self._read_part, contents.size)
         # Sum block by block, so that memory grows with ledgers per block and not with entries.
-        sums = [(_none(), _none(), _none(), _none())]
+        sums = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
         try:
             for entries in records.entries():
-                ones = np.ones(len(entries.sizes), np.int64)
-                sums.append(_sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, ones))
+                one_each = np.ones(len(entries.sizes), np.int64)
+                sums.append(_sum_per_ledger(entries.scope_ids, entries.ledger_ids, entries.sizes, one_each))
         except DecodeError as damage:
             contents.damage = damage
         columns = (np.concatenate(column) for column in zip(*sums, strict=True))
@@ -248,8 +248,8 @@ class _Log:
             self._hold_cut_record(records.cut_at)
         # The default logger writes no padding, so bytes between its records are a hidden record. In a log of
         # the direct logger a size of 0 ends the scan without an error.
-        unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
-        if contents.damage or contents.cut or unsure:
+        is_unsure = self._mapped_bytes is None if contents.direct else contents.padding_bytes > 0
+        if contents.damage or contents.cut or is_unsure:
             self._scan_as_collector()
 
     def _hold_cut_record(self, start: int) -> None:
@@ -257,7 +257,7 @@ class _Log:
 
         A shorter one may be a write that was not finished.
         """
-        length = int.from_bytes(self._part(start, LENGTH.size), signed=True)
+        length = int.from_bytes(self._read_part(start, LENGTH.size), signed=True)
         if length > MAX_ENTRY_BYTES:
             self._contents.damage = DecodeError("entry log", start, f"a record of {length} bytes")
 
@@ -268,15 +268,15 @@ class _Log:
         """
         contents = self._contents
         assert contents.header is not None
-        by_map = extract_ledgers(self._part, contents.size, contents.header, contents.direct)
-        scanned = scan_log(self._part, contents.size, contents.direct)
+        by_map = extract_ledgers(self._read_part, contents.size, contents.header, contents.direct)
+        scanned = scan_log(self._read_part, contents.size, contents.direct)
         if scanned is None:
             contents.collector_scan, contents.collected = CollectorScan.FAILS, by_map or {}
             return
         sums = scanned.sums()
         ledger_bytes = dict(zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), strict=True))
-        hides = contents.damage or contents.cut or (contents.padding_bytes and not contents.direct)
-        if hides or (sums != ledger_bytes and not contents.scope_ids.any()):
+        may_hide_records = contents.damage or contents.cut or (contents.padding_bytes and not contents.direct)
+        if may_hide_records or (sums != ledger_bytes and not contents.scope_ids.any()):
             contents.collector_scan = CollectorScan.MAY_FAIL if scanned.may_fail else CollectorScan.COUNTS
             contents.collected = sums if by_map is None else by_map
 
@@ -285,18 +285,18 @@ class _Log:
         contents = self._contents
         assert contents.header is not None
         log_bytes = dict(zip(ledger_ids.tolist(), sizes.tolist(), strict=True))
-        wrong = sorted(
+        wrong_ledgers = sorted(
             ledger_id
             for ledger_id in mapped_bytes.keys() | log_bytes.keys()
             if mapped_bytes.get(ledger_id) != log_bytes.get(ledger_id)
         )
         contents.map_damage = None
-        if wrong:
-            first = wrong[0]
-            many = "1 ledger" if len(wrong) == 1 else f"{len(wrong)} ledgers"
+        if wrong_ledgers:
+            first = wrong_ledgers[0]
+            ledger_text = "1 ledger" if len(wrong_ledgers) == 1 else f"{len(wrong_ledgers)} ledgers"
             reason = (
-                f"the ledgers map is wrong for {many}: it has {mapped_bytes.get(first, 0)} bytes of ledger "
-                f"{first}; the log has {log_bytes.get(first, 0)}"
+                f"the ledgers map is wrong for {ledger_text}: it has {mapped_bytes.get(first, 0)} bytes of "
+                f"ledger {first}; the log has {log_bytes.get(first, 0)}"
             )
             contents.map_damage = DecodeError("entry log", contents.header.map_offset, reason)
 
@@ -307,22 +307,22 @@ class _Log:
         entries.
         """
         contents = self._contents
-        collected_ledgers = extract_ledgers(self._part, contents.size, header, contents.direct)
-        lacking = (
+        collected_ledgers = extract_ledgers(self._read_part, contents.size, header, contents.direct)
+        missing_ledgers = (
             []
             if collected_ledgers is None
             else sorted(set(contents.ledger_ids.tolist()) - collected_ledgers.keys())
         )
-        if collected_ledgers is None or not lacking:
+        if collected_ledgers is None or not missing_ledgers:
             return
-        what = (
+        fault = (
             contents.map_damage.reason
             if contents.map_damage
             else f"the header puts the ledgers map at byte {header.map_offset}"
         )
         reason = (
-            f"{what}: the collector takes the log to have {plural(len(collected_ledgers), 'ledger')}, and "
-            f"{plural(len(lacking), 'ledger')} of it, such as {lacking[0]}, not among them"
+            f"{fault}: the collector takes the log to have {plural(len(collected_ledgers), 'ledger')}, and "
+            f"{plural(len(missing_ledgers), 'ledger')} of it, such as {missing_ledgers[0]}, not among them"
         )
         offset = contents.map_damage.offset if contents.map_damage else header.map_offset
         contents.map_damage, contents.map_unreadable = DecodeError("entry log", offset, reason), False
@@ -371,7 +371,7 @@ def read_ledger_entries(path: str, ledger_ids: Longs) -> LedgerEntries:
     Raises:
         OSError: the log cannot be read.
     """
-    columns = [(_none(), _none(), _none(), _none())]
+    columns = [(_no_numbers(), _no_numbers(), _no_numbers(), _no_numbers())]
     damage = None
     with open_log(path) as (read_at, status):
         size = status.st_size

@@ -116,7 +116,7 @@ WHOLE_ENTRIES = schema_of(
 """The columns of the rows that `read_whole_entries` yields."""
 
 _BLOCK = 1 << 18
-_NEAR = 1 << 16  # entries at most this many bytes apart are read in one block
+_BLOCK_GAP_BYTES = 1 << 16  # entries at most this many bytes apart are read in one block
 _KEYS = 1 << 16
 """Largest number of ledgers whose tags of master keys are cached."""
 
@@ -278,16 +278,17 @@ def _row(data: bytes, ledger: LedgerId, entry_id: int, key: bytes | None) -> dic
     if (header.ledger, header.entry_id) != (ledger, entry_id):
         other_ids = {"there_ledger_id": header.ledger.id, "there_entry_id": header.entry_id}
         return entry_columns | {"reason": NotChecked.OTHER} | other_ids
-    begin = header.header_bytes
+    payload_offset = header.header_bytes
     payloads = {
-        f"payload_{name.lower()}": crc32c(data[begin + length :]) for name, length in DIGEST_BYTES.items()
+        f"payload_{name.lower()}": crc32c(data[payload_offset + length :])
+        for name, length in DIGEST_BYTES.items()
     }
     return entry_columns | {
         "entry_bytes": len(data),
-        "crc32_right": digest_matches(data, begin, "CRC32"),
-        "crc32c_right": digest_matches(data, begin, "CRC32C"),
-        "mac_right": digest_matches(data, begin, "MAC", key),
-        "header_bytes": begin,
+        "crc32_right": digest_matches(data, payload_offset, "CRC32"),
+        "crc32c_right": digest_matches(data, payload_offset, "CRC32C"),
+        "mac_right": digest_matches(data, payload_offset, "MAC", key),
+        "header_bytes": payload_offset,
         **payloads,
     }
 
@@ -311,8 +312,8 @@ class _Reader:
             self._open(log_id)
         if self._descriptor is None:
             raise FileNotFoundError(f"log {log_id:x}")
-        before = self._part(offset - LENGTH.size, LENGTH.size)
-        size = LENGTH.unpack(before)[0] if len(before) == LENGTH.size else 0
+        size_bytes = self._part(offset - LENGTH.size, LENGTH.size)
+        size = LENGTH.unpack(size_bytes)[0] if len(size_bytes) == LENGTH.size else 0
         if not RECORD_IDS <= size <= MAX_ENTRY_BYTES:
             return b""
         data = self._part(offset, size)
@@ -338,7 +339,7 @@ class _Reader:
         end = self._start + len(self._block)
         if not self._start <= offset <= offset + length <= end:
             # After a neighbour of the last block, further entries are likely to be near too: read more.
-            near = bool(self._block) and 0 <= offset - end < _NEAR
-            read_length = max(length, _BLOCK if near else 4096)
+            is_near = bool(self._block) and 0 <= offset - end < _BLOCK_GAP_BYTES
+            read_length = max(length, _BLOCK if is_near else 4096)
             self._start, self._block = offset, os.pread(self._descriptor, read_length, max(0, offset))
         return self._block[offset - self._start : offset - self._start + length]

@@ -36,7 +36,7 @@ PIECE_FILES = 1024
 """Least number of files in one piece of a listing. The names in a piece are parsed together."""
 
 NOT_OURS = "is not one of the bookie's files"
-_LISTED = ": the server lists it, and cannot open it"
+_UNOPENABLE_NOTE = ": the server lists it, and cannot open it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class _Keys(NamedTuple):
     """Returns every path that the index file of a ledger may have. One of them is the path of `to_path`."""
 
 
-_STOCK = _Keys(
+_SCOPE_0_KEYS = _Keys(
     0, index_path.from_name, index_path.to_path, lambda ledger_id: (index_path.to_path(ledger_id),)
 )
 
@@ -85,7 +85,7 @@ def list_part(
             try:
                 inner, strays = list_current(directory)
             except OSError as error:
-                yield _gap(f"{directory}/current", error)
+                yield _gap_row(f"{directory}/current", error)
                 continue
             first_names.update(inner)
             yield from (
@@ -114,9 +114,9 @@ def check_versions(directories: Sequence[IndexDirectory]) -> Iterator[SkippedPat
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
         except FileNotFoundError as error:
             if directory.version_sha256 is not None or not Path(directory.path, "current").is_dir():
-                yield _gap(path, error)
+                yield _gap_row(path, error)
         except OSError as error:
-            yield _gap(path, error)
+            yield _gap_row(path, error)
         else:
             if digest != directory.version_sha256:
                 yield SkippedPath(
@@ -145,19 +145,19 @@ def _first_level(
         except FileNotFoundError:
             continue  # another index directory has this name
         except OSError as error:
-            yield _gap(path, error)
+            yield _gap_row(path, error)
             continue
         prefix = os.fsencode(path) + b"/"
         for leaf in names:
             previous = holders.get(leaf)
-            whole = prefix + leaf
-            holders[leaf] = whole if previous is None else [*_paths(previous), whole]
-    high = _BYTES.get(os.fsencode(first), -1) << 8
+            file_path = prefix + leaf
+            holders[leaf] = file_path if previous is None else [*_paths(previous), file_path]
+    high_byte = _BYTES.get(os.fsencode(first), -1) << 8
     for leaf in sorted(holders):
         holder = holders[leaf]
         if skips is not None and isinstance(holder, bytes) and skips(holder):
             continue
-        leaves.add(holder, high | _BYTES.get(leaf, -1))
+        leaves.add(holder, high_byte | _BYTES.get(leaf, -1))
         if len(leaves.paths) >= PIECE_FILES:
             yield from leaves.take()
 
@@ -181,14 +181,14 @@ class _Leaves:
         self._ends: list[int] = [0]
         self._low_bytes: list[int] = []
 
-    def add(self, leaf: _Leaf, low: int) -> None:
-        """List a directory whose ledger ids end in the two bytes ``low``; below 0 if none belongs there."""
+    def add(self, leaf: _Leaf, low_bytes: int) -> None:
+        """List a directory whose ledger ids end in the bytes ``low_bytes``; below 0 if none belongs there."""
         # Hot: called once per file at worst. Keep no containers, or Python's garbage collector gets slow.
         for path in (leaf,) if isinstance(leaf, bytes) else leaf:
             try:
                 names = os.listdir(path)  # noqa: PTH208
             except OSError:
-                low = -1
+                low_bytes = -1
                 continue
             if len(names) == 1:
                 self.paths.append(path + b"/" + names[0])
@@ -197,23 +197,23 @@ class _Leaves:
                 self.paths += [prefix + name for name in sorted(names)]
         self._leaves.append(leaf)
         self._ends.append(len(self.paths))
-        self._low_bytes.append(low)
+        self._low_bytes.append(low_bytes)
 
     def take(self) -> Iterator[IndexFiles | SkippedPath]:
         """Yield all files in the buffer, and empty it."""
-        paths, ends, low = self.paths, np.array(self._ends), np.array(self._low_bytes)
+        paths, ends, low_bytes = self.paths, np.array(self._ends), np.array(self._low_bytes)
         leaves = self._leaves
         self._clear()
         ids = index_path.ledger_ids(paths) if paths else np.zeros(0, np.int64)
         leaf_of = np.repeat(np.arange(len(leaves)), np.diff(ends))
-        odd = low < 0
-        odd[leaf_of[(ids < 0) | (ids & 0xFFFF != low[leaf_of])]] = True
+        is_misplaced = low_bytes < 0
+        is_misplaced[leaf_of[(ids < 0) | (ids & 0xFFFF != low_bytes[leaf_of])]] = True
         if not all(isinstance(leaf, bytes) for leaf in leaves):
             # If several index directories have a ledger, the server opens the first; the others are strays.
             _, number, count = np.unique(ids, return_inverse=True, return_counts=True)
-            odd[leaf_of[count[number] > 1]] = True
+            is_misplaced[leaf_of[count[number] > 1]] = True
         start = 0
-        for row in np.flatnonzero(odd).tolist():
+        for row in np.flatnonzero(is_misplaced).tolist():
             if ends[row] > start:
                 yield IndexFiles(ids[start : ends[row]], paths[start : ends[row]])
             leaf_paths = [os.fsdecode(path) for path in _paths(leaves[row])]
@@ -240,7 +240,7 @@ def _list_scoped(
     """
     # The first two steps give the scope. Files above that are treated as files of scope 0.
     keys = _keys(index_path.ledger_spelt(steps).scope if len(steps) > 2 else 0)
-    below: dict[int, list[str]] = {}
+    paths_by_step: dict[int, list[str]] = {}
     for path in paths:
         try:
             names = os.listdir(path)  # noqa: PTH208
@@ -249,25 +249,25 @@ def _list_scoped(
             continue
         except OSError as error:
             if len(steps) > 1 or not isinstance(error, FileNotFoundError):
-                yield _gap(path, error)
+                yield _gap_row(path, error)
             continue  # else another index directory has this name
         for name in sorted(names):
-            step, whole = index_path.step(name), f"{path}/{name}"
+            step, file_path = index_path.step(name), f"{path}/{name}"
             if step is not None:
-                below.setdefault(step, []).append(whole)
+                paths_by_step.setdefault(step, []).append(file_path)
             elif len(steps) == 1:
-                yield from _leaf(directories, [whole], whole.split("/current/")[-1])
-            elif keys.from_name(name.removesuffix(RLOC)) is not None or not _empty_directory(whole):
-                yield _misplaced_file(directories, whole, name.removesuffix(RLOC), keys)
-    for step in sorted(below):
-        deeper = (*steps, step)
-        if len(deeper) < index_path.STEPS:
-            yield from _list_scoped(directories, below[step], deeper, tops)
+                yield from _leaf(directories, [file_path], file_path.split("/current/")[-1])
+            elif keys.from_name(name.removesuffix(RLOC)) is not None or not _empty_directory(file_path):
+                yield _misplaced_file(directories, file_path, name.removesuffix(RLOC), keys)
+    for step in sorted(paths_by_step):
+        next_steps = (*steps, step)
+        if len(next_steps) < index_path.STEPS:
+            yield from _list_scoped(directories, paths_by_step[step], next_steps, tops)
         else:
-            ledger = index_path.ledger_spelt(deeper)
+            ledger = index_path.ledger_spelt(next_steps)
             home = index_path.scoped_to_path(ledger).rpartition("/")[0]
-            padded_files = _taken_below(tops, deeper)
-            yield from _leaf(directories, below[step], home, _keys(ledger.scope), padded_files)
+            padded_files = _files_below(tops, next_steps)
+            yield from _leaf(directories, paths_by_step[step], home, _keys(ledger.scope), padded_files)
 
 
 def _list_unpadded(
@@ -278,16 +278,16 @@ def _list_unpadded(
     Another part may list the padded first step. The server opens the index of a ledger there if it has one.
     """
     for steps in sorted(inner):
-        top = f"{steps[0]:08x}"
-        tops = [path for directory in directories if Path(path := f"{directory}/current/{top}").is_dir()]
+        name = f"{steps[0]:08x}"
+        tops = [path for directory in directories if Path(path := f"{directory}/current/{name}").is_dir()]
         yield from _list_scoped(directories, inner[steps], steps, tops)
 
 
-def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
+def _files_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
     """Return the index files, by name, below padded first steps. The later steps may lack padding."""
     padded_files: dict[str, str] = {}
-    for top, below in product(tops, index_path.spellings(steps[1:])):
-        folder = f"{top}/{below}"
+    for first_level, spelling in product(tops, index_path.spellings(steps[1:])):
+        folder = f"{first_level}/{spelling}"
         with suppress(OSError):  # most spellings do not exist; listing their own part reports a gap
             for name in os.listdir(folder):  # noqa: PTH208
                 if index_path.scoped_from_name(name.removesuffix(RLOC)) is not None:
@@ -297,7 +297,7 @@ def _taken_below(tops: Sequence[str], steps: _Steps) -> dict[str, str]:
 
 def _keys(scope_id: int) -> _Keys:
     if scope_id == 0:
-        return _STOCK
+        return _SCOPE_0_KEYS
     return _Keys(
         scope_id,
         index_path.scoped_from_name,
@@ -310,17 +310,17 @@ def _leaf(
     directories: Sequence[str],
     paths: Sequence[str],
     place: str,
-    keys: _Keys = _STOCK,
-    files_by_name: Mapping[str, str] | None = None,
+    keys: _Keys = _SCOPE_0_KEYS,
+    path_by_name: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the files of one directory of indexes, which has one path in each of several index directories.
 
-    ``files_by_name`` are files in other directories that the server opens before files of the same name here.
+    ``path_by_name`` are files in other directories that the server opens before files of the same name here.
     ``inner`` receives third-level directories that may lead to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = keys
-    files_by_name = dict(files_by_name or {})
+    path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
     for path in paths:
@@ -330,50 +330,50 @@ def _leaf(
             yield _misplaced_file(directories, path, path.rpartition("/")[2], keys)
             continue
         except OSError as error:
-            yield _gap(path, error)
+            yield _gap_row(path, error)
             continue
         for name in sorted(names) if len(names) > 1 else names:
-            whole = f"{path}/{name}"
+            file_path = f"{path}/{name}"
             if name.endswith(RLOC) and from_name(name.removesuffix(RLOC)) is not None:
-                relocations.append((name.removesuffix(RLOC), whole))
+                relocations.append((name.removesuffix(RLOC), file_path))
             elif (ledger := from_name(name)) is None:
                 if inner is not None and (steps := index_path.third_step(place, name)) is not None:
-                    inner.setdefault(steps, []).append(whole)
-                elif not _empty_directory(whole):
-                    yield SkippedPath(None, whole, IndexState.STRAY, NOT_OURS)
+                    inner.setdefault(steps, []).append(file_path)
+                elif not _empty_directory(file_path):
+                    yield SkippedPath(None, file_path, IndexState.STRAY, NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
-                yield _misplaced_file(directories, whole, name, keys)
-            elif name in files_by_name:
-                yield SkippedPath(None, whole, IndexState.STRAY, f"the server opens {files_by_name[name]}")
+                yield _misplaced_file(directories, file_path, name, keys)
+            elif name in path_by_name:
+                yield SkippedPath(None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]}")
             else:
-                files_by_name[name] = whole
-                ledger_files.append((ledger, whole))
-    for name, whole in relocations:
-        relocated_ledger = _relocation(directories, name, whole, place, files_by_name, keys)
+                path_by_name[name] = file_path
+                ledger_files.append((ledger, file_path))
+    for name, file_path in relocations:
+        relocated_ledger = _relocation(directories, name, file_path, place, path_by_name, keys)
         if isinstance(relocated_ledger, SkippedPath):
             yield relocated_ledger
         else:
-            ledger_files.append((relocated_ledger, whole))
+            ledger_files.append((relocated_ledger, file_path))
     if ledger_files:
         ids = np.array([ledger for ledger, _ in ledger_files], np.int64)
-        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in ledger_files], scope_id)
+        yield IndexFiles(ids, [os.fsencode(file_path) for _, file_path in ledger_files], scope_id)
 
 
 def _relocation(
-    directories: Sequence[str], name: str, path: str, place: str, files_by_name: dict[str, str], keys: _Keys
+    directories: Sequence[str], name: str, path: str, place: str, path_by_name: dict[str, str], keys: _Keys
 ) -> int | SkippedPath:
     """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
-    if name in files_by_name:
+    if name in path_by_name:
         return SkippedPath(
             None,
             path,
             IndexState.STRAY,
-            f"left behind by a relocation; the server opens {files_by_name[name]}",
+            f"left behind by a relocation; the server opens {path_by_name[name]}",
         )
-    files_by_name[name] = path
+    path_by_name[name] = path
     return ledger
 
 
@@ -385,8 +385,8 @@ def _misplaced_file(directories: Sequence[str], path: str, name: str, keys: _Key
     for directory, home in product(directories, keys.places(ledger)):
         if Path(directory, "current", home).exists():
             return SkippedPath(None, path, IndexState.STRAY, f"the server opens {directory}/current/{home}")
-    why = f"is outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _LISTED)
-    return SkippedPath(ledger, path, IndexState.MISPLACED, why, scope_id=keys.scope_id)
+    reason = f"is outside its place {keys.to_path(ledger)}" + ("" if keys.scope_id else _UNOPENABLE_NOTE)
+    return SkippedPath(ledger, path, IndexState.MISPLACED, reason, scope_id=keys.scope_id)
 
 
 def _empty_directory(path: str) -> bool:
@@ -396,5 +396,5 @@ def _empty_directory(path: str) -> bool:
         return False  # a file, or a directory that cannot be read: neither is an empty directory
 
 
-def _gap(path: str, error: OSError) -> SkippedPath:
+def _gap_row(path: str, error: OSError) -> SkippedPath:
     return SkippedPath(None, path, IndexState.GAP, error.strerror or str(error))

@@ -71,29 +71,29 @@ class IndexReader:
 
     def read(self, pieces: Iterable[IndexFiles]) -> Iterator[IndexBatch]:
         """Read files in order. A file that cannot be read becomes a fault in its batch, never an error."""
-        batch = _Filling()
+        batch = _UnfinishedBatch()
         for files in pieces:
             if self._ahead:
                 for path in files.paths:
-                    _ask_for(path)
-            done, count = 0, len(files.paths)
-            while done < count:
+                    _prefetch(path)
+            file_index, count = 0, len(files.paths)
+            while file_index < count:
                 before = len(batch.units)
-                is_large = self._fill(batch, files.paths[done:] if done else files.paths)
+                is_large = self._fill(batch, files.paths[file_index:] if file_index else files.paths)
                 read_count = len(batch.units) - before
-                batch.add(files, done, done + read_count)
-                done += read_count
+                batch.add(files, file_index, file_index + read_count)
+                file_index += read_count
                 if is_large or batch.end >= BATCH_UNITS:
                     if batch.units:
                         yield self._finish(batch)
-                    batch = _Filling()
+                    batch = _UnfinishedBatch()
                 if is_large:
-                    yield self._read_large(files, done)
-                    done += 1
+                    yield self._read_large(files, file_index)
+                    file_index += 1
         if batch.units:
             yield self._finish(batch)
 
-    def _fill(self, batch: _Filling, paths: list[bytes]) -> bool:
+    def _fill(self, batch: _UnfinishedBatch, paths: list[bytes]) -> bool:
         """Read files until none is left, the batch is full, or one is large. Return whether one is large."""
         # Hot: this loop runs once per file, so it calls little except the system.
         preadv, close, rooms = os.preadv, os.close, self._rooms
@@ -102,32 +102,32 @@ class IndexReader:
         for path in paths:
             if unit >= BATCH_UNITS:
                 break
-            got = 0
+            read_bytes = 0
             try:
                 # Status before reading: a later change gives another stamp.
                 descriptor, state = open_descriptor(path)
                 try:
-                    got = preadv(descriptor, rooms[unit], 0)
+                    read_bytes = preadv(descriptor, rooms[unit], 0)
                     # A read error can first show as a short read; only an empty read is the end of a file.
                     # After whole pages no second read is needed: they end 1024 bytes after a block
                     # boundary, and a failing read ends at one.
-                    if got % PAGE != HEADER_BYTES and os.pread(descriptor, 1, got):
+                    if read_bytes % PAGE != HEADER_BYTES and os.pread(descriptor, 1, read_bytes):
                         is_large = True
                         break
                 finally:
                     close(descriptor)
                 states.append(state)
             except OSError as error:
-                batch.failures[len(units)] = (_reason(error), got)
-                got = 0
+                batch.failures[len(units)] = (_reason(error), read_bytes)
+                read_bytes = 0
                 states.append(None)
             units.append(unit)
-            lengths.append(got)
-            unit += (got + UNIT - 1) // UNIT or 1
+            lengths.append(read_bytes)
+            unit += (read_bytes + UNIT - 1) // UNIT or 1
         batch.end = unit
         return is_large
 
-    def _finish(self, batch: _Filling) -> IndexBatch:
+    def _finish(self, batch: _UnfinishedBatch) -> IndexBatch:
         lengths, starts = np.array(batch.lengths, np.int64), np.array(batch.units, np.int64)
         faults = _faults(self._octets, starts * UNIT, lengths, batch.failures)
         self._units[starts] = 0
@@ -153,7 +153,7 @@ class IndexReader:
 
     def _read_large(self, files: IndexFiles, number: int) -> IndexBatch:
         """Read one large file in chunks. This overwrites the buffers, so no batch may be unfinished."""
-        groups, length, start_ns = _NOTHING, 0, time.time_ns()
+        groups, length, start_ns = _NO_GROUPS, 0, time.time_ns()
         state: os.stat_result | None = None
         failures: dict[int, tuple[str, int]] = {}
         header = np.zeros(HEADER_BYTES, np.uint8)
@@ -161,20 +161,20 @@ class IndexReader:
             descriptor, state = open_descriptor(files.paths[number])
             try:
                 length = _read_whole(descriptor, header.data, 0)
-                if not check_headers(header, _FIRST, np.array([length])):
-                    gathered = IncrementalFold()
+                if not check_headers(header, _FIRST_OFFSET, np.array([length])):
+                    chunk_fold = IncrementalFold()
                     for offset, slots in self._chunks(descriptor):
-                        gathered.add(_chunk_groups(offset, slots))
+                        chunk_fold.add(_chunk_groups(offset, slots))
                         length = offset + slots.nbytes
-                    groups = gathered.result()
+                    groups = chunk_fold.result()
                 length = os.lseek(descriptor, 0, os.SEEK_END)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            groups, failures[0] = _NOTHING, (_reason(error), length)
+            groups, failures[0] = _NO_GROUPS, (_reason(error), length)
         except CoverageLimitError as error:
-            groups, failures[0] = _NOTHING, (str(error), length)
-        faults = _faults(header, _FIRST, np.array([length]), failures)
+            groups, failures[0] = _NO_GROUPS, (str(error), length)
+        faults = _faults(header, _FIRST_OFFSET, np.array([length]), failures)
         mtimes, stamps = modification_times([state], start_ns)
         return IndexBatch(
             scope_ids=np.array([files.scope_id]),
@@ -191,15 +191,15 @@ class IndexReader:
         """Yield the slots of a large file outside its holes, in chunks, each with its byte offset."""
         offset = HEADER_BYTES
         while (offset := next_data(descriptor, offset)) >= 0:
-            got = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
-            if got >= SLOT:
-                yield offset, self._slots[: got // SLOT]
-            if got < CHUNK_BYTES:
+            read_bytes = _read_whole(descriptor, self._bytes[:CHUNK_BYTES], offset)
+            if read_bytes >= SLOT:
+                yield offset, self._slots[: read_bytes // SLOT]
+            if read_bytes < CHUNK_BYTES:
                 return
-            offset += got
+            offset += read_bytes
 
 
-class _Filling:
+class _UnfinishedBatch:
     """The files of an unfinished batch, with the first KiB and the length of each in the buffer."""
 
     def __init__(self) -> None:
@@ -222,8 +222,8 @@ class _Filling:
         self.counts.append(stop - start)
 
 
-_NOTHING = GroupBatch.of([[]])
-_FIRST = np.zeros(1, np.int64)
+_NO_GROUPS = GroupBatch.of([[]])
+_FIRST_OFFSET = np.zeros(1, np.int64)
 
 
 def _reason(error: OSError) -> str:
@@ -245,7 +245,7 @@ def _faults(
 
     A read error comes first, then a damaged header, then a last slot that is not whole.
     """
-    cut = {
+    cut_files = {
         row: FileFault(IndexState.CUT, "ends inside a slot", int(lengths[row] // SLOT * SLOT))
         for row in np.flatnonzero(lengths % SLOT).tolist()
     }
@@ -254,11 +254,13 @@ def _faults(
         for row, error in check_headers(octets, starts, lengths).items()
     }
     return (
-        cut | damaged | {row: FileFault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
+        cut_files
+        | damaged
+        | {row: FileFault(IndexState.UNREADABLE, *failure) for row, failure in failures.items()}
     )
 
 
-def _ask_for(path: bytes) -> None:
+def _prefetch(path: bytes) -> None:
     """Ask the system to fetch the start of a file, without waiting for it."""
     try:
         descriptor, _ = open_descriptor(path)
@@ -272,10 +274,12 @@ def _ask_for(path: bytes) -> None:
 
 def _read_whole(descriptor: int, buffer: memoryview, offset: int) -> int:
     """Read until the buffer is full or the file ends. One ``preadv`` may return fewer bytes than exist."""
-    total = 0
-    while total < len(buffer) and (got := os.preadv(descriptor, [buffer[total:]], offset + total)):
-        total += got
-    return total
+    read_total = 0
+    while read_total < len(buffer) and (
+        read_bytes := os.preadv(descriptor, [buffer[read_total:]], offset + read_total)
+    ):
+        read_total += read_bytes
+    return read_total
 
 
 def next_data(descriptor: int, offset: int) -> int:

@@ -32,7 +32,7 @@ MOST_ENTRIES = MAX_KEPT_BYTES // ENTRY_BYTES
 
 ENTRIES, MASTER_KEYS = "entries", "master keys"
 
-_COMPACTED = 4 << 20  # number of entries after which duplicates are dropped
+_DEDUPLICATE_ENTRIES = 4 << 20  # number of entries after which duplicates are dropped
 
 
 class JournalFile(NamedTuple):
@@ -122,8 +122,8 @@ def read_entries(path: str, start: int) -> JournalEntries:
                 ledgers.append(ledger_ids)
                 entries.append(entry_ids)
                 count += len(entry_ids)
-                full = count > _COMPACTED and len(ledgers) > 1 and count > 2 * len(ledgers[0])
-                if full and not any(column.any() for column in scopes):  # no server writes other scopes
+                is_full = count > _DEDUPLICATE_ENTRIES and len(ledgers) > 1 and count > 2 * len(ledgers[0])
+                if is_full and not any(column.any() for column in scopes):  # no server writes other scopes
                     pair = distinct(np.concatenate(ledgers), np.concatenate(entries))
                     ledgers, entries, count = [pair[0]], [pair[1]], len(pair[0])
                     scopes = [np.zeros(count, np.int64)]
@@ -225,11 +225,11 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
     """
     ledger_directories = [paths.found.get(path) for path in paths.ledger]
     marks = [dict(directory.found.marks) if directory is not None else {} for directory in ledger_directories]
-    written = [
+    written_times = [
         directory.found.marked_ms if directory is not None else None for directory in ledger_directories
     ]
-    known_times = [marked_ms for marked_ms in written if marked_ms is not None]
-    clean = bool(ledger_directories) and all(
+    known_times = [marked_ms for marked_ms in written_times if marked_ms is not None]
+    has_all_marks = bool(ledger_directories) and all(
         directory is not None and directory.found.unclean is False and directory.found.marks
         for directory in ledger_directories
     )
@@ -247,11 +247,11 @@ def journals_of(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> 
         directories=directories,
         trouble="; ".join(troubles) or None,
         dated=bound_by_index(
-            date_index(list(zip(marks, written, strict=True)), _journal_times(paths)),
+            date_index(list(zip(marks, written_times, strict=True)), _journal_times(paths)),
             index_written(paths),
             max(known_times, default=None),
         ),
-        stopped=min(known_times) if clean and len(known_times) == len(written) else None,
+        stopped=min(known_times) if has_all_marks and len(known_times) == len(written_times) else None,
         marked=max(known_times, default=None),
         index_written=index_written(paths),
         unmarked=tuple(
@@ -294,15 +294,15 @@ def _troubles(bookie_id: str, paths: BookiePaths, instance_id: str | None) -> It
 
 
 def _trouble(bookie_id: str, directory: OwnedDirectory, instance_id: str | None) -> str | None:
-    where, cookie = directory.found.path, directory.cookie
+    path, cookie = directory.found.path, directory.cookie
     if not directory.found.has_current:
-        return f"{where} has no current/"
+        return f"{path} has no current/"
     if cookie is None:
-        return f"{where} has no VERSION that can be read: {directory.damage}"
+        return f"{path} has no VERSION that can be read: {directory.damage}"
     if cookie.bookie_id != bookie_id:
-        return f"the VERSION of {where} names {cookie.bookie_id}"
+        return f"the VERSION of {path} names {cookie.bookie_id}"
     if directory.place_id not in (None, bookie_id):
-        return f"{where} is in the place of bookie {directory.place_id}"
+        return f"{path} is in the place of bookie {directory.place_id}"
     if None not in (instance_id, cookie.instance_id) and cookie.instance_id != instance_id:
-        return f"the VERSION of {where} is of another cluster, {cookie.instance_id}"
+        return f"the VERSION of {path} is of another cluster, {cookie.instance_id}"
     return None

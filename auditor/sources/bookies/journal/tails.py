@@ -97,7 +97,7 @@ class TailPart:
 
 
 @dataclass(slots=True)
-class _Read:
+class _DirectoryTail:
     """The result of reading one journal.
 
     ``reason``, ``path``, ``offset`` and ``replay_error`` describe the first fault of the journal.
@@ -158,7 +158,7 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     """
     began = now_ms()
     if part.trouble is not None:
-        yield _batch([_summary(part.bookie_id, _Read(None, part.trouble), began)])
+        yield _batch([_summary(part.bookie_id, _DirectoryTail(None, part.trouble), began)])
         return
     journals = [_read_directory(directory) for directory in part.directories]
     if (doubt := _data_doubt(journals)) is not None:
@@ -170,11 +170,11 @@ def read_tail(part: TailPart) -> Iterator[pa.RecordBatch]:
     yield _batch([_summary(part.bookie_id, journal, began) for journal in journals])
 
 
-def _read_directory(directory: JournalDirectory) -> _Read:
-    journal = _Read(directory, path=directory.path)
+def _read_directory(directory: JournalDirectory) -> _DirectoryTail:
+    journal = _DirectoryTail(directory, path=directory.path)
     directories = [IndexDirectory(directory.path, directory.version_sha256)]
-    for before in check_versions(directories):
-        journal.wrong(before.reason, before.path)
+    for version_gap in check_versions(directories):
+        journal.wrong(version_gap.reason, version_gap.path)
         return journal
     mark = LastMark(directory.mark_file_id, directory.mark_offset)
     try:
@@ -197,7 +197,7 @@ def _read_directory(directory: JournalDirectory) -> _Read:
     return journal
 
 
-def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
+def _read_file(journal: _DirectoryTail, file: JournalFile, start: int) -> None:
     try:
         changed = Path(file.path).stat().st_mtime_ns // 1_000_000
         journal.modified = max(changed, journal.modified or 0)
@@ -213,7 +213,7 @@ def _read_file(journal: _Read, file: JournalFile, start: int) -> None:
         journal.wrong(piece.damage.reason, file.path, piece.damage.offset, piece.replay_error)
 
 
-def _data_doubt(journals: Sequence[_Read]) -> str | None:
+def _data_doubt(journals: Sequence[_DirectoryTail]) -> str | None:
     """Return why a tail without entries does not prove that the bookie wrote none.
 
     Returns None if the tail proves it, or has entries.
@@ -246,16 +246,18 @@ def _ledger_rows(bookie_id: str, pieces: Sequence[JournalEntries]) -> Iterator[p
         return
     scopes, ledgers, entries = (np.concatenate(column) for column in list(zip(*pieces, strict=True))[:3])
     for scope_id in np.unique(scopes).tolist():
-        of_scope = scopes == scope_id
-        yield from _rows_of_scope(bookie_id, scope_id, *ledger_sets(ledgers[of_scope], entries[of_scope]))
+        is_of_scope = scopes == scope_id
+        yield from _rows_of_scope(
+            bookie_id, scope_id, *ledger_sets(ledgers[is_of_scope], entries[is_of_scope])
+        )
 
 
 def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) -> Iterator[pa.RecordBatch]:
     data, ends = sets.tobytes(), sets.offsets * GROUP.itemsize
     start = 0
     while start < len(ids):
-        full = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
-        stop = min(start + ROWS, max(full, start + 1), len(ids))
+        full_row = int(np.searchsorted(ends, ends[start] + MAX_BATCH_BYTES, "right")) - 1
+        stop = min(start + ROWS, max(full_row, start + 1), len(ids))
         groups = binary_array(data[ends[start] : ends[stop]], ends[start : stop + 1] - ends[start])
         columns = {
             "bookie_id": bookie_id,
@@ -268,7 +270,7 @@ def _rows_of_scope(bookie_id: str, scope_id: int, ids: Longs, sets: GroupBatch) 
         start = stop
 
 
-def _summary(bookie_id: str, journal: _Read, began: int) -> dict[str, Any]:
+def _summary(bookie_id: str, journal: _DirectoryTail, began: int) -> dict[str, Any]:
     mark = journal.directory
     return {
         "bookie_id": bookie_id,

@@ -61,19 +61,19 @@ class LedgerSets(NamedTuple):
 
 
 def fold_locations(
-    batches: Iterable[Rows], odd: UnexpectedRows, signed_ids: bool = False
+    batches: Iterable[Rows], unexpected: UnexpectedRows, signed_ids: bool = False
 ) -> Iterator[LedgerSets]:
     """Fold the rows of ``locations`` into one set of entries per ledger.
 
     Args:
         batches: The rows, in the order of keys.
-        odd: Receives the rows that the server cannot have written.
+        unexpected: Receives the rows that the server cannot have written.
         signed_ids: Whether negative ledger ids are valid, as in scopes other than 0. Negative ids come after
             all others. The rows must then have no negative entry ids: `scoped_ledgers` removes them.
     """
-    open_ledger: _Open | None = None
+    open_ledger: _OpenLedger | None = None
     for rows in batches:
-        ledgers, entries = _split_keys(rows, odd, signed_ids)
+        ledgers, entries = _split_keys(rows, unexpected, signed_ids)
         if not len(ledgers):
             continue
         bounds = _bounds(ledgers)
@@ -91,13 +91,13 @@ def fold_locations(
             last = len(ids) - 1
             if start < last:
                 yield sets.part(start, last)
-            open_ledger = _Open(int(ids[last]))
+            open_ledger = _OpenLedger(int(ids[last]))
             open_ledger.add(sets.part(last, last + 1).groups)
     if open_ledger is not None:
         yield open_ledger.close_sets()
 
 
-class _Open:
+class _OpenLedger:
     """The ledger that may continue in the next batch."""
 
     def __init__(self, ledger_id: int) -> None:
@@ -110,7 +110,7 @@ class _Open:
             try:
                 self._gathered.add(groups)
             except CoverageLimitError as error:
-                self._fail(error)
+                self._record_failure(error)
 
     def close_sets(self) -> LedgerSets:
         groups = GroupBatch.of([[]])
@@ -118,10 +118,10 @@ class _Open:
             try:
                 groups = self._gathered.result()
             except CoverageLimitError as error:
-                self._fail(error)
+                self._record_failure(error)
         return LedgerSets(np.array([self.ledger_id]), groups, self._failed)
 
-    def _fail(self, error: CoverageLimitError) -> None:
+    def _record_failure(self, error: CoverageLimitError) -> None:
         self._failed[self.ledger_id] = str(error)
         self._gathered = IncrementalFold()
 
@@ -130,7 +130,7 @@ BigLongs = NDArray[np.int64]
 """Big-endian int64 numbers, as in the keys."""
 
 
-def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
+def _split_keys(rows: Rows, unexpected: UnexpectedRows, signed_ids: bool) -> tuple[BigLongs, BigLongs]:
     """Return the ledger and entry ids of the rows that have a location."""
     keys, values = rows
     if keys.all_of(KEY_BYTES) and values.all_of(VALUE_BYTES):
@@ -138,7 +138,7 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
         value_bytes = values.data[values.offsets[0] : values.offsets[-1]]
         row_numbers: NDArray[np.intp] | None = None
     else:
-        row_numbers = _sound_rows(rows, odd, KEY_BYTES)
+        row_numbers = _sound_rows(rows, unexpected, KEY_BYTES)
         key_bytes, value_bytes = (
             keys.octets(row_numbers, KEY_BYTES).ravel(),
             values.octets(row_numbers, VALUE_BYTES).ravel(),
@@ -146,25 +146,25 @@ def _split_keys(rows: Rows, odd: UnexpectedRows, signed_ids: bool) -> tuple[BigL
     pairs = key_bytes.view(">i8").reshape(-1, 2)
     # Negative ids sort last, so checking the last ledger id finds any. Entry ids are all checked.
     if not signed_ids and len(pairs) and (pairs[-1, 0] < 0 or (pairs[:, 1] < 0).any()):
-        sound = (pairs >= 0).all(axis=1)
-        negative = np.flatnonzero(~sound)
-        odd.add(
+        is_valid = (pairs >= 0).all(axis=1)
+        negative_rows = np.flatnonzero(~is_valid)
+        unexpected.add(
             rows,
-            negative if row_numbers is None else row_numbers[negative],
+            negative_rows if row_numbers is None else row_numbers[negative_rows],
             "a negative ledger or entry id",
         )
-        pairs, value_bytes = pairs[sound], value_bytes.reshape(-1, VALUE_BYTES)[sound].ravel()
+        pairs, value_bytes = pairs[is_valid], value_bytes.reshape(-1, VALUE_BYTES)[is_valid].ravel()
     has_location = value_bytes.view(np.int64) != 0
     if not has_location.all():
         pairs = pairs[has_location]
     return pairs[:, 0], pairs[:, 1]
 
 
-def _sound_rows(rows: Rows, odd: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
+def _sound_rows(rows: Rows, unexpected: UnexpectedRows, key_bytes: int) -> NDArray[np.intp]:
     """Return the rows whose key has ``key_bytes`` bytes and whose value has the length of a location."""
-    sound = rows.of_lengths(key_bytes, VALUE_BYTES)
-    odd.add(rows, np.flatnonzero(~sound), "a key or value of the wrong length")
-    return np.flatnonzero(sound)
+    is_valid = rows.of_lengths(key_bytes, VALUE_BYTES)
+    unexpected.add(rows, np.flatnonzero(~is_valid), "a key or value of the wrong length")
+    return np.flatnonzero(is_valid)
 
 
 def _bounds(ledgers: BigLongs) -> Longs:
@@ -217,41 +217,41 @@ class StorageFlags:
 
 
 def indexed_ledgers(
-    batches: Iterable[Rows], flags: StorageFlags, odd: UnexpectedRows
+    batches: Iterable[Rows], flags: StorageFlags, unexpected: UnexpectedRows
 ) -> Iterator[IndexedLedgers]:
-    """Read the rows of ``ledgers``, and set ``flags``. Rows that no server wrote go to ``odd``."""
-    waiting = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
+    """Read the rows of ``ledgers``, and set ``flags``. Rows that no server wrote go to ``unexpected``."""
+    carried_over = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
     for rows in batches:
-        read = _read_rows(rows, flags, odd)
-        ids = np.concatenate((waiting.ids, read.ids))
-        states = np.concatenate((waiting.states, read.states))
+        read = _read_rows(rows, flags, unexpected)
+        ids = np.concatenate((carried_over.ids, read.ids))
+        states = np.concatenate((carried_over.states, read.states))
         # A ledger can have keys of both lengths. The last one counts, and may be in the next batch.
         last = np.append(ids[1:] != ids[:-1], True) if len(ids) else np.zeros(0, np.bool_)
-        batch = IndexedLedgers(ids[last], states[last], waiting.reasons | read.reasons)
-        whole = max(len(batch.ids) - 1, 0)
-        yield batch.part(0, whole)
-        waiting = batch.part(whole, len(batch.ids))
-    yield waiting
+        batch = IndexedLedgers(ids[last], states[last], carried_over.reasons | read.reasons)
+        settled_count = max(len(batch.ids) - 1, 0)
+        yield batch.part(0, settled_count)
+        carried_over = batch.part(settled_count, len(batch.ids))
+    yield carried_over
 
 
-def _read_rows(rows: Rows, flags: StorageFlags, odd: UnexpectedRows) -> IndexedLedgers:
+def _read_rows(rows: Rows, flags: StorageFlags, unexpected: UnexpectedRows) -> IndexedLedgers:
     keys, values = rows
     lengths = np.diff(keys.offsets)
-    sound = np.isin(lengths, ledger_data.KEY_BYTES)
-    odd.add(rows, np.flatnonzero(~sound), "a key of the wrong length")
-    row_numbers = np.flatnonzero(sound)
+    is_valid = np.isin(lengths, ledger_data.KEY_BYTES)
+    unexpected.add(rows, np.flatnonzero(~is_valid), "a key of the wrong length")
+    row_numbers = np.flatnonzero(is_valid)
     ids = keys.octets(row_numbers, 8).ravel().view(">i8").astype(np.int64)
     for row in row_numbers[ids == ledger_data.FLAGS_KEY]:
         try:
             flags.value |= ledger_data.flags(values.item(int(row)))
         except DecodeError as error:
-            odd.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
+            unexpected.add(rows, np.array([row]), f"invalid storage flags ({error.reason})")
     ledgers = ids >= 0  # all other negative numbers are reserved
     ids, row_numbers = ids[ledgers], row_numbers[ledgers]
     states = np.full(len(ids), EXISTING, np.uint8)
     reasons = {}
-    plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[row_numbers]
-    for index in np.flatnonzero(~plain):
+    is_plain = ledger_data.are_plain(values.data, values.offsets.astype(np.int64))[row_numbers]
+    for index in np.flatnonzero(~is_plain):
         try:
             data = ledger_data.decode(values.item(int(row_numbers[index])))
         except DecodeError as error:
@@ -291,14 +291,14 @@ def join_ledgers(
             continue
         # Both sides are complete up to this id: later batches have only greater ids.
         ends = [int(side.ids[-1]) for side in (location_sets, ledger_rows) if side is not None]
-        upto = min(ends)
+        last_id = min(ends)
         ready_sets, location_sets = (
-            _split(location_sets, upto) if location_sets is not None else (_NO_SETS, None)
+            _split(location_sets, last_id) if location_sets is not None else (_NO_SETS, None)
         )
         ready_rows, ledger_rows = (
-            _split(ledger_rows, upto) if ledger_rows is not None else (_NONE_LISTED, None)
+            _split(ledger_rows, last_id) if ledger_rows is not None else (_NONE_LISTED, None)
         )
-        yield _both(ready_sets, ready_rows)
+        yield _join_sets(ready_sets, ready_rows)
 
 
 _NO_SETS = LedgerSets(np.zeros(0, np.int64), GroupBatch.of([]), {})
@@ -308,12 +308,12 @@ _NONE_LISTED = IndexedLedgers(np.zeros(0, np.int64), np.zeros(0, np.uint8), {})
 Side = TypeVar("Side", LedgerSets, IndexedLedgers)
 
 
-def _split(side: Side, upto: int) -> tuple[Side, Side]:
-    position = int(np.searchsorted(side.ids, upto, side="right"))
+def _split(side: Side, last_id: int) -> tuple[Side, Side]:
+    position = int(np.searchsorted(side.ids, last_id, side="right"))
     return side.part(0, position), side.part(position, len(side.ids))
 
 
-def _both(sets: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
+def _join_sets(sets: LedgerSets, listed: IndexedLedgers) -> JoinedLedgers:
     reasons = listed.reasons | sets.failed
     if np.array_equal(sets.ids, listed.ids):
         ids, groups, states = sets.ids, sets.groups, listed.states
@@ -334,25 +334,27 @@ NAME = "locations-scoped"
 SCOPED_KEY_BYTES = 8 + KEY_BYTES
 
 
-def scoped_ledgers(batches: Iterable[Rows], odd: UnexpectedRows) -> Iterator[tuple[int, JoinedLedgers]]:
-    """Fold the rows of ``locations-scoped``, scope by scope. Rows that no server wrote go to ``odd``."""
-    pieces = (piece for rows in batches for piece in _by_scope(rows, odd))
+def scoped_ledgers(
+    batches: Iterable[Rows], unexpected: UnexpectedRows
+) -> Iterator[tuple[int, JoinedLedgers]]:
+    """Fold the rows of ``locations-scoped``, scope by scope. Rows no server wrote go to ``unexpected``."""
+    pieces = (piece for rows in batches for piece in _by_scope(rows, unexpected))
     for scope, of_scope in groupby(pieces, key=lambda piece: piece[0]):
-        for sets in fold_locations((rows for _, rows in of_scope), odd, signed_ids=True):
+        for sets in fold_locations((rows for _, rows in of_scope), unexpected, signed_ids=True):
             states = np.full(len(sets.ids), EXISTING, np.uint8)
             states[np.isin(sets.ids, list(sets.failed))] = BROKEN
             yield scope, JoinedLedgers(sets.ids, sets.groups, states, sets.failed)
 
 
-def _by_scope(rows: Rows, odd: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
+def _by_scope(rows: Rows, unexpected: UnexpectedRows) -> Iterator[tuple[int, Rows]]:
     """Yield the rows of each scope, with keys as in ``locations``. The rows of a scope are adjacent."""
     keys, values = rows
-    row_numbers = _sound_rows(rows, odd, SCOPED_KEY_BYTES)
+    row_numbers = _sound_rows(rows, unexpected, SCOPED_KEY_BYTES)
     names, places = keys.octets(row_numbers, SCOPED_KEY_BYTES), values.octets(row_numbers, VALUE_BYTES)
     numbers = np.ascontiguousarray(names).view(">i8").reshape(-1, 3)
-    negative = numbers[:, 2] < 0
-    odd.add(rows, row_numbers[negative], "a negative entry id")
-    names, places, numbers = names[~negative], places[~negative], numbers[~negative]
+    is_negative = numbers[:, 2] < 0
+    unexpected.add(rows, row_numbers[is_negative], "a negative entry id")
+    names, places, numbers = names[~is_negative], places[~is_negative], numbers[~is_negative]
     if not len(numbers):
         return
     scopes = numbers[:, 0].astype(np.int64)

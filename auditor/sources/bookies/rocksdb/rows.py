@@ -65,7 +65,7 @@ def read_databases(
     """
     current = f"{directory.path}/current"
     locations, ledgers = f"{current}/locations", f"{current}/ledgers"
-    skipped_paths = list(_beside(directory.path))
+    skipped_paths = list(_index_files_beside(directory.path))
     passed.extend(skipped_paths)
     if any(skipped.state != IndexState.STRAY for skipped in skipped_paths):
         return
@@ -75,23 +75,23 @@ def read_databases(
     odd_locations, odd_ledgers = UnexpectedRows(locations), UnexpectedRows(ledgers)
     flags = StorageFlags()
 
-    def of_scope_0() -> Iterator[tuple[int, JoinedLedgers]]:
+    def unscoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
         with open_rocksdb(locations) as locations_db, open_rocksdb(ledgers) as ledgers_db:
             location_sets = fold_locations(scan(locations_db, locations), odd_locations)
             listed = indexed_ledgers(scan(ledgers_db, ledgers), flags, odd_ledgers)
             yield from ((0, joined_ledgers) for joined_ledgers in join_ledgers(location_sets, listed))
 
-    yield from _Rows(bookie_id, directory, locations, stamp).gather(of_scope_0(), passed)
+    yield from _Rows(bookie_id, directory, locations, stamp).gather(unscoped_rows(), passed)
     scoped = f"{current}/{SCOPED}"
     if Path(scoped).exists():
-        odd = UnexpectedRows(scoped)
+        unexpected = UnexpectedRows(scoped)
 
-        def of_others() -> Iterator[tuple[int, JoinedLedgers]]:
+        def scoped_rows() -> Iterator[tuple[int, JoinedLedgers]]:
             with open_rocksdb(scoped) as database:
-                yield from scoped_ledgers(scan(database, scoped), odd)
+                yield from scoped_ledgers(scan(database, scoped), unexpected)
 
-        yield from _Rows(bookie_id, directory, scoped, stamp).gather(of_others(), passed)
-        passed.extend(odd.rows())
+        yield from _Rows(bookie_id, directory, scoped, stamp).gather(scoped_rows(), passed)
+        passed.extend(unexpected.rows())
     passed.extend([*odd_locations.rows(), *odd_ledgers.rows()])
     if flags.needs_integrity_check and directory.position == 0:
         passed.append(SkippedPath(None, ledgers, IndexState.GAP, CHECK_NEEDED))
@@ -115,18 +115,20 @@ def _stamp(current: str) -> int | None:
     return files_stamp(file_states, start_ns)
 
 
-def _beside(directory: str) -> Iterator[SkippedPath]:
+def _index_files_beside(directory: str) -> Iterator[SkippedPath]:
     """Yield the strays in ``current``. Yield a gap or damage too if the databases there cannot be trusted."""
     current = f"{directory}/current"
     try:
         below, strays = list_current(directory)
         files = ("*/*.idx", "*/*/*/*.idx")  # of scope 0, and of other scopes
-        mixed = any(True for name in below for pattern in files for _ in Path(current, name).glob(pattern))
+        has_index_files = any(
+            True for name in below for pattern in files for _ in Path(current, name).glob(pattern)
+        )
     except OSError as error:
         yield SkippedPath(None, current, IndexState.GAP, error.strerror or str(error))
         return
     yield from (SkippedPath(None, f"{current}/{name}", IndexState.STRAY, NOT_OURS) for name in strays)
-    if mixed:
+    if has_index_files:
         yield SkippedPath(None, current, IndexState.GAP, UNCLEAR)
     for name, other_name in (("locations", "ledgers"), ("ledgers", "locations")):
         if not Path(current, name).is_dir():

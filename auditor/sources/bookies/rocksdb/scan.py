@@ -86,16 +86,16 @@ def open_copy(directory: str, opened: Callable[[str], T]) -> T:
     """
     troubles: list[str] = []
     for attempt in range(1, ATTEMPTS + 1):
-        before = _list(directory)
+        files_before = _list(directory)
         try:
             with scratch_directory("rocksdb") as scratch:
-                _copy(directory, scratch, before)
+                _copy(directory, scratch, files_before)
                 return opened(scratch)
         except UnreadError as error:
             troubles.append(str(error))
             time.sleep(PAUSE * attempt)
             # The same fault in every copy is damage, and not a write in progress.
-            if _list(directory) == before or (attempt == ATTEMPTS and len(set(troubles)) == 1):
+            if _list(directory) == files_before or (attempt == ATTEMPTS and len(set(troubles)) == 1):
                 raise
     raise UnreadError(directory, f"changed during each of {ATTEMPTS} copies; last problem: {troubles[-1]}")
 
@@ -148,19 +148,19 @@ def _copy(directory: str, scratch: str, listing: Listing) -> None:
     _check_logs(directory, int(name.removeprefix("MANIFEST-")), manifest, logs, sizes)
 
 
-def _copy_file(directory: str, scratch: str, name: str, most: int) -> bytes:
+def _copy_file(directory: str, scratch: str, name: str, max_bytes: int) -> bytes:
     path = f"{directory}/{name}"
     try:
         with open_regular(path) as file:
-            data = file.read(most + 1)
+            data = file.read(max_bytes + 1)
     except FileNotFoundError:
         raise DamagedError(path, "file is missing") from None
     except NotRegularError as error:
         raise DamagedError(path, error.strerror) from None
     except OSError as error:
         raise UnreadError(path, error.strerror or str(error)) from error
-    if len(data) > most:
-        raise UnreadError(path, f"larger than {most} bytes")
+    if len(data) > max_bytes:
+        raise UnreadError(path, f"larger than {max_bytes} bytes")
     Path(scratch, name).write_bytes(data)
     return data
 
@@ -189,8 +189,8 @@ def _check_logs(
     sizes: dict[int, int],
 ) -> None:
     """Check that all logs that count exist and are sound. Raises `DamagedError`."""
-    counting = sorted(number for number in logs if number >= manifest.log_number)
-    if not counting:
+    live_logs = sorted(number for number in logs if number >= manifest.log_number)
+    if not live_logs:
         raise DamagedError(
             directory,
             f"no write-ahead log numbered {manifest.log_number} or later; a bookie always has one",
@@ -201,7 +201,7 @@ def _check_logs(
                 f"{directory}/{number:06}.log", f"missing or shorter than the {synced} bytes in the MANIFEST"
             )
     spans: list[tuple[int, RecordSpan]] = []
-    for number in counting:
+    for number in live_logs:
         span = logs[number]
         if isinstance(span, DamagedError):
             raise span
@@ -209,18 +209,18 @@ def _check_logs(
             spans.append((number, span))
     if spans and spans[0][1].first > manifest.last_sequence + 1:
         number, span = spans[0]
-        raise _gap(directory, number, manifest.last_sequence + 1, span)
+        raise _sequence_gap(directory, number, manifest.last_sequence + 1, span)
     # Without a write no sequence number shows a missing log. The MANIFEST names the log with its log number.
     # Only a number above the MANIFEST's own surely existed: a recovery can use up a lower one without a log.
     log_number = manifest.log_number
-    if not spans and log_number > manifest_number and log_number != counting[0]:
+    if not spans and log_number > manifest_number and log_number != live_logs[0]:
         raise DamagedError(f"{directory}/{log_number:06}.log", "needed by the MANIFEST, but missing")
-    for (_, before), (number, span) in pairwise(spans):
-        if span.first != before.end:
-            raise _gap(directory, number, before.end, span)
+    for (_, previous), (number, span) in pairwise(spans):
+        if span.first != previous.end:
+            raise _sequence_gap(directory, number, previous.end, span)
 
 
-def _gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
+def _sequence_gap(directory: str, number: int, expected: int, span: RecordSpan) -> DamagedError:
     return DamagedError(
         f"{directory}/{number:06}.log",
         f"writes before it are missing: it begins with sequence number {span.first}, expected {expected}",
@@ -333,13 +333,13 @@ def _strings(column: pa.BinaryArray) -> Strings:
     )
 
 
-def _typed_error(directory: str, words: str) -> UnreadError:
+def _typed_error(directory: str, message: str) -> UnreadError:
     """Convert RocksDB's error text to an error that names the database and not the scratch directory."""
-    words = _SCRATCH_PATH.sub(directory, words)
-    if _CORRUPTION not in words:
-        return UnreadError(directory, words)
-    table = _TABLE_OFFSET.search(words)
-    return DamagedError(table[1], words, int(table[2])) if table else DamagedError(directory, words)
+    message = _SCRATCH_PATH.sub(directory, message)
+    if _CORRUPTION not in message:
+        return UnreadError(directory, message)
+    table = _TABLE_OFFSET.search(message)
+    return DamagedError(table[1], message, int(table[2])) if table else DamagedError(directory, message)
 
 
 MAX_SHOWN = 32

@@ -160,10 +160,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         if connection is None:
             return []
         silent: list[Subject] = []
-        lost: list[Subject] = []
+        unanswered: list[Subject] = []
 
         async def work() -> None:
-            while waiting and not silent and not lost and not self.given_up and not self.enough():
+            while waiting and not silent and not unanswered and not self.given_up and not self.enough():
                 subject = waiting.popleft()
                 if self.can_skip(subject):
                     continue
@@ -172,17 +172,17 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 except TimeoutError:
                     silent.append(subject)
                 except UnreadError:
-                    lost.append(subject)
+                    unanswered.append(subject)
 
         await asyncio.gather(*(work() for _ in range(self._options.in_flight)))
-        if silent and not lost and await self._is_well(connection):
+        if silent and not unanswered and await self._is_well(connection):
             self._note_silence(silent)
             return []
-        return silent + lost
+        return silent + unanswered
 
     async def _alone(self, subject: Subject) -> None:
         """Ask about one subject that may have broken the connection."""
-        broken = ""
+        break_reason = ""
         for _ in range(SINGLE_ATTEMPTS):
             connection = await self._connected()
             if connection is None:
@@ -194,10 +194,12 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
                 if await self._is_well(connection):
                     self._note_silence([subject])
                     return
-                broken = f"no answer within {self._options.timeout_s:g} s to any request"
+                break_reason = f"no answer within {self._options.timeout_s:g} s to any request"
             except UnreadError as error:
-                broken = error.reason
-        self._replies.append(self.unknown(subject, f"{SINGLE_ATTEMPTS} single requests failed: {broken}"))
+                break_reason = error.reason
+        self._replies.append(
+            self.unknown(subject, f"{SINGLE_ATTEMPTS} single requests failed: {break_reason}")
+        )
 
     async def _hear(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> None:
         for attempt in range(BUSY):
@@ -221,9 +223,9 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         self.given_up, self.refuses = reason, True
 
     async def _request(self, connection: BookieConnection[Subject, Answer], subject: Subject) -> Answer:
-        wait = self._limit.due(1)
-        if wait:
-            await asyncio.sleep(wait)
+        wait_seconds = self._limit.due(1)
+        if wait_seconds:
+            await asyncio.sleep(wait_seconds)
         self.operations[self.OPERATION] += 1
         answer = await connection.ask(subject)
         if self.status(answer) not in _OTHER_VERSION:
@@ -244,14 +246,14 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
     def _note_silence(self, subjects: list[Subject]) -> None:
         """Record that subjects got no answer on a connection that is well."""
         self._silent += len(subjects)
-        waited = (
+        waiting_reason = (
             f"no answer within {self._options.timeout_s:g} s, though the bookie answers for other "
             f"{self.SUBJECTS}"
         )
-        self._replies += [self.unknown(subject, waited) for subject in subjects]
-        mute = self.mute(self._silent)
-        if mute is not None:
-            self.given_up = mute
+        self._replies += [self.unknown(subject, waiting_reason) for subject in subjects]
+        silence_reason = self.mute(self._silent)
+        if silence_reason is not None:
+            self.given_up = silence_reason
         elif self._silent >= MOST_SILENT:
             self.given_up = (
                 f"no answer for {self._silent} {self.SUBJECTS}, each within {self._options.timeout_s:g} s"
@@ -262,10 +264,10 @@ class BookieClient(ABC, Generic[Subject, Answer, Reply]):
         while self.given_up is None:
             if self._connection is not None and self._connection.lost is None:
                 return self._connection
-            lost = self._connection.lost if self._connection else None
+            unanswered = self._connection.lost if self._connection else None
             await self.close()
-            if lost is not None and (isinstance(lost, RefusedError) or not self._next_wire()):
-                self._give_up_on(lost)
+            if unanswered is not None and (isinstance(unanswered, RefusedError) or not self._next_wire()):
+                self._give_up_on(unanswered)
             if self.given_up is None:
                 if self._barren:
                     await asyncio.sleep(PAUSE_S * 2 ** (self._barren - 1))
@@ -323,7 +325,10 @@ class Conversation(Generic[Subject, Answer, Reply]):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self._part()
         self._runner.close()

@@ -81,9 +81,9 @@ class BookieConnection(Generic[Subject, Answer]):
     writer: StreamWriter
     access: BookieAccess = IN_CLEAR
     lost: UnreadError | None = None
-    _sent: int = 0
+    _sent_count: int = 0
     _waiting: dict[Hashable, tuple[Subject, Future[Answer]]] = field(default_factory=dict)
-    _overdue: set[Hashable] = field(default_factory=set)
+    _late_keys: set[Hashable] = field(default_factory=set)
     _receiver: asyncio.Task[None] | None = None
 
     async def ask(self, subject: Subject) -> Answer:
@@ -96,22 +96,22 @@ class BookieConnection(Generic[Subject, Answer]):
         if self._receiver is None:
             self._receiver = asyncio.create_task(self._receive())
         if self.lost is not None:
-            raise self._why()
-        self._sent += 1
-        key = self.wire.key(self._sent, subject)
+            raise self._lost_error()
+        self._sent_count += 1
+        key = self.wire.key(self._sent_count, subject)
         future: Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[key] = subject, future
         try:
             async with asyncio.timeout(self.timeout_s):
-                self.writer.write(self.wire.frame(self._sent, subject))
+                self.writer.write(self.wire.frame(self._sent_count, subject))
                 await self.writer.drain()
                 return await future
         except TimeoutError:
-            self._overdue.add(key)
+            self._late_keys.add(key)
             raise
         except OSError as error:
-            self._lose(self.access.connection_error(self.where, error))
-            raise self._why() from error
+            self._end_with(self.access.connection_error(self.where, error))
+            raise self._lost_error() from error
         finally:
             del self._waiting[key]
             if future.done() and not future.cancelled():
@@ -119,14 +119,14 @@ class BookieConnection(Generic[Subject, Answer]):
 
     def lose(self, reason: str) -> None:
         """End the connection. Requests without an answer fail with the reason."""
-        self._lose(UnreadError(self.where, reason))
+        self._end_with(UnreadError(self.where, reason))
 
-    def _lose(self, error: UnreadError) -> None:
+    def _end_with(self, error: UnreadError) -> None:
         if self.lost is None:
             self.lost = error
         for _, future in self._waiting.values():
             if not future.done():
-                future.set_exception(self._why())
+                future.set_exception(self._lost_error())
         self.writer.close()
 
     async def close(self) -> None:
@@ -138,7 +138,7 @@ class BookieConnection(Generic[Subject, Answer]):
                 await self._receiver
         await end(self.writer)
 
-    def _why(self) -> UnreadError:
+    def _lost_error(self) -> UnreadError:
         assert self.lost is not None
         return type(self.lost)(self.where, self.lost.reason)
 
@@ -148,10 +148,10 @@ class BookieConnection(Generic[Subject, Answer]):
                 length = frame_length(await self.reader.readexactly(LENGTH.size))
                 await self._receive_answer(length)
         except IncompleteReadError as error:
-            cut = " in the middle of an answer" if error.partial else ""
-            self.lose(f"the bookie closed the connection{cut}")
+            cut_note = " in the middle of an answer" if error.partial else ""
+            self.lose(f"the bookie closed the connection{cut_note}")
         except OSError as error:
-            self._lose(self.access.connection_error(self.where, error))
+            self._end_with(self.access.connection_error(self.where, error))
         except DecodeError as error:
             self.lose(str(error))
 
@@ -164,19 +164,19 @@ class BookieConnection(Generic[Subject, Answer]):
         remaining_bytes = length - len(head)
         while remaining_bytes:
             remaining_bytes -= len(await self.reader.readexactly(min(remaining_bytes, _DROPPED_BYTES)))
-        self._deliver(key, answer)
+        self._deliver_answer(key, answer)
 
-    def _deliver(self, key: Hashable, answer: Answer) -> None:
-        subject, waiting = self._waiting.get(key, (None, None))
-        if subject is None or waiting is None or waiting.done():
-            if key in self._overdue:
-                self._overdue.discard(key)
+    def _deliver_answer(self, key: Hashable, answer: Answer) -> None:
+        subject, future_answer = self._waiting.get(key, (None, None))
+        if subject is None or future_answer is None or future_answer.done():
+            if key in self._late_keys:
+                self._late_keys.discard(key)
                 return  # the answer came after the time-out
             raise DecodeError("bookie's answer", 0, f"answers request {key}, which was never sent")
         mismatch = self.wire.mismatch(subject, answer)
         if mismatch is not None:
             raise mismatch
-        waiting.set_result(answer)
+        future_answer.set_result(answer)
 
 
 async def open_connection(
@@ -256,18 +256,20 @@ def endpoints(registrations: Iterable[Mapping[str, Any]], bookies: Iterable[str]
     >>> endpoints(rows, ["b1", "b2"])
     {'b1': ('h', 3181), 'b2': 'not registered: its address is not known'}
     """
-    offered: dict[str, Endpoint] = {}
+    endpoint_by_id: dict[str, Endpoint] = {}
     for row in registrations:
         if row.get("ephemeral") is False:
             continue  # a leftover, perhaps with the address of another bookie
         # While a bookie turns read-only it is registered twice; either registration may have the address.
-        if isinstance(offered.get(row["bookie_id"], NOT_REGISTERED), str):
-            offered[row["bookie_id"]] = _endpoint(row)
-    sharing = Counter(offered.values())
-    endpoint_by_bookie = {bookie_id: offered.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
+        if isinstance(endpoint_by_id.get(row["bookie_id"], NOT_REGISTERED), str):
+            endpoint_by_id[row["bookie_id"]] = _endpoint(row)
+    bookies_per_endpoint = Counter(endpoint_by_id.values())
+    endpoint_by_bookie = {bookie_id: endpoint_by_id.get(bookie_id, NOT_REGISTERED) for bookie_id in bookies}
     return {
         # An answer does not name the bookie, so entries that one lacks would count as lost by the other.
-        bookie_id: SHARED if not isinstance(endpoint, str) and sharing[endpoint] > 1 else endpoint
+        bookie_id: SHARED
+        if not isinstance(endpoint, str) and bookies_per_endpoint[endpoint] > 1
+        else endpoint
         for bookie_id, endpoint in endpoint_by_bookie.items()
     }
 
@@ -290,9 +292,9 @@ def every_replica(ledgers: DataFrame, bookies: Collection[str]) -> DataFrame:
 def _endpoint(row: Mapping[str, Any]) -> Endpoint:
     if row["damage"] is not None:
         return f"its registration has no readable address: {row['damage']}"
-    for offered in row["endpoints"]:
-        if offered["protocol"] == BOOKIE_RPC:
-            host, port = offered["host"], offered["port"]
+    for offer in row["endpoints"]:
+        if offer["protocol"] == BOOKIE_RPC:
+            host, port = offer["host"], offer["port"]
             if not host or not 0 < port <= _MAX_PORT:
                 return f"it registered with an invalid address: {host!r}, port {port}"
             return host, port

@@ -124,7 +124,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
         Status.EBADVERSION: "the bookie does not speak protocol version 3",
     }
 
-    _listed = False  # whether the bookie has listed any ledger
+    _has_listed = False  # whether the bookie has listed any ledger
     _bytes = 0
 
     def wires(self) -> tuple[Wire[int, BookieAnswer], ...]:
@@ -150,7 +150,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
 
     def mute(self, silent: int) -> str | None:
         """Return a reason if the bookie seems to use DbLedgerStorage, which never lists its ledgers."""
-        if self._listed or silent < SILENT:
+        if self._has_listed or silent < SILENT:
             return None
         return f"{DB_LEDGER_STORAGE} (it answers for ledgers that it lacks, not for {silent} others)"
 
@@ -167,7 +167,7 @@ class ListingClient(BookieClient[int, BookieAnswer, Reply]):
             return Reply(
                 subject, None, f"the bookie refused: {status_text(answer.status)}", answered=answer_time
             )
-        self._listed = True
+        self._has_listed = True
         self._bytes += len(answer.availability)
         try:
             groups = availability.decode(answer.availability)
@@ -205,10 +205,10 @@ def rpc_availability(pairs: DataFrame, endpoints: Mapping[str, Endpoint], option
     schema = spark_schema(SCHEMA)
     addresses = {name: endpoint for name, endpoint in endpoints.items() if not isinstance(endpoint, str)}
     absent = {name: endpoint for name, endpoint in endpoints.items() if isinstance(endpoint, str)}
-    reachable = pairs.where(~F.col("bookie_id").isin(list(absent)))
-    requests = one_bookie_per_partition(reachable.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
+    reachable_pairs = pairs.where(~F.col("bookie_id").isin(list(absent)))
+    requests = one_bookie_per_partition(reachable_pairs.select("bookie_id", *LEDGER), len(addresses), *LEDGER)
     rows = requests.mapInArrow(partial(rpc_rows, addresses=addresses, options=options), schema)
-    gaps = pa.Table.from_batches([_gap(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
+    gaps = pa.Table.from_batches([_gap_row(name, NOWHERE, absent[name]) for name in sorted(absent)], SCHEMA)
     return rows.unionByName(pairs.sparkSession.createDataFrame(gaps, schema))
 
 
@@ -226,17 +226,17 @@ def rpc_rows(
             if client.given_up is None:
                 path = address(*addresses[bookie_id])
                 pairs = list(columns(part, *LEDGER))
-                foreign = [
+                scoped_ids = [
                     (scope_id, Reply(ledger_id, None, unaskable(scope_id)))
                     for scope_id, ledger_id in pairs
                     if scope_id
                 ]
-                if foreign:
-                    yield _rows(bookie_id, path, foreign)
+                if scoped_ids:
+                    yield _rows(bookie_id, path, scoped_ids)
                 for replies in conversation.ask(bookie_id, (ledger for scope, ledger in pairs if not scope)):
                     yield _rows(bookie_id, path, [(0, reply) for reply in replies])
                 if client.given_up is not None:
-                    yield _gap(bookie_id, path, client.given_up)
+                    yield _gap_row(bookie_id, path, client.given_up)
 
 
 def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.RecordBatch:
@@ -260,7 +260,7 @@ def _rows(bookie_id: str, path: str, replies: list[tuple[int, Reply]]) -> pa.Rec
     return rows_of_columns(SCHEMA, len(replies), columns)
 
 
-def _gap(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
+def _gap_row(bookie_id: str, path: str, reason: str) -> pa.RecordBatch:
     """Return the row of a bookie that the client does not ask, or no longer."""
     gap_columns = {"state": IndexState.GAP, "reason": reason, "path": path, "storage": STORAGE}
     return rows_of_columns(SCHEMA, 1, {"bookie_id": bookie_id, "groups": b"", **gap_columns})

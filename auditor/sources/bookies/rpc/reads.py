@@ -199,8 +199,8 @@ def witness(requests: DataFrame, endpoints: Mapping[str, Endpoint], options: Sto
         The rows. Write them at once: each evaluation asks the bookies again.
     """
     sorted_requests = one_bookie_per_partition(requests, len(endpoints), "place")
-    work = partial(read_rows, endpoints=dict(endpoints), options=options)
-    return sorted_requests.mapInArrow(work, spark_types(WITNESS))
+    read_batches = partial(read_rows, endpoints=dict(endpoints), options=options)
+    return sorted_requests.mapInArrow(read_batches, spark_types(WITNESS))
 
 
 def read_rows(
@@ -211,13 +211,13 @@ def read_rows(
     with Conversation(addresses, ReadClient, options) as conversation:
         for bookie_id, part in each_bookie(batches):
             requests = list(columns(part, "scope_id", "ledger_id", "entry_id"))
-            foreign = [(scope, Entry(*entry_ids)) for scope, *entry_ids in requests if scope]
-            for scope_id, entry in foreign:
-                yield _rows(bookie_id, [_not_asked(entry, str(unaskable(scope_id)))], scope_id)
+            scoped_entries = [(scope, Entry(*entry_ids)) for scope, *entry_ids in requests if scope]
+            for scope_id, entry in scoped_entries:
+                yield _rows(bookie_id, [_unasked_reply(entry, str(unaskable(scope_id)))], scope_id)
             entries = [Entry(*entry_ids) for scope, *entry_ids in requests if not scope]
             endpoint = endpoints[bookie_id]
             if isinstance(endpoint, str):
-                yield _rows(bookie_id, [_not_asked(entry, endpoint) for entry in entries])
+                yield _rows(bookie_id, [_unasked_reply(entry, endpoint) for entry in entries])
                 continue
             unanswered_entries = dict.fromkeys(entries)
             absent: set[int] = set()
@@ -233,7 +233,7 @@ def read_rows(
                 yield _rows(bookie_id, [client.unknown(entry, client.given_up) for entry in unknown_entries])
 
 
-def _not_asked(entry: Entry, reason: str) -> ReadReply:
+def _unasked_reply(entry: Entry, reason: str) -> ReadReply:
     return ReadReply(entry, WitnessAnswer.UNKNOWN, reason)
 
 

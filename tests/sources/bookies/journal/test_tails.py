@@ -202,7 +202,7 @@ def test_one_journal_of_two_that_is_not_whole_is_said_and_the_other_held(tmp_pat
 def test_entries_of_other_scopes_are_rows_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.journal.files._COMPACTED", 2)
+    monkeypatch.setattr("auditor.sources.bookies.journal.files._DEDUPLICATE_ENTRIES", 2)
     monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 200)
     second = bytes.fromhex("a4") + struct.pack(">qqqqq", 1, 2, 3, 2, 7) + b"entry-3"
     data = header() + b"".join(
@@ -279,7 +279,7 @@ def entries_of(groups: Iterable[tuple[int, ...]]) -> list[int]:
 def test_entries_that_come_again_and_again_are_kept_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.sources.bookies.journal.files._COMPACTED", 10)
+    monkeypatch.setattr("auditor.sources.bookies.journal.files._DEDUPLICATE_ENTRIES", 10)
     monkeypatch.setattr("auditor.codecs.bookie.length_prefixed.BLOCK", 600)
     found = directory(tmp_path, {MADE: journal([(1, 0)] * 100 + [(1, 1)])})
     read = read_entries(list_journals(found.path)[0].path, 0)
