@@ -148,7 +148,7 @@ def unread_log_rows(tables: Tables, unlocated_count: int, unread_logs: Collectio
             ledgers = plural(unlocated_count, "ledger")
             message = (
                 f"entry logs of {name}: not all were read (--entry-logs); they may have {ledgers} "
-                "that an owner names and no index lists"
+                "that an owner refers to and no index lists"
             )
             yield _hold_row(
                 name, FactReason.UNREAD_DISK, ERASES, message, is_certain=False, count=unlocated_count
@@ -208,7 +208,8 @@ def foreign_copy_rows(counts: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         verb = "has" if is_certain else "may have"
         message = (
             f"{bookie['bookie_id']} {verb} the last copy of entries of "
-            f"{plural(bookie['count'], 'ledger')} that do not name it, such as ledger {bookie['first']}"
+            f"{plural(bookie['count'], 'ledger')} without it in their ensembles, such as ledger "
+            f"{bookie['first']}"
         )
         yield _hold_row(
             bookie["bookie_id"],
@@ -274,7 +275,8 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         ledgers = plural(log["ledgers"], "ledger")
         verb, suffix = ("has", "") if is_certain else ("may have", " yet")
         message = (
-            f"entry log {number} of {name} {verb} bytes of {ledgers} that its index does not list{suffix}"
+            f"entry log {number} of {name} {verb} bytes of {ledgers} that the bookie's index "
+            f"does not list{suffix}"
         )
         kinds = (ActionKind.COLLECT, ActionKind.COMPACT)
         yield _hold_row(
@@ -286,7 +288,7 @@ def unindexed_byte_rows(logs: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
         is_certain = any(certainties)
         verb, suffix = ("has", "") if is_certain else ("may have", " yet")
         entry_logs = plural(len(certainties), "entry log")
-        message = f"{name} {verb} needed bytes that its index does not list{suffix}, in {entry_logs}"
+        message = f"{name} {verb} needed bytes that the bookie's index does not list{suffix}, in {entry_logs}"
         yield _hold_row(
             name, FactReason.UNINDEXED_BYTES, ERASES, message, is_certain=is_certain, count=len(certainties)
         )
@@ -327,11 +329,11 @@ def old_source_rows(sources: Iterable[OldSource]) -> Iterator[Row]:
 _UNREACHABLE_REASONS: Mapping[FactReason, tuple[tuple[ActionKind, ...], str]] = {
     FactReason.NO_MEMBER_REGISTERED: (
         (ActionKind.RECOVER, ActionKind.WAIT, ActionKind.DELETE_LEDGER),
-        "none of its members is registered",
+        "no bookie of its ensembles is registered",
     ),
     FactReason.COPIES_ON_DOWN_BOOKIES: (
         (ActionKind.RECOVER, ActionKind.DELETE_LEDGER),
-        "every registered member lacks entries, and a member that is down may have them",
+        "every registered bookie of its ensembles lacks entries, and one that is down may have them",
     ),
 }
 

@@ -82,8 +82,10 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
-        message="{bookie_id} holds copies of {ledgers:ledger that names|ledgers that name} {ids}, which "
-        "is not registered: its garbage collector will delete {closed} of them",
+        message=(
+            "{bookie_id} holds copies of {ledgers:ledger that names|ledgers that name} {ids}, which is not "
+            "registered: the garbage collector of {bookie_id} will delete {closed} of them"
+        ),
         evidence="aliases, ledgers, closed, attribution_suspect",
     )
 

@@ -16,8 +16,8 @@ from auditor.checks.check import (
 from auditor.checks.finding_rows import finding_rows, group_list
 from auditor.tables.parts import filter_part
 
-_DOUBT = "an index does not show whether the writer was told that they are safe"
-_TAKEN_OVER = "a writer that is fenced and closes its ledger itself leaves the same"
+_DOUBT = "an index does not show whether the writer got an acknowledgement of these entries"
+_TAKEN_OVER = "a fenced writer that closes its ledger itself leaves the same entries"
 
 
 @check(

@@ -86,8 +86,11 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("sure")),
-        message="{bookie_id} has {logs:entry log|entry logs} with a wrong header, ledgers map or collector's "
-        "copy of the map; collection may delete needed entries; {sample[0].path}: {sample[0].reason}",
+        message=(
+            "{bookie_id} has {logs:entry log|entry logs} with a wrong header, a wrong ledgers map or a wrong "
+            "cached copy of the map; collection may delete needed entries; {sample[0].path}: "
+            "{sample[0].reason}"
+        ),
         evidence="logs, bytes, sample, 'tables/entry_logs' AS rows",
     )
 

@@ -51,10 +51,11 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message="{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of ledgers that are "
-        "gone, kept by other ledgers; {minor_bytes} of these bytes are below the threshold of "
-        "minor compaction, {major_bytes} below that of major compaction, {stranded_bytes} above "
-        "both",
+        message=(
+            "{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of deleted ledgers, because "
+            "other ledgers need these logs; {minor_bytes} of these bytes are below the threshold of minor "
+            "compaction, {major_bytes} below that of major compaction, {stranded_bytes} above both"
+        ),
         evidence={
             "logs": "logs",
             "bytes": "bytes",

@@ -117,15 +117,18 @@ _LEDGERS_NAMED = 3
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
-    GcCause.OVERFLOWS: "listing ledger ids overflows",
-    GcCause.IN_NO_ENSEMBLE: "no ensemble names the bookie, which has the last copy",
-    "log-delete": "the bookie's index lacks them where an entry log is deleted",
-    "log-minor": "the bookie's index lacks them where minor compaction rewrites a log",
-    "log-major": "the bookie's index lacks them where major compaction rewrites a log",
-    "unseen-delete": "a damaged record hides them in an entry log that is deleted",
-    "unseen-minor": "a damaged record hides them in a log that minor compaction rewrites",
-    "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
-    "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
+    GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
+    GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
+    "log-delete": "an entry log is deleted that has entries which the bookie's index lacks",
+    "log-minor": "minor compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "log-major": "major compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "unseen-delete": "a damaged record hides their entries, so their entry log is deleted",
+    "unseen-minor": "a damaged record hides their entries, so minor compaction drops them "
+    "when it rewrites the log",
+    "unseen-major": "a damaged record hides their entries, so major compaction drops them "
+    "when it rewrites the log",
+    "unseen-keep": "a damaged record hides their entries, so their entry log is deleted "
+    "once its other ledgers are deleted",
 }
 """End of the message, by cause; other causes stand as they are."""
 

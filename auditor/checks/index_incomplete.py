@@ -21,7 +21,8 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.WITNESS, Need.TIMES},
     asks="unindexed",
-    do_now="do not stop {bookies}: it serves entries that its disks lack; check the audited directories",
+    do_now="do not stop {bookies}: they serve entries that their audited disks lack; check the "
+    "audited directories",
     holds=(
         HoldRule(
             HoldTarget.BOOKIE,

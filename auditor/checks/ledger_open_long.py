@@ -108,8 +108,13 @@ def _writer_words() -> Column:
             words("{last} of them may well have a writer: each is the last ledger of its owner"),
         )
         .when(
-            F.col("superseded") == F.col("total"), "its owner names later ledgers, and writes to the last one"
+            F.col("superseded") == F.col("total"), "its owner has later ledgers, and writes to the last one"
         )
-        .when(F.col("superseded") > 0, words("{superseded} of them come before other ledgers of their owner"))
-        .otherwise("whether a writer still exists is unknown: no owner that was read names it")
+        .when(
+            F.col("superseded") > 0,
+            words("{superseded} of them are followed by later ledgers of their owner"),
+        )
+        .otherwise(
+            "it is unknown whether a writer still exists, because no owner that was read refers to the ledger"
+        )
     )

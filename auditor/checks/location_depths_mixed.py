@@ -52,7 +52,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
     ]
     yield bookie_finding(
         None,
-        f"locations have {len(depths)} depths, and the first that joins evicts the others: "
+        f"locations have {len(depths)} depths, and a server leaves out bookies of other depths "
+        "than the first: "
         f"{'; or '.join(groups)}",
         {"depths": [{"depth": depth, "bookies": names} for depth, names in sorted(depths.items())]},
     )

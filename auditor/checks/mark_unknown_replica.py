@@ -40,6 +40,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        message="{bookie_id} is known only to {total:mark|marks}, such as that of ledger {sample:,}",
+        message="{bookie_id} is known only from "
+        "{total:under-replication mark|under-replication marks}, such as that of ledger {sample:,}",
         evidence="total AS marks, sample",
     )

@@ -91,7 +91,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
             where=if_known(F.when(is_elsewhere, f"{tree_elsewhere}; ")),
             deletes=if_known(
-                F.when(is_deleted, "; no bookie lists these, and collectors delete their ledgers")
+                F.when(
+                    is_deleted, "; bookies do not list their ledgers, and garbage collection deletes these"
+                )
             ),
         ),
         evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "

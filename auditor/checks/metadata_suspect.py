@@ -95,7 +95,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "garbage: {rules:,}{unseen}{second_look}",
             unseen=F.when(
                 F.col("in_doubt") > 0,
-                words("; {in_doubt} of these may have some: not all metadata could be read"),
+                words("; {in_doubt} of these may have metadata: not all metadata could be read"),
             ).otherwise(""),
             second_look=_second_look(tables.cluster),
         ),
@@ -113,7 +113,7 @@ def _second_look(cluster: ClusterFacts) -> Column:
         return F.lit("")
     last_run_time = cluster.orphans_known
     if last_run_time is None:
-        clause = F.lit("; suspect until a run an hour or more later finds the same ones")
+        clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
     else:
         clause = words(
             "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)

@@ -167,7 +167,7 @@ def lacks(sight: Sight) -> dict[Need, Lack]:
 
 def _unrecorded(missing_fact: str) -> Lack:
     return Lack(
-        f"an earlier version wrote this run, which does not say whether {missing_fact}", is_known=False
+        f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
     )
 
 
@@ -212,7 +212,10 @@ def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     elif sight.directories is None:
         yield Need.DISKS, _unrecorded("it read the directories of any bookie")
     elif sight.directories == 0:
-        yield Need.DISKS, Lack("bookies were only asked (rpc:), which shows nothing of their disks")
+        yield (
+            Need.DISKS,
+            Lack("bookies were only asked for their entries (rpc:), so their disks were not checked"),
+        )
     elif sight.witness is False:
         reason = "--witness no" if sight.live else "saved metadata"
         yield Need.WITNESS, Lack(f"{reason}: no bookie was asked for entries that its index lacks")
@@ -229,10 +232,13 @@ def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     if sight.placement is None:
         yield Need.LOCATIONS, _unrecorded("it checked placement")
     elif not sight.placement:
-        reason = "placement was not checked: no racks are beside BookKeeper's root, and --racks gives none"
+        reason = (
+            "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "
+            "given"
+        )
         yield Need.LOCATIONS, Lack(reason)
     if not sight.owners:
-        reason = "owners were not read: none are beside BookKeeper's root, and --owners names none"
+        reason = "owners were not read: none were found next to BookKeeper's root, and --owners was not given"
         yield Need.OWNERS, Lack(reason)
     elif not sight.offload_listing:
         yield Need.OBJECTS, Lack("objects of offloaded ledgers were not checked: --offload-listing adds them")
@@ -248,14 +254,14 @@ def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         lack = Lack("entries outside readable indexes are unknown", affected_part)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:
-        lack = Lack("not all of the metadata could be read", "records in the gaps")
+        lack = Lack("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
         reason = "a part of the ledger tree could not be read, or is in the wrong place"
-        lack = Lack(reason, "ids that it may hide")
+        lack = Lack(reason, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack
     if sight.undecided:
-        lack = Lack("not everything could be checked: see the coverage", "unchecked copies")
+        lack = Lack("not everything could be checked (see coverage)", "unchecked copies")
         yield Need.COPIES, lack
         yield Need.DISKS, lack

@@ -51,6 +51,6 @@ def no_auditor(roster: Roster) -> Findings:
     elif state.auditor_down:
         message = (
             f"the auditor's vote is of {state.auditor}, which is not registered: the auditor may be gone, or "
-            f"run beside that bookie; {waiting_words(state)}"
+            f"still run on that bookie's host; {waiting_words(state)}"
         )
         yield bookie_finding(None, message, evidence, confidence=Confidence.SUSPECT)

@@ -39,8 +39,8 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Limits:
         Objects are listed, but not read.
     """
-    given_up = F.when(F.col("offload") == "deleted", "was given up for it").otherwise(
-        "was not given up for it"
+    given_up = F.when(F.col("offload") == "deleted", "is recorded as deleted from BookKeeper").otherwise(
+        "is not recorded as deleted from BookKeeper"
     )
     rows = with_fault(tables, "offload-not-trimmed")
     is_listed = "offload_objects" in tables.frames
@@ -56,9 +56,11 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=suspect_if(F.lit(not is_listed)),
         message=words(
-            "ledger {ledger} of {owner_name} {copy}, {given_up}, and is still there{doubt}",
+            "ledger {ledger} of {owner_name} {copy}, {given_up}, and BookKeeper still has it{doubt}",
             owner_name=owner_name(),
-            copy="has a complete copy in the bucket" if is_listed else "has a complete copy by its list",
+            copy="has a complete copy in the bucket"
+            if is_listed
+            else "has a complete copy in the bucket according to its topic",
             given_up=given_up,
             doubt=doubt or "",
         ),

@@ -47,11 +47,13 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Needs `--offload-listing`. A listed object may be unreadable. Streaming offloads are ignored.
     """
     lacking = (
-        F.when(F.col("has_index"), "the data are")
-        .when(F.col("has_data"), "their index is")
+        F.when(F.col("has_index"), "its data object is")
+        .when(F.col("has_data"), "its index object is")
         .otherwise("both objects are")
     )
-    given_up = F.when(F.col("offload") == "deleted", ", and BookKeeper has given the ledger up for it")
+    given_up = F.when(
+        F.col("offload") == "deleted", ", and the ledger is recorded as deleted from BookKeeper"
+    )
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "offload-object-missing"),
         ledger_id="ledger_id",

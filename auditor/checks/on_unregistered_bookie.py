@@ -40,7 +40,7 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
     """
     rows = tables.unregistered.where("depending > 0")
     read = (
-        F.when(F.col("read") == BookieRead.READ, "its data was read and is counted as it lies on disk")
+        F.when(F.col("read") == BookieRead.READ, "its data was read from its disks and is counted")
         .when(F.col("read") == BookieRead.PARTIAL, "its data was read in part, the rest is unknown")
         .otherwise("its data was not read, so these replicas are undecided")
     )

@@ -67,7 +67,7 @@ def owner_dangling(tables: Tables) -> DataFrame:
         is seen only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
-    place = words(" ({place + 1} of {list_size} in its list)")
+    place = words(" (place {place + 1} of {list_size} in its list)")
     copy = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
         with_fault(tables, "owner-dangling"),

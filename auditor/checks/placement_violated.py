@@ -58,7 +58,8 @@ def placement_violated(tables: Tables) -> DataFrame:
 def _by_places(tables: Tables, rule: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
     excuse_words = words(
-        "; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}"
+        "; the locations of its bookies satisfy the policy, but these bookies are not writable: "
+        "{unwritable:,}"
     )
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
@@ -102,8 +103,8 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
     return finding_rows(
         shape_totals.where("ledgers > 0"),
         message=words(
-            "the placement policy ({rule}) takes no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
-            "are: it wants a write quorum larger than {least} that divides the ensemble size; these have "
+            "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
+            "are: it requires a write quorum larger than {least} that divides the ensemble size; these have "
             "{named:,}",
             rule=rule,
             least=settings.min_zones,

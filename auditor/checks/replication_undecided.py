@@ -10,12 +10,12 @@ _REASON_WORDS = {
     UnknownCopy.UNREADABLE: "index unreadable on ",
     UnknownCopy.LIMBO: "in limbo on ",
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
-    UnknownCopy.MISPLACED: "index outside its place on ",
+    UnknownCopy.MISPLACED: "index file in the wrong place on ",
     UnknownCopy.WRONG_DIRECTORY: "in the wrong directory on ",
-    UnknownCopy.DENIED: "an entry of the index denied by ",
-    UnknownCopy.INDEX_INCOMPLETE: "index without entries that are served on ",
-    UnknownCopy.NOT_ASKED: "index too old, and not all asked, on ",
-    UnknownCopy.ENTRY_LOG: "in an entry log that is not there on ",
+    UnknownCopy.DENIED: "an indexed entry denied by ",
+    UnknownCopy.INDEX_INCOMPLETE: "index lacks entries that are served by ",
+    UnknownCopy.NOT_ASKED: "index too old, and not all entries asked for, on ",
+    UnknownCopy.ENTRY_LOG: "in a missing entry log on ",
     UnknownCopy.UNREAD: "not read: ",
 }
 _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)

@@ -46,10 +46,10 @@ PACKAGES = {
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
-    "doctor": "Say whether everything is there that an audit needs.",
+    "doctor": "Check whether everything that an audit needs is there.",
     "audit": "Compare metadata and bookies' indexes, and report faults.",
     "watch": "Audit repeatedly, with a line and metrics for each round.",
-    "scan": "Read metadata into tables, and nothing else.",
+    "scan": "Read only the metadata, and write it as tables.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "dump": "Save a running store's metadata in a file, to be audited elsewhere.",
     "status": "Print one line on the result of the newest run.",
@@ -58,7 +58,7 @@ COMMANDS = {
     "compare": "Check whether one metadata store has everything that another has.",
     "history": "List the runs of a directory, and the changes between them.",
     "decommission": "Say whether bookies can be decommissioned, and what has to be copied.",
-    "plan": "Plan the repair of what a run found; nothing is ever applied.",
+    "plan": "Plan the repair of a run's findings. bkaudit never applies a plan.",
     "space": "Show what fills the bookies' disks, and which steps free most.",
     "simulate": "Show the losses if bookies, racks or regions failed.",
     "prune": "Remove old runs of a directory; without --yes only list them.",

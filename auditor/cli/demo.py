@@ -19,7 +19,7 @@ CLOCK_NOTE = "its time is set 25 hours ahead, because the sample is new and some
 @out_option
 @outputs_option
 @click.option(
-    "--all", "all_findings", is_flag=True, help="text: every finding too, not only the first screen."
+    "--all", "all_findings", is_flag=True, help="For text: print every finding, not only the first screen."
 )
 @verbosity_options
 @option_flags(*DEMO_OPTIONS)

@@ -26,7 +26,7 @@ from auditor.model.report import CLEAN, NOT_COVERED
 @click.option(
     "--without-owners",
     is_flag=True,
-    help="Leave out owners beside BookKeeper's root: Pulsar's topics.",
+    help="Leave out the owners of ledgers next to BookKeeper's root: Pulsar's topics.",
 )
 @quietness_options
 @option_flags(*STORE_OPTIONS)

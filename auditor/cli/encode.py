@@ -28,7 +28,7 @@ def encode() -> None:
 @encode.command()
 @click.argument("file", type=click.File("rb"))
 @click.option("--out", type=click.Path(), help="The file to write.  [default: standard output]")
-@click.option("--unfolded", is_flag=True, help="Write the server's form: one group a run of entries.")
+@click.option("--unfolded", is_flag=True, help="Write one group for each run of entries, as the server does.")
 def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
 

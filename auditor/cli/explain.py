@@ -24,12 +24,18 @@ def explain() -> None:
 @chosen_run("bookies", "judged", "ledgers", "verdicts")
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
-    "--bookie", metavar="BOOKIE", shell_complete=completion.bookies, help="Show one bookie's part alone."
+    "--bookie",
+    metavar="BOOKIE",
+    shell_complete=completion.bookies,
+    help="Show only the ledger's copy on this bookie.",
 )
 @click.option(
     "--availability",
     type=click.File("rb"),
-    help="With --bookie: a BP-34 value of the entries that it holds, instead of the run's.",
+    help=(
+        "With --bookie: a file with a BP-34 list of the ledger's entries on this bookie. It replaces the "
+        "list in the run."
+    ),
 )
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
@@ -43,7 +49,7 @@ def ledger(
         show_text(_replica(ledger_id, run, bookie, availability))
         return
     if availability is not None:
-        raise UsageError("--availability: needs --bookie, the bookie that holds these entries")
+        raise UsageError("--availability: requires --bookie, the bookie that has these entries")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines

@@ -51,7 +51,7 @@ def show(
 @click.argument("scope", metavar="[SCOPE]", type=int, required=False)
 @source_options
 @conf_option
-@click.option("--ledger-scope-id", type=int, help="The scope whose ledgers to list.  [default: 0]")
+@click.option("--ledger-scope-id", type=int, help="List the ledgers of this scope.  [default: 0]")
 @credentials_option
 def list_(
     scope: int | None,

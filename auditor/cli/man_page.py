@@ -12,13 +12,13 @@ import click
 from auditor.cli import COMMANDS, main
 
 EXIT_CODES = {
-    0: "Nothing was found at or above --fail-on, and all of it was checked or is accepted.",
-    1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to "
-    "be deleted. decommission: the bookies may not go now.",
+    0: "No finding is at or above --fail-on, and everything was checked, or suppressions accept the rest.",
+    1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
+    "deleted. For decommission: the bookies may not be removed now.",
     2: "Wrong usage.",
     3: "Only unconfirmed findings at that level, or not all was checked.",
-    4: "The environment: the metadata store, a file system or Spark.",
-    5: "A damaged run, or metadata that is too damaged to judge by.",
+    4: "A problem of the environment: the metadata store, a file system or Spark.",
+    5: "A damaged run, or metadata that is too damaged for a verdict.",
     70: "A bug of the program.",
     130: "An interruption.",
 }

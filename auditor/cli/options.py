@@ -50,21 +50,21 @@ cluster_option = click.option(
     "--cluster",
     metavar="NAME",
     shell_complete=completion.clusters,
-    help="A cluster of the file that --conf names: where its metadata, bookies and runs are.",
+    help="Name of a cluster in the file of --conf, which has the places of its metadata, bookies and runs.",
 )
 
 conf_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF,
-    help="A file of options such as `bkaudit conf show audit.toml` prints; flags override it.",
+    help="A file of options, such as `bkaudit conf show audit.toml` prints. Flags override the file.",
 )
 
 clusters_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF,
-    help="The file of options that --cluster is looked up in.",
+    help="The file of options that has the cluster of --cluster.",
 )
 
 out_option = click.option(

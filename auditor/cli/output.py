@@ -125,7 +125,7 @@ def flat_option(command: Command) -> Command:
     return click.option(
         "--flat",
         is_flag=True,
-        help="text: list the findings that one cause explains too; else they are counted.",
+        help="For text: also list findings that follow from one cause. Without it they are only counted.",
     )(command)
 
 
@@ -137,8 +137,8 @@ def outputs_option(command: Command) -> Command:
         metavar="FORM[=FILE]",
         multiple=True,
         shell_complete=completion.forms,
-        help=f"How to report: {', '.join(FORMATS)}; as often as wanted. Without FILE the first goes to "
-        "standard output, each further one to RUN/report.ENDING.  [default: text]",
+        help=f"Form of the report: {', '.join(FORMATS)}. May be repeated. Without FILE the first goes to "
+        "standard output, further ones go to RUN/report.ENDING.  [default: text]",
     )(command)
 
 

@@ -35,9 +35,12 @@ _RUN_COUNT = click.IntRange(0)
     "--suppressions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Keep the runs that baselines of this file name, and of the one in --conf's file. May be repeated.",
+    help=(
+        "A suppressions file: keep the runs that are its baselines. The suppressions file of --conf "
+        "counts too. May be repeated."
+    ),
 )
-@click.option("--yes", is_flag=True, help="Remove the runs; without it they are only listed.")
+@click.option("--yes", is_flag=True, help="Remove the runs. Without it they are only listed.")
 def prune(
     runs: str | None,
     cluster: str | None,

@@ -30,43 +30,63 @@ CHANGES = ("new", "worse", "better", "same")
 @chosen_run("bookies", "verdicts")
 @outputs_option
 @click.option(
-    "--since-last", is_flag=True, help="A message: new, worse and fixed findings since the last complete run."
+    "--since-last",
+    is_flag=True,
+    help="Print a message with the new, worse and fixed findings since the last complete run.",
 )
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option(
-    "--leaks", is_flag=True, help="List the ledgers without an owner, in the order in which to look at them."
+    "--leaks", is_flag=True, help="List the ledgers without an owner, the ones to check first at the top."
 )
 @click.option(
     "--accept",
     metavar="FINGERPRINT",
     help="Print the entry of a suppressions file that accepts this finding.",
 )
-@click.option("--all", "all_findings", is_flag=True, help="Every finding, not only samples of each check.")
-@click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
+@click.option(
+    "--all", "all_findings", is_flag=True, help="Print every finding, not only samples of each check."
+)
+@click.option(
+    "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Print only findings of this severity."
+)
 @click.option(
     "--check",
     shell_complete=completion.checks,
     multiple=True,
     metavar="ID",
-    help="Only of this check; * and ? are wildcards.",
+    help="Print only findings of this check; * and ? are wildcards.",
 )
 @click.option(
     "--bookie",
     shell_complete=completion.bookies,
     multiple=True,
     metavar="ID",
-    help="Only findings that name this bookie; * and ? are wildcards.",
+    help="Print only findings about this bookie; * and ? are wildcards.",
 )
-@click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
+@click.option(
+    "--ledger",
+    multiple=True,
+    metavar="ID",
+    help=("Print only findings about this ledger: an id, or 32 hex digits."),
+)
 @click.option(
     "--topic",
     multiple=True,
     metavar="NAME",
-    help="Only findings on this topic's ledgers; * and ? are wildcards.",
+    help="Print only findings about ledgers of this topic; * and ? are wildcards.",
 )
-@click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings with this change.")
+@click.option(
+    "--change",
+    multiple=True,
+    type=click.Choice(CHANGES),
+    help="Print only findings with this change since the run before.",
+)
 @flat_option
-@click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
+@click.option(
+    "--show-suppressed",
+    is_flag=True,
+    help=("For text: also print suppressed findings. Without it they are only counted."),
+)
 def report(
     run: str,
     forms: tuple[str, ...],
@@ -192,14 +212,14 @@ def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> 
     type=click.Choice(SPACE_BY),
     default="bookie",
     show_default=True,
-    help="Unit of the sums; application: as custom metadata names it.",
+    help="Add bytes up by this. application: the name in the ledgers' custom metadata.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="Number of ledgers or applications to list, the largest first; the others are one line.",
+    help="Number of ledgers or applications to list, the largest first. One line sums up all others.",
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:

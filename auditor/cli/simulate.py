@@ -24,41 +24,46 @@ _LEVELS = [str(level) for level in Level]
     type=(click.Choice(_LEVELS), str),
     multiple=True,
     metavar="LEVEL NAME[,NAME...]",
-    help="Bookie, rack, zone or region that fails, and its name. All given ones fail at once.",
+    help="Level (bookie, rack, zone or region) and name of what fails. All that are given fail at once.",
 )
 @click.option(
     "--any",
     "worst_failure",
     type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
     metavar="N LEVEL",
-    help="The worst N bookies, racks, zones or regions that can fail at once.",
+    help="Find the N bookies, racks, zones or regions whose failure at once loses most.",
 )
 @click.option(
     "--racks",
     "mapping",
     metavar="FILE",
     shell_complete=completion.paths,
-    help="Locations of bookies, instead of those of the run; the form is that of `bkaudit audit`.",
+    help=(
+        "A file of the locations of bookies, as --racks of `bkaudit audit` takes it. It replaces the "
+        "locations of the run."
+    ),
 )
 @click.option(
     "--mttf-days",
     type=click.FloatRange(0, min_open=True),
     default=1095.0,
     show_default=True,
-    help="Mean time until a bookie fails for good, for the mean time to data loss.",
+    help="Mean time until a bookie fails for good. Used for the mean time to data loss.",
 )
 @click.option(
     "--mttr-hours",
     type=click.FloatRange(0, min_open=True),
     default=24.0,
     show_default=True,
-    help="Mean time until its copies exist again, for the mean time to data loss.",
+    help="Mean time until the copies of a failed bookie exist again. Used for the mean time to data loss.",
 )
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics", "namespaces", "failures")),
-    help="csv, jsonl, parquet: the table to print; by default the ledgers of a failure, else all "
-    "single failures.",
+    help=(
+        "For csv, jsonl and parquet: the table to print. By default the ledgers of the failure that "
+        "--lose or --any names; without these options, all single failures."
+    ),
 )
 @format_option("text", "json", *TABLE_FORMS)
 def simulate(
@@ -153,8 +158,10 @@ _BYTE_COUNT = ScaledNumber(
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics")),
-    help="csv, jsonl, parquet: which ledgers may not move and why, or how many of each topic."
-    "  [default: ledgers]",
+    help=(
+        "Rows for csv, jsonl and parquet. ledgers: each ledger that may not move, and why. topics: the "
+        "number of such ledgers of each topic.  [default: ledgers]"
+    ),
 )
 @format_option("text", "json", *TABLE_FORMS)
 def decommission(

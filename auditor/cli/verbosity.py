@@ -69,8 +69,10 @@ _log_level = click.option(
     callback=_set_level,
     help="Level of the log of Python's libraries on standard error.  [default: warning]",
 )
-_verbose = _verbosity_flag("-v", "--verbose", Verbosity.VERBOSE, "Name each table as it is made.")
-_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on standard error but errors.")
+_verbose = _verbosity_flag(
+    "-v", "--verbose", Verbosity.VERBOSE, "Print the name of each table when it is made."
+)
+_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Print only errors on standard error.")
 
 
 ARGUMENTS = "auditor.arguments"

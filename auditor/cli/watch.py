@@ -52,7 +52,10 @@ _SECONDS = ScaledNumber(
     default="1h",
     show_default=True,
     metavar="TIME",
-    help="Time from the start of a round to the next start, such as 15m. A longer round skips starts.",
+    help=(
+        "Time from the start of a round to the start of the next, such as 15m. A round that takes longer "
+        "skips starts."
+    ),
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
 @click.option(

@@ -36,11 +36,11 @@ STORE_DIFFERENCES = schema_of(
     ("change", pa.string(), "missing, different, extra or undecided"),
     ("scope_id", pa.int64(), "BP-35 scope of a ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("path", pa.string(), "where it is kept; owners: below the chroot"),
+    ("path", pa.string(), "path in the store; for owners, without the chroot"),
     ("fields", pa.list_(pa.string()), "differing fields of a ledger's metadata, name: source / copy"),
-    ("why", pa.string(), "undecided: the data that was not read, or that changed"),
-    ("source_version", pa.int64(), "its version in the source; null: it is not there"),
-    ("copy_version", pa.int64(), "its version in the copy; null: it is not there"),
+    ("why", pa.string(), "for undecided: the data that was not read, or that changed"),
+    ("source_version", pa.int64(), "version in the source; null: the source does not have it"),
+    ("copy_version", pa.int64(), "version in the copy; null: the copy does not have it"),
 )
 
 GAPS_LIMIT = 1000

@@ -12,10 +12,18 @@ from auditor.spark.types import SparkSession
 from auditor.tables.replica_blocks import Coded
 
 MEMBERS = schema_of(
-    ("bookie_id", pa.string(), "an id that ensembles name"),
-    ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
-    ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
-    ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+    ("bookie_id", pa.string(), "a bookie id in an ensemble"),
+    ("ledgers", pa.int64(), "number of ledgers with the bookie in an ensemble"),
+    (
+        "depending",
+        pa.int64(),
+        "number of these ledgers whose entries, or whose open last segment, need the bookie",
+    ),
+    (
+        "replicas",
+        pa.int64(),
+        "number of these ledgers with entries that the bookie should hold and the audit compares",
+    ),
 )
 
 _ROWS = 1 << 18

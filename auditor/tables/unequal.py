@@ -40,21 +40,29 @@ UNEQUAL = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
     ("bookie_id", pa.string(), "the bookie"),
-    ("expected", pa.binary(), "the entries it should hold, 24 bytes a group; null: none are judged there"),
-    ("held", pa.binary(), "the entries its index shows; null: no index"),
+    (
+        "expected",
+        pa.binary(),
+        "entries that the bookie should have, as groups of 24 bytes; null: the audit compares none there",
+    ),
+    ("held", pa.binary(), "entries in the bookie's index, as groups; null: no index"),
     (
         "index_state",
         pa.string(),
         "ok, cut, unreadable, limbo, not-indexed, misplaced, wrong-directory or absent",
     ),
-    ("answered", pa.int64(), "time of the bookie's own listing (rpc), ms"),
+    ("answered", pa.int64(), "time when the bookie listed its entries (rpc:), ms"),
     (
         "listed",
         pa.binary(),
-        "of these what the bookie listed (rpc) and its disk, read completely, lacks; null: none",
+        "those of held that the bookie listed (rpc:), but that its completely read disk lacks; null: none",
     ),
-    ("gone", pa.binary(), "entries that its index shows in an entry log which is not there; not in held"),
-    ("gone_state", pa.string(), "how sure that is: agreed or once (gone_entries); null: none is gone"),
+    ("gone", pa.binary(), "entries that the index locates in a missing entry log; they are not in held"),
+    (
+        "gone_state",
+        pa.string(),
+        "certainty of gone: agreed or once (see table gone_entries); null: gone is null",
+    ),
 )
 """The table ``unequal``.
 

@@ -32,14 +32,14 @@ VERDICTS = schema_of(
     (
         "class",
         pa.string(),
-        "healthy, below-write-quorum, below-ack-quorum, entry-lost; not-closed where no "
-        "missing copy was seen; undecided where the metadata cannot be judged",
+        "healthy, below-write-quorum, below-ack-quorum or entry-lost; not-closed: an open ledger "
+        "without a missing copy; undecided: the metadata cannot be judged",
     ),
-    ("potential_class", pa.string(), "the class if all unknown copies were gone"),
-    ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
-    ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    ("potential_class", pa.string(), "the class if all unknown copies were missing"),
+    ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
+    ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
     ("unread_bookies", pa.list_(pa.string()), "bookies with unknown copies"),
-    ("confidence", pa.string(), "confirmed, suspect or unknown, by this run alone"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown, from this run alone"),
 )
 
 

@@ -122,7 +122,7 @@ def test_a_command_that_closes_its_ledger_is_refused_for_an_open_one(text: str, 
     run = Held(tmp_path, opened=(42,))
     answer = permit_command(run, f"bookkeeper shell {text}", BLANKS)
     assert isinstance(answer, Refused)
-    assert answer.sentence.startswith("it is open: ")
+    assert answer.sentence.startswith("the ledger is open: ")
     closed = permit_command(run, f"bookkeeper shell {text}", BLANKS | {"ID": "43"})
     assert isinstance(closed, Allowed)
 

@@ -183,7 +183,7 @@ def test_small_trees_are_counted_and_large_ones_estimated(tmp_path: Path) -> Non
 
 
 def test_a_saved_store_is_not_read_to_count_it() -> None:
-    with pytest.raises(UsageError, match="counting ledgers needs a running store"):
+    with pytest.raises(UsageError, match="ledgers can be counted only in a running store"):
         count_ledgers("dump:///no/such/metadata.jsonl", LayoutKind.FLAT, QUICK)
 
 

@@ -132,7 +132,7 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
     assert "-l 43" not in text
     assert "-l ID" not in text
     assert "bookkeeper shell rebuild-db-ledger-locations-index" in text
-    assert "No released shell takes a ledger of scope 7." in text
+    assert "No released shell accepts a ledger of scope 7." in text
 
 
 def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
@@ -187,7 +187,7 @@ def test_no_command_names_a_ledger_id_below_0() -> None:
     typed = "\n".join(advice(page, {"ID": "-5"}, 80, scope_id=0))
     assert "ledgermetadata" not in typed
     assert "whatisinstanceid" in typed
-    assert "No released shell takes a ledger id below 0." in typed
+    assert "No released shell accepts a ledger id below 0." in typed
     assert "ledgermetadata -l 5" in "\n".join(advice(page, {"ID": "5"}, 80, scope_id=0))
     shown = command_for(replace(ORPHAN, ledger_id=-5), "run")
     assert (
@@ -214,7 +214,7 @@ def test_a_command_that_writes_is_filled_in_only_where_a_run_permits_it(tmp_path
 def test_no_page_deletes_a_ledger_that_is_not_proved_unowned(tmp_path: Path) -> None:
     text = shown_with(path=tmp_path, unowned=())
     assert "deleteledger" not in text
-    assert "Do not: delete ledger 42: no audit proved that it is closed and has no owner" in text
+    assert "Do not: delete ledger 42: no audit proved that the ledger is closed and has no owner" in text
 
 
 @pytest.mark.parametrize("reason", ["copies-on-down-bookies", "entry-lost"])

@@ -83,7 +83,7 @@ def match(paths: Sequence[str], directories: Mapping[Key, Sequence[str]]) -> Pat
             reasons[path] = NOT_FOUND
         elif len(longest_keys) > 1:
             names = sorted("/".join(directories[key]) for key in longest_keys)
-            reasons[path] = f"{names[0]} and {names[1]} both could be it"
+            reasons[path] = f"{names[0]} and {names[1]} could both be this directory"
         else:
             best_match_by_path[path] = (longest, longest_keys[0])
     matches: dict[str, Key] = {}

@@ -161,7 +161,7 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     parsed = parse_metadata_uri(uri)
     counter = STORES[parsed.scheme].counter
     if counter is None:
-        raise UsageError(f"{parsed.text}: counting ledgers needs a running store")
+        raise UsageError(f"{parsed.text}: ledgers can be counted only in a running store")
     count: LedgerCount = _load(counter)(parsed, layout, options)
     return count
 
