@@ -20,6 +20,8 @@ from tests.house import House, here
 from tests.made_runs import made_run
 from tests.syntax import syntax_tree
 
+pytestmark = pytest.mark.files
+
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
 MODULE_LINES = 400

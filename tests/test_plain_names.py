@@ -12,6 +12,8 @@ import pytest
 
 from tests.syntax import syntax_tree
 
+pytestmark = pytest.mark.files
+
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("auditor", "jobs", "benchmarks")
 SCRIPT = "run.py"

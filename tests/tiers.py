@@ -3,7 +3,7 @@
 Each test has one marker, set while tests are collected:
 
     unit       nothing but the test's own process and its memory
-    files      files of its own: a run, a store, a corpus
+    files      files of its own (a run, a store, a corpus), or all files of the project (by a marker)
     process    other programs: bkaudit, a shell, a browser
     spark      the shared Spark session, or a session of its own
     server     a ZooKeeper, an etcd, an S3 server, a Spark master, or classes of a real server

@@ -18,6 +18,8 @@ from auditor.sources.owners.applications import APPLICATIONS
 from tests.syntax import syntax_tree
 from tests.truth.table import PAGE, ROOT, Format, count_of, formats, page, proofs
 
+pytestmark = pytest.mark.files
+
 HOUSE = ROOT / "auditor"
 SOURCES = ("directories", "collections", "rpc")
 VERSIONS = {
