@@ -27,6 +27,7 @@ from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import Znode
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.session import build_session
 from benchmarks import ledger_records as made
 from benchmarks.costs import Cost, least, measured_tree
@@ -98,7 +99,7 @@ class _Scans:
         run = RunDirectory(str(self._folder / f"run{self._runs}"))
         run.begin({"metadata": uri})
         options = AuditOptions(rate_limit=0)
-        landing = Landing(self._spark, run, Silent())
+        landing = Landing(Execution(self._spark), run, Silent())
         with open_metadata(landing, parse_metadata_uri(uri), options) as source:
             if is_watched:
                 watch_ledgers(source)

@@ -21,6 +21,7 @@ from auditor.notebook.run import open_run
 from auditor.reports.forms import FORMS
 from auditor.reports.reference_pages import tables_page
 from auditor.runs.directory import RunDirectory
+from auditor.spark.execution import Execution
 from auditor.tables.run_tables import OPTIONAL, TABLES, Table, to_json
 from tests.checks.tables_builder import ledger, tables
 from tests.made_runs import made_run
@@ -55,7 +56,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
     run = made_run(tmp_path / "run")
     monkeypatch.setitem(TABLES, row.name, row)
-    landing = Landing(spark, RunDirectory(run.path), Silent())
+    landing = Landing(Execution(spark), RunDirectory(run.path), Silent())
     single = [ledger(1, "bk1", write_quorum=1, ensemble_size=1), ledger(2, "bk1", "bk2", write_quorum=2)]
     asked = with_declared(landing, tables(spark, ledgers=single))
     rows = [{"scope_id": 0, "ledger_id": 1, "ensemble_size": 1}]
@@ -69,7 +70,7 @@ def test_the_table_of_the_page_arrives_in_a_run(
 
 def test_a_check_is_not_asked_of_a_table_without_rows(spark: SparkSession, tmp_path: Path) -> None:
     row = eval(code_of("table row"), {"Table": Table, **told("table")})
-    landing = Landing(spark, RunDirectory(str(tmp_path)), Silent())
+    landing = Landing(Execution(spark), RunDirectory(str(tmp_path)), Silent())
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(TABLES, row.name, row)
         assert row.name in with_declared(landing, tables(spark)).known_empty

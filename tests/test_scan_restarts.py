@@ -20,6 +20,7 @@ from auditor.model.progress import Silent
 from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.store import RESTARTS, ClusterNodes
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.part_tables import PartTable
 from tests.servers.etcd import Etcd, running
 
@@ -33,7 +34,7 @@ def source_of(server: Etcd, spark: SparkSession, out: Path) -> Iterator[Metadata
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+    with open_metadata(Landing(Execution(spark), run, Silent()), uri, AuditOptions()) as source:
         yield source
 
 

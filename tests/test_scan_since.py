@@ -21,6 +21,7 @@ from auditor.runs.directory import RunDirectory
 from auditor.sources.metadata.etcd.live import EtcdStore
 from auditor.sources.metadata.store import History
 from auditor.sources.metadata.uri import parse_metadata_uri
+from auditor.spark.execution import Execution
 from tests.servers.etcd import Etcd, running
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def scan(server: Etcd, spark: SparkSession, out: Path, earlier: EarlierRun) -> I
     run = RunDirectory(str(out))
     run.begin({"metadata": server.host})
     uri = parse_metadata_uri(f"etcd://{server.host}{SCOPE}")
-    with open_metadata(Landing(spark, run, Silent()), uri, AuditOptions()) as source:
+    with open_metadata(Landing(Execution(spark), run, Silent()), uri, AuditOptions()) as source:
         yield scan_first(source, earlier)
 
 

@@ -22,6 +22,7 @@ from auditor.sources.metadata.ledger_rows import LEDGERS_AGAIN
 from auditor.sources.metadata.spark_source import LedgerAgainSource
 from auditor.sources.metadata.uri import parse_metadata_uri
 from auditor.spark.batches import as_frame
+from auditor.spark.execution import Execution
 from tests.servers.etcd import Etcd, running
 from tests.servers.zookeeper import writer
 from tests.sources.earlier_etcd import CLOSED, LONGER, OPEN, key
@@ -40,7 +41,9 @@ READ_TO_SAY = 20
 def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
     run.begin({"metadata": uri})
-    with open_metadata(Landing(spark, run, Silent()), parse_metadata_uri(uri), AuditOptions()) as source:
+    with open_metadata(
+        Landing(Execution(spark), run, Silent()), parse_metadata_uri(uri), AuditOptions()
+    ) as source:
         watch_ledgers(source)
         yield scan_first(source, EarlierRun(None))
 

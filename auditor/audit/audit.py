@@ -86,6 +86,7 @@ from auditor.sources.metadata.stores import (
     store_options,
 )
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.tasks import background_thread, run_errors
@@ -184,7 +185,7 @@ class Audit:
         owners = resolve_cursors(owners, first, indexes)
         entry_logs = read_entry_logs(landing, indexes.bookies, first.ledgers, options)
         answers = query_bookies(landing, first, indexes, options)
-        has_gone = entry_logs is not None and "gone_entries" not in landing.empty
+        has_gone = landing.count("gone_entries") > 0
         comparison = compare_sides(landing, first, indexes, answers, options, has_gone)  # join, witness
         metadata = ClusterMetadata(first, scan_second(first))  # M1, after all that bookies were asked
         difference = land_difference(metadata)
@@ -202,31 +203,33 @@ class Audit:
         tables = with_placement(landing, tables)
         tables = with_declared(landing, with_offloads(landing, owners, tables, options))
         sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
-        holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
         # check, confirm
-        findings, claims = run_checks(landing, tables, before, options, configuration.not_run)
+        (findings, claims), holes = landing.execution.run_concurrently(
+            [
+                partial(run_checks, landing, tables, before, options, configuration.not_run),
+                partial(find_holes, metadata, difference.doubtful_ids),
+            ]
+        )
         drop_few_rows(landing)
         landing.progress.stage("report")
-        numbers = landing.run_in_background(
-            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
-        )
+        numbers = count_for_report(tables, metadata, indexes, answers, findings, claims, options.samples)
         bookies_asked = source.live and options.witness == "yes"
         sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
         not_seen = {*configuration.not_run, *checks_without_sight(sight)}
         changes = compare_with_previous(
-            landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms(),
+            landing, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(),
             not_seen, inputs_of(sight, tables, has_gone),
         )  # fmt: skip
         as_of = oldest_as_of(sources) or source.scan_time
         owners_read = owners.rows is not None
         newest = newest_as_of(sources, source.scan_time)
-        scope = RunScope(not any(holes()), owners_read, as_of, newest, configuration.unheld)
+        scope = RunScope(not any(holes), owners_read, as_of, newest, configuration.unheld)
         holds, actions = land_holds(landing, findings, changes, tables, before, scope)
         return Audited(
             started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
             answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
-            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes(), changes=changes,
-            holds=holds, actions=actions, numbers=numbers(),
+            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes, changes=changes,
+            holds=holds, actions=actions, numbers=numbers,
         )  # fmt: skip
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
@@ -281,4 +284,5 @@ class Audit:
                     user_session=spark,
                 )
                 with query_plans(session) as plans, background_thread(session) as second:
-                    yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)
+                    execution = Execution(session, plans, second)
+                    yield Landing(execution, run, progress, resumption.since, resumption.notes)

@@ -112,6 +112,4 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
 
 def _members(landing: Landing) -> DataFrame:
     """Return the bookies in ensembles, one row each, without ids that the server would refuse."""
-    # The indexes, which are still to come, are as large at least.
-    tasks = landing.tasks_of(2 * landing.size("tables/ledgers"))
-    return landing.land("members", lambda: members(tasks, landing.files("ledgers")))
+    return landing.land("members", lambda: members(landing.execution, landing.files("ledgers")))

@@ -54,6 +54,7 @@ from auditor.runs.run_inputs import find_lost_inputs
 from auditor.runs.siblings import same_cluster
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.changes import CHANGED
@@ -234,13 +235,16 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 def _coverage_of(
     tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
-    unreadable_owners = tables.ownership.where("fault = 'owner-unreadable'")
+    owner_counts = aggregate_many(
+        {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
+    )
+    owner_rows, unreadable_owners = owner_counts["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
         holes,
         bool(tables.roster.unread),
-        owners="ownership" not in tables.known_empty and unreadable_owners.isEmpty(),
+        owners=owner_rows > 0 and not unreadable_owners,
         asked_tables={basis.table for basis in Basis if basis.table and basis.table in tables.frames},
         not_run=frozenset(not_run),
         lost_carried=frozenset(lost_carried),

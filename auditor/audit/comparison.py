@@ -19,12 +19,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from auditor.audit.bookie_rows import bookie_states
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.index_scan import Indexes, gap_reasons
-from auditor.audit.landing import STEPS, Landing, rows_that_matter
+from auditor.audit.landing import STEPS, Landing, semi_join_scratch
 from auditor.audit.metadata_scan import FirstScan
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
@@ -37,16 +35,9 @@ from auditor.sources.bookies.rpc.listings import rpc_availability
 from auditor.sources.metadata.credentials import credentials_file
 from auditor.sources.metadata.store import StoreOptions
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame
-from auditor.spark.query_plans import partitions_of
+from auditor.spark.batches import Rows
 from auditor.spark.types import DataFrame
-from auditor.tables.accounts import (
-    GROUP_COLUMNS,
-    expected_replicas,
-    gone_replicas,
-    index_replicas,
-    tail_replicas,
-)
+from auditor.tables.accounts import expected_replicas, gone_replicas, index_replicas, tail_replicas
 from auditor.tables.judge_replicas import BookieState
 from auditor.tables.judged import JUDGED, judge_ledgers
 from auditor.tables.read_replies import READ_ERROR
@@ -148,7 +139,7 @@ def judge_with_witness(
     ledgers = first.ledgers
     by_indexes = landing.land("judged_by_index", by_index)
     rows = None
-    if "judged_by_index" in landing.empty:
+    if not landing.count("judged_by_index"):
         landing.run.remove("tables/judged_by_index")
         return landing.rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
     if not candidates(by_indexes, askable).isEmpty():
@@ -230,7 +221,7 @@ def query_bookies(
         pairs = every_replica(ledgers.where("undecidable = false"), unseen)
         if can_list:
             differing = _compare(landing, indexes, BookieWords(frozenset(bookies.foreign)))
-            again = as_frame(landing.spark, differing).where(F.col("bookie_id").isin(can_list))
+            again = landing.execution.frame(differing).where(F.col("bookie_id").isin(can_list))
             pairs = pairs.unionByName(again.select(*REPLICA))
         return rpc_availability(pairs, endpoints(registered, [*unseen, *with_source]), rpc_limits(options))
 
@@ -260,14 +251,14 @@ def compare_sides(
         frozenset(name for name in states if indexes.bookies.read_whole(name) and name not in indexes.old),
         frozenset(name for name, state in states.items() if state.read != BookieRead.READ),
     )
-    landing.fit_plans(_table_bytes(landing), indexes.bookies.replicas)
+    landing.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
     compare = partial(_compare, landing, indexes, words, answers is not None, has_gone)
-    pairs = landing.broadcast_if_small("unequal", landing.land("unequal", compare))
-    ledgers = rows_that_matter(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
-    rows = rows_that_matter(landing, "unequal", "availability", indexes.rows)
+    pairs = landing.broadcast("unequal", landing.land("unequal", compare))
+    ledgers = semi_join_scratch(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
+    rows = semi_join_scratch(landing, "unequal", "availability", indexes.rows)
     by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
     judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    judged = landing.broadcast_if_small("judged", judgement)
+    judged = landing.broadcast("judged", judgement)
     return SideComparison(pairs, judged, states, witness, ledgers, indexes.of_rows(rows))
 
 
@@ -279,17 +270,13 @@ def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[s
     return {name: replace(state, stopped=name not in running) for name, state in states.items()}
 
 
-def _table_bytes(landing: Landing) -> int:
-    return sum(landing.size(f"tables/{name}") for name in ("ledgers", "availability", "answers"))
-
-
 def _compare(
     landing: Landing,
     indexes: Indexes,
     words: BookieWords,
     with_answers: bool = False,
     has_gone: bool = False,
-) -> DataFrame | pa.Table:
+) -> Rows:
     """Return the pairs of ledger and bookie whose expected and held entries differ, from the run's tables."""
     tails, overlapping = indexes.tails, frozenset(indexes.overlapping)
     table = landing.files
@@ -316,12 +303,7 @@ def _compare(
         accounts.append(AccountFiles(Account.TAIL, table("journal_tails"), read))
     if has_gone:
         accounts.append(AccountFiles(Account.MISSING_LOGS, table("gone_entries"), gone_replicas))
-    tasks = landing.tasks_of(_table_bytes(landing))
-    buckets = 1
-    if tasks is not None:
-        size = sum(account.files.column_bytes(GROUP_COLUMNS) for account in accounts)
-        buckets = partitions_of(tasks, indexes.bookies.replicas, size)
-    return find_unequal(tasks, accounts, words, buckets)
+    return find_unequal(landing.execution, accounts, words, indexes.bookies.replicas)
 
 
 def bookies_taking_reads(

@@ -4,6 +4,7 @@ Each table is written once. Tables that are empty in most clusters are not compu
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import STEPS, Landing, rows_that_matter
+from auditor.audit.landing import STEPS, Landing, semi_join_scratch
 from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
 from auditor.audit.owner_scan import named_ledgers
 from auditor.audit.placement_scan import Placement, land_locations
@@ -26,7 +27,7 @@ from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
 from auditor.spark.batches import arrow_frame
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import aggregate_many, asks_tables, derived, names_without_rows
 from auditor.spark.types import DataFrame
 from auditor.tables import ClusterFacts, Roster, Tables
 from auditor.tables.cluster_state import UNDRAWN, find_undrawn
@@ -105,8 +106,6 @@ def derive_tables(
         placement: The placement policy and the locations of bookies.
         settings: The constants of the checks.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
     land_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
@@ -116,28 +115,36 @@ def derive_tables(
     classes = _land_verdicts(landing, judged)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(landing.spark, count_table)
+    all_marks = metadata.second.marks
+    marked = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    ledgers_of_marks = semi_join_scratch(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
+    classes_of_marks = semi_join_scratch(landing, "marks", "verdicts", classes)
+
+    @asks_tables("marks")
+    def stale_rows(_: Landing) -> DataFrame:
+        return stale_marks(marked, classes_of_marks, ledgers_of_marks, bookies)
+
+    def land_facts_of_bookies() -> Roster:
+        _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
+        landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
+        land_identities(landing, bookies, ledgers, pairs)
+        cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
+        return Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
+
     made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
-    orphan_tables = landing.run_in_background(partial(_land_orphans, *made_of, settings))
-    marked = of_first_scan(marks.where("kind = 'mark'"), difference.moved)
-    ledgers_of_marks, classes_of_marks = ledgers, classes
-    if "marks" not in landing.empty:
-        ledgers_of_marks = rows_that_matter(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
-        classes_of_marks = rows_that_matter(landing, "marks", "verdicts", classes)
-    make = partial(stale_marks, marked, classes_of_marks, ledgers_of_marks, bookies)
-    has_marks = "marks" not in landing.empty
-    stale = landing.run_in_background(partial(landing.land_some, has_marks, "stale_marks", STALE_MARKS, make))
-    _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
-    landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-    land_identities(landing, bookies, ledgers, pairs)
-    cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
-    roster = Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
-    locked = marks.where("kind = 'lock'")
-    orphan_frames, stale_ones = orphan_tables(), stale()
+    roster, orphan_frames, stale_ones = landing.execution.run_concurrently(
+        [
+            land_facts_of_bookies,
+            partial(_land_orphans, *made_of, settings),
+            partial(landing.write_query, "stale_marks", STALE_MARKS, stale_rows, landing),
+        ]
+    )
+    locked = derived(marks.where("kind = 'lock'"), all_marks)
     reachability = land_reachability(landing, roster)
     roster = with_repair_state(
         landing, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
     )
-    nobodys = landing.spark.createDataFrame([], from_arrow_schema(OWNERSHIP))
+    nobodys = arrow_frame(landing.spark, OWNERSHIP.empty_table())
     frames = {
         "ledgers": ledgers,
         "marks": marked,
@@ -152,7 +159,7 @@ def derive_tables(
         "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
         "unindexed": find_unindexed(judged, difference.moved),
         "stale_marks": stale_ones,
-        "empty_directories": empty_directories(marks),
+        "empty_directories": derived(empty_directories(marks), all_marks),
         "ownership": nobodys if ownership is None else ownership,
     }
     tables = Tables(
@@ -161,10 +168,10 @@ def derive_tables(
         moved=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_tables_without_rows(landing, rows),
+        known_empty=_tables_without_rows(landing, frames, rows),
     )
-    has_gaps = bool(metadata.gaps()) or "doubtful_ids" not in landing.empty
-    return _with_empty_parts(tables, has_gaps)
+    has_gaps = bool(metadata.gaps()) or landing.count("doubtful_ids") > 0
+    return _with_part_counts(tables, has_gaps or landing.count("orphans") > 0)
 
 
 IN_NEED = frozenset(
@@ -176,23 +183,28 @@ IN_NEED = frozenset(
         "unreadable_ledgers",
         "misplaced_ledgers",
         "broken_ledgers",
-        "orphans",
     }
 )
 """Table parts whose rows may need bytes from an unread disk. No disk is needed if all of them are empty."""
 
 
-def _with_empty_parts(tables: Tables, has_gaps: bool) -> Tables:
+def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     """Return ``tables`` with the set of empty parts, and with ``copies_complete``: no unread disk is needed.
 
-    ``has_gaps`` is whether some metadata could not be read, or leaves ledger ids in doubt.
+    ``needs_disks`` is whether some metadata could not be read, leaves ledger ids in doubt, or lacks a ledger
+    that a bookie has.
     """
-    tables = replace(tables, known_empty=tables.known_empty | _parts_without_rows(tables))
+    questions = part_questions(tables.frames)
+    parts_without_rows = empty_parts(questions, aggregate_many(questions))
     cluster = tables.cluster
     sure = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
-    complete = sure and not has_gaps and tables.known_empty >= IN_NEED
-    cluster = replace(cluster, copies_complete=complete)
-    return replace(tables, cluster=cluster, roster=replace(tables.roster, cluster=cluster))
+    cluster = replace(cluster, copies_complete=sure and not needs_disks and parts_without_rows >= IN_NEED)
+    return replace(
+        tables,
+        known_empty=tables.known_empty | parts_without_rows,
+        cluster=cluster,
+        roster=replace(tables.roster, cluster=cluster),
+    )
 
 
 def with_declared(landing: Landing, tables: Tables) -> Tables:
@@ -200,7 +212,7 @@ def with_declared(landing: Landing, tables: Tables) -> Tables:
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
             make = partial(table.make, *(tables.frames[name] for name in table.of))
-            tables = tables.add(landing.empty, **{table.name: landing.land(table.name, make)})
+            tables = tables.add(**{table.name: landing.land(table.name, make)})
     return tables
 
 
@@ -208,13 +220,7 @@ def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
     of_judged = f"{STEPS}/verdicts_of_judged"
     landing.land("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{STEPS}")
     files = (landing.files(name) for name in ("ledgers", "judged", of_judged))
-    table = verdicts(landing.spark, *files)
-    return landing.land("verdicts", lambda: landing.read_small(table))
-
-
-def _parts_without_rows(tables: Tables) -> frozenset[str]:
-    questions = part_questions(tables.frames, tables.known_empty)
-    return empty_parts(questions, aggregate_many(questions))
+    return landing.land("verdicts", lambda: verdicts(landing.spark, *files))
 
 
 class OrphanTables(NamedTuple):
@@ -248,7 +254,7 @@ def _land_orphans(
             difference.moved,
             metadata.source.scan_time,
             {name: indexes.newest(name) for name in indexes.in_databases if name in comparison.states},
-            None if "doubtful_ids" in landing.empty else difference.doubtful_ids,
+            difference.doubtful_ids,
             metadata.first.ledgers,
         )
 
@@ -260,19 +266,19 @@ def _land_orphans(
     holding_rows = landing.land(
         "holdings", lambda: holdings(counts, orphan_rows, before.orphans(landing), lately, owned)
     )
-    vanished = landing.land_some(
+    vanished = landing.write_or_empty(
         many,
         "vanished_ranges",
         VANISHED_RANGES,
         lambda: vanished_ranges(indexes.rows, orphan_rows, lately, settings),
     )
     ids = metadata.ids_drawn()
-    undrawn = landing.land_some(
-        bool(ids) and "orphans" not in landing.empty, "undrawn", UNDRAWN,
+    undrawn = landing.write_or_empty(
+        bool(ids) and number > 0, "undrawn", UNDRAWN,
         lambda: find_undrawn(orphan_rows, metadata.first.ledgers, ids),
     )  # fmt: skip
     source = metadata.source
-    generators = landing.land_some(
+    generators = landing.write_or_empty(
         bool(ids), "id_generators", ID_GENERATORS,
         lambda: id_generators(
             metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
@@ -342,7 +348,7 @@ def _cluster_facts(
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         bare=metadata.bare(),
-        lists_no_ledger="ledgers" in metadata.source.landing.empty and metadata.is_used(),
+        lists_no_ledger=not metadata.source.landing.count("ledgers") and metadata.is_used(),
         bookies_listed=metadata.bookies_listed(),
         orphans_known=before.hour_ago.finished if before.hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
@@ -357,11 +363,12 @@ def _cluster_facts(
     )
 
 
-def _tables_without_rows(landing: Landing, bookies: list[dict[str, Any]]) -> frozenset[str]:
-    """Return the tables that are known to be empty. ``bookies`` are the rows of the table ``bookies``."""
-    empty = {*landing.empty, *(OPTIONAL - landing.landed.keys())}  # until they were read
-    if "marks" in empty:
-        empty |= {"locks", "empty_directories"}  # which are made of it
+def _tables_without_rows(
+    landing: Landing, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
+) -> frozenset[str]:
+    """Return the names of tables and properties without rows. ``bookies`` are the rows of that table."""
+    unread_tables = OPTIONAL - landing.landed.keys()
+    empty = {*landing.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

@@ -170,7 +170,7 @@ def read_entry_logs(
     if parts:
         reread = PartTable.of(spark, LOCATION_ROWS, partial(read_locations, homes), parts)
         again = landing.land("locations_again", reread.frame, f"tables/{STEPS}")
-    lost_entries = landing.land_some(
+    lost_entries = landing.write_or_empty(
         bool(lacking), "gone_entries", GONE_ENTRIES, lambda: gone_entries(wrong, again)
     )
     return EntryLogScan(logs, where, disks, sampled, collected, lost_entries)

@@ -64,6 +64,7 @@ from auditor.runs.reader import RunReader
 from auditor.simulate.exposure import find_exposures, find_joint_holders
 from auditor.spark import functions as F
 from auditor.spark.batches import arrow_frame
+from auditor.spark.table_queries import TableQuery, collect_query
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.holds import HOLDS
@@ -130,8 +131,8 @@ def land_holds(
                 tables, unread_records or ()
             )
             unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        holders = None if earlier is None else holders_of_weak_ledgers(tables)
-        weak = frozenset() if holders is None else frozenset(row["bookie_id"] for row in holders.collect())
+        holders = [] if earlier is None else collect_query(holders_of_weak_ledgers, tables)
+        weak = frozenset(row["bookie_id"] for row in holders)
         sight = Seen(
             metadata_whole=scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
@@ -167,8 +168,11 @@ def _rows_of_facts(
 ) -> list[dict[str, Any]]:
     """Return the holds from facts on bookies, entry logs and sources. There are at most a few per object."""
 
-    def rows_of(query: DataFrame | None) -> list[Any]:
-        return [] if query is None else [row.asDict() for row in query.orderBy(query.columns[0]).collect()]
+    def rows_of(query: TableQuery[Tables]) -> list[Any]:
+        in_order = TableQuery[Tables](
+            query.asks, lambda asked_tables: query(asked_tables).orderBy("bookie_id")
+        )
+        return [row.asDict() for row in collect_query(in_order, tables)]
 
     exposures = find_exposures(landing.run, tables.cluster.bookies_listed)
     old_sources = [
@@ -179,10 +183,10 @@ def _rows_of_facts(
         *exposure_rows(exposures),
         *unread_disk_rows(tables, missing),
         *unread_log_rows(tables, unlocated, bookies_with_unread_logs(tables) if unlocated else ()),
-        *damaged_database_rows(rows_of(damaged_databases(tables))),
-        *foreign_copy_rows(rows_of(foreign_copies(tables))),
-        *past_end_rows(rows_of(copies_past_end(tables))),
-        *unindexed_byte_rows(rows_of(unindexed_bytes(tables))),
+        *damaged_database_rows(rows_of(damaged_databases)),
+        *foreign_copy_rows(rows_of(foreign_copies)),
+        *past_end_rows(rows_of(copies_past_end)),
+        *unindexed_byte_rows(rows_of(unindexed_bytes)),
         *old_source_rows(old_sources),
         *unread_owner_rows(owners_read),
     ]

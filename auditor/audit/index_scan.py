@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 
 from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.earlier_run import EarlierRun, note_files, note_indexes
-from auditor.audit.journal_scan import COPIED_BYTES, Tails, indexes_fit
+from auditor.audit.journal_scan import Tails
 from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
 from auditor.errors import RunError
@@ -27,9 +28,8 @@ from auditor.sources.bookies.mark_times import DatedIndex
 from auditor.sources.bookies.part_rows import read_part
 from auditor.sources.clock import now_ms
 from auditor.spark import functions as F
-from auditor.spark.batches import read_few
-from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.part_tables import PartTable, ReadCost
+from auditor.spark.table_queries import aggregate_many
 from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.accounts import combine_pieces
 from auditor.tables.index_counts import (
@@ -208,8 +208,7 @@ def read_indexes(
     tails = journal_scan.land_tails(
         landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    tasks = landing.tasks_of(landing.size("tables/availability"))
-    counts = index_counts(tasks, landing.files("availability"))
+    counts = index_counts(landing.execution, landing.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     index_time = options.index_time
@@ -314,13 +313,33 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
 
 def _read(
     landing: Landing, bookies: ClusterBookies, part_count: int, parts: Sequence[index_parts.IndexPart]
-) -> pa.Table | PartTable:
-    table = PartTable.of(landing.spark, SCHEMA, read_part, parts)
-    fits = indexes_fit(parts, bookies.replicas)
+) -> PartTable:
+    table = PartTable.of(landing.spark, SCHEMA, read_part, parts, index_cost(parts, bookies.replicas))
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     copied = CopiedRows(owners)
-    with_copies = table.with_parts((copied.read, share) for share in shares(whole, owners, part_count))
-    return read_few(with_copies) if fits and copied_bytes(whole) <= COPIED_BYTES else with_copies
+    copied_parts = ((copied.read, share) for share in shares(whole, owners, part_count))
+    return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
+
+
+_INDEX_FILE_SECONDS = 20e-6
+"""Approximate time to read an index file from the cache, in seconds."""
+_COPIED_BYTE_SECONDS = 22e-9
+"""Approximate time to copy a byte of a collected table, in seconds."""
+
+
+def index_cost(parts: Iterable[index_parts.IndexPart], replicas: int) -> ReadCost:
+    """Return the estimated time in which one process reads the indexes of all parts.
+
+    ``replicas`` is the number of replicas that the metadata puts on these bookies. It approximates the number
+    of index files: counting the files takes half as long as reading them.
+    """
+    directories = {(directory.path, part.storage) for part in parts for directory in part.directories}
+    has_files = any(storage != index_parts.ROCKSDB for _, storage in directories)
+    databases = [path for path, storage in sorted(directories) if storage == index_parts.ROCKSDB]
+    return ReadCost(
+        _INDEX_FILE_SECONDS * replicas if has_files else 0,
+        tuple(str(Path(path, "current", name)) for path in databases for name in ("ledgers", "locations")),
+    )
 
 
 def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[str]:

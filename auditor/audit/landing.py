@@ -1,9 +1,7 @@
 """Writing of tables into a run directory, so that runs can be repeated, compared and resumed.
 
-To land a table is to write it, or to find it already written. A written table is read from its files, or from
-memory if it is small. A plan over rows in memory needs no file scan, and no job before a broadcast. Scans and
-jobs take most of the time of an audit of a small cluster. Some steps need only a few rows of a large table.
-These rows are written separately, and deleted after the checks.
+To land a table is to write it, or to find it already written. Some steps need only a few rows of a large
+table. These rows are written separately, and deleted after the checks.
 
 A table is complete once Spark has written its _SUCCESS file. A resumed run does not read such a table from
 its source again, unless the store is live and the table too old. The tables of a run describe one time:
@@ -13,12 +11,13 @@ they had happened during the audit, and damage in between would not be seen.
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
+from pyarrow import fs
 
 from auditor.checks.configuration import read_check_configuration
 from auditor.errors import RunError
@@ -32,29 +31,47 @@ from auditor.runs.run_index import directories_with
 from auditor.sources.clock import now_ms
 from auditor.sources.metadata.stores import is_live
 from auditor.sources.metadata.uri import MetadataUri
-from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, arrow_frame, in_one_part, read_few
-from auditor.spark.part_tables import PartTable
-from auditor.spark.query_plans import QueryPlans, in_one_task, is_large
-from auditor.spark.tasks import own_errors, report_tasks, require_shared
-from auditor.spark.types import DataFrame, SparkSession, StructType
+from auditor.spark.batches import Rows
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
+from auditor.spark.table_queries import TableQuery, TablesT, due_queries, names_without_rows
+from auditor.spark.tasks import own_errors, report_tasks
+from auditor.spark.types import DataFrame, SparkSession
 from auditor.tables.rows_of_ledgers import rows_of_ledgers
 from auditor.tables.run_tables import TABLES
 
-IN_MEMORY_BYTES = 256 << 10
-"""Largest Parquet size of a table whose rows the driver keeps in memory, in bytes.
 
-A table of some thousands of ledgers has this size.
-"""
+@dataclass(frozen=True)
+class _RunTable:
+    """The place of one table in a run directory (`auditor.spark.execution.TablePlace`)."""
 
-FEW_BYTES = 4 << 20
-"""Largest Parquet size of a table that is sent to every task, in bytes.
+    run: RunDirectory
+    below: str
 
-A table of some hundred thousand narrow rows has this size.
-"""
+    @property
+    def path(self) -> str:
+        """Return the table's path for Spark."""
+        return f"{self.run.path}/{self.below}"
 
+    def files(self) -> TableFiles:
+        """Return the files of the table."""
+        return TableFiles.of(*self.place())
 
-T = TypeVar("T")
+    def place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the table's path there."""
+        return self.run.place(self.below)
+
+    def shared_place(self) -> tuple[fs.FileSystem, str]:
+        """Return the file system, and the run directory there."""
+        return self.run.place("")
+
+    def read(self) -> pa.Table:
+        """Return all rows of the table."""
+        return self.run.read(self.below)
+
+    def write(self, rows: pa.Table) -> None:
+        """Write the table."""
+        self.run.write_table(self.below, rows)
 
 
 class Landing:
@@ -62,119 +79,48 @@ class Landing:
 
     def __init__(
         self,
-        spark: SparkSession,
+        execution: Execution,
         run: RunDirectory,
         progress: Progress,
         resumed: int | None = None,
         notes: Sequence[str] = (),
-        plans: QueryPlans | None = None,
-        second: Executor | None = None,
     ) -> None:
-        self.spark = spark
+        self.execution = execution
         self.run = run
-        self._plans = plans
-        self._second = second
         self.progress = progress
-        self._shared = False
         self.landed: dict[str, DataFrame] = {}
         """Tables that this run has written or found, by name."""
         self.resumed = resumed
         """Time of the oldest table that an interrupted run had left, in ms. None if there is none."""
         self.notes = tuple(notes)
         """Notes for the report on how the run was resumed."""
-        self.empty: set[str] = set()
-        """Names of the tables that were written without a row."""
-
-    def land(
-        self, name: str, make: Callable[[], DataFrame | PartTable | pa.Table], below: str = "tables"
-    ) -> DataFrame:
-        """Return a table. If its files are not complete, write it first with the result of ``make``.
-
-        The driver writes tables that it has read, or that are made of tiny tables. If tasks read a source,
-        they also write its table.
-        """
-        if name not in self.landed:
-            where, schema, rows = _place(below, name), None, None
-            if not self.run.exists(f"{where}/{WHOLE}"):
-                self.progress.stage(name)
-                with report_tasks(self.spark, self.progress), own_errors():
-                    table = make()
-                    if isinstance(table, pa.Table):
-                        rows = table
-                    else:
-                        schema = table.schema  # else Spark runs a job to look what it has written
-                        if isinstance(table, PartTable):
-                            self._require_shared()
-                            table.write(*self.run.place(where))
-                        elif in_one_task(self.spark):
-                            rows = table.toArrow()
-                        else:
-                            self._require_shared()
-                            table.write.mode("overwrite").parquet(self.where(where))
-                if rows is not None:
-                    self.run.write_table(where, rows)
-                self.run.check_claim()
-            if not self.landed and below == "tables":
-                self.fit_plans(self.size(where))  # the first table says how large the others may be
-            self.landed[name] = self._landed_at(name, below, schema, rows)
-        return self.landed[name]
-
-    def run_in_background(self, make: Callable[[], T]) -> Callable[[], T]:
-        """Call ``make`` on a second thread if tables are small, else now. Return a function for its result.
-
-        A small audit spends its time on query planning, which Java does in the calling thread while another
-        core is idle. Tasks on large tables use all cores anyway. The returned function raises any error of
-        ``make``.
-        """
-        if self._second is not None and self._small:
-            return self._second.submit(make).result
-        product = make()
-        return lambda: product
-
-    def read_small(self, table: PartTable) -> PartTable | pa.Table:
-        """Read a table in this process if the audit is small. Otherwise return it for tasks."""
-        return read_few(table) if self._small else table
-
-    def values(self, name: str, column: str) -> frozenset[str] | None:
-        """Return the different values of a column of a written table. None if tables are large.
-
-        If no row has the value that a query looks for, the query can be skipped. It would take a tenth of a
-        second.
-        """
-        if not self._small:
-            return None
-        return frozenset(self.run.read(f"tables/{name}", [column])[column].unique().to_pylist())
-
-    def where(self, below: str) -> str:
-        """Return the path of a table for Spark. ``below`` is its path in the run directory."""
-        return f"{self.run.path}/{below}"
-
-    def size(self, below: str) -> int:
-        """Return the size of a table's files in bytes. 0 if there are none."""
-        return sum(self.run.sizes(below).values())
-
-    def files(self, name: str) -> TableFiles:
-        """Return the files of a written table."""
-        return TableFiles.of(*self.run.place(f"tables/{name}"))
-
-    def _require_shared(self) -> None:
-        """Check that tasks share the run directory, before one of them writes or reads a table there."""
-        if not self._shared:
-            require_shared(self.spark, *self.run.place(""))
-            self._shared = True
 
     @property
-    def _small(self) -> bool:
-        return self._plans is not None and self._plans.small
+    def spark(self) -> SparkSession:
+        """Return the session for queries."""
+        return self.execution.spark
 
-    def tasks_of(self, table_bytes: int) -> SparkSession | None:
-        """Return the session whose tasks process tables of this size. None if the driver processes them."""
-        return self.spark if is_large(table_bytes) else None
+    @property
+    def known_empty(self) -> frozenset[str]:
+        """Return the names of tables that were written or found without a row (`due_queries`)."""
+        return names_without_rows(self.landed)
 
-    def fit_plans(self, table_bytes: int, replicas: int = 0) -> None:
-        """Set Spark's query planning for tables of this size, and for the number of replicas to compare."""
-        if self._plans is not None:
-            self._plans.fit(table_bytes, replicas)
+    def land(self, name: str, make: Callable[[], Rows], below: str = "tables") -> DataFrame:
+        """Return a table. If its files are not complete, write it first with the result of ``make``."""
+        if name not in self.landed:
+            table = _RunTable(self.run, _place(below, name))
+            if self.run.exists(f"{table.below}/{WHOLE}"):
+                rows = self.execution.open_table(table)
+            else:
+                self.progress.stage(name)
+                with report_tasks(self.spark, self.progress), own_errors():
+                    rows = self.execution.write_table(table, make())
+                self.run.check_claim()
+            if not self.landed and below == "tables":
+                # The first table says how large the others may be.
+                self.execution.plan_for(table.files().size)
+            self.landed[name] = rows
+        return self.landed[name]
 
     def rows(
         self, name: str, rows: list[dict[str, Any]], schema: pa.Schema, below: str = "tables"
@@ -182,40 +128,50 @@ class Landing:
         """Write a small table from rows in the driver without Spark, because a Spark job takes longer."""
         return self.land(name, lambda: pa.Table.from_pylist(rows, schema=schema), below)
 
-    def land_some(
-        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], DataFrame | PartTable]
+    def write_or_empty(
+        self, may_have_rows: bool, name: str, schema: pa.Schema, make: Callable[[], Rows]
     ) -> DataFrame:
         """Write a table with `land` if it may have rows. Otherwise write it empty, without a query."""
         return self.land(name, make) if may_have_rows else self.rows(name, [], schema)
 
-    def _landed_at(
-        self, name: str, below: str, schema: StructType | None, rows: pa.Table | None
+    def write_query(
+        self,
+        name: str,
+        schema: pa.Schema,
+        query: TableQuery[TablesT],
+        tables: TablesT,
     ) -> DataFrame:
-        """Return a written table. ``schema`` and ``rows`` are None if they are not in memory."""
-        from pyspark.sql.pandas.types import from_arrow_schema
+        """Write a table with the rows of a query of ``tables``."""
+        is_due = bool(due_queries((query,), tables))
+        return self.write_or_empty(is_due, name, schema, partial(query, tables))
 
-        where = _place(below, name)
-        if self.size(where) > IN_MEMORY_BYTES:  # which no table without rows is
-            self._require_shared()
-            if schema is None and rows is not None:
-                schema = from_arrow_schema(rows.schema)
-            read = self.spark.read.schema(schema) if schema else self.spark.read
-            return in_one_part(read.parquet(self.where(where)))
-        if rows is None:
-            rows = self.run.read(where)
-        # As Spark gives back what it has written: any column may be null.
-        table = arrow_frame(self.spark, rows, (schema or from_arrow_schema(rows.schema)).toNullable())
-        if not rows.num_rows:
-            self.empty.add(name)
-        return table
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table, from its files. 0 if the run has no such table."""
+        return self.run.count(f"tables/{name}") if name in self.landed else 0
 
-    def broadcast_if_small(self, name: str, table: DataFrame) -> DataFrame:
-        """Return a written table for a join with all ledgers. Spark broadcasts a small one to every task.
+    def values(self, name: str, column: str) -> frozenset[str]:
+        """Return the different values of a column of a written table, of which there are few."""
+        schema = pa.schema([(column, pa.string()), ("number", pa.int64())])
+        counts = self.execution.count_rows(
+            schema, self.files(name), partial(count_values, column=column, schema=schema), ("number",)
+        )
+        return frozenset(counts[column].to_pylist())
 
-        Spark would estimate ten times the size of its files, and sort all ledgers to join a few.
-        """
-        size = self.size(f"tables/{name}")
-        return F.broadcast(table) if IN_MEMORY_BYTES < size <= FEW_BYTES else table
+    def where(self, below: str) -> str:
+        """Return the path of a table for Spark. ``below`` is its path in the run directory."""
+        return f"{self.run.path}/{below}"
+
+    def files(self, name: str) -> TableFiles:
+        """Return the files of a written table."""
+        return _RunTable(self.run, f"tables/{name}").files()
+
+    def plan_for(self, names: Iterable[str], replicas: int) -> None:
+        """Set Spark's query planning for these tables, and for the number of replicas to compare."""
+        self.execution.plan_for(sum(self.files(name).size for name in names), replicas)
+
+    def broadcast(self, name: str, table: DataFrame) -> DataFrame:
+        """Mark a written table for joins with all ledgers (`Execution.broadcast`)."""
+        return self.execution.broadcast(table, self.files(name))
 
     def pin_fact(self, key: str, value: Any) -> Any:
         """Return the value of a fact in the run's manifest. Save ``value`` first if there is none.
@@ -241,6 +197,16 @@ class Landing:
         self.run.write_json(REPORT, json.loads(report.to_json()))
 
 
+def count_values(files: TableFiles, column: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Count the values of a column of text in some files of a table: rows of ``schema``."""
+    for rows in files.row_groups((column,), (column,), _ROWS_AT_ONCE):
+        counts = rows[column].cast(pa.string()).value_counts()
+        yield pa.RecordBatch.from_arrays([counts.field(0), counts.field(1)], schema=schema)
+
+
+_ROWS_AT_ONCE = 1 << 18
+
+
 def _place(below: str, name: str) -> str:
     """Return the path of a table in the run. Object stores do not accept ``.`` as the run's own directory."""
     return f"{below}/{name}" if below else name
@@ -250,20 +216,23 @@ STEPS = "few"
 """Directory, below the tables of a run, for tables that are deleted after the checks."""
 
 
-def rows_that_matter(
-    landing: Landing, few: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
+def semi_join_scratch(
+    landing: Landing, keys: str, table: str, rows: DataFrame, columns: Sequence[str] | None = None
 ) -> DataFrame:
-    """Return the rows of ``table`` whose ledger id is in the table ``few``. All rows if ``few`` is large.
+    """Return at least the rows of ``table`` whose ledger id is in the table ``keys``.
 
     Both tables must be written. ``rows`` are all rows of ``table``. ``columns`` are the columns to keep, or
     None for all.
     """
-    if landing.size(f"tables/{few}") > FEW_BYTES:
-        return rows
-    name = f"{table}_of_{few}"
-    few_rows = rows_of_ledgers(landing.spark, landing.files(table), landing.files(few), rows.schema, columns)
-    landed = landing.land(name, lambda: landing.read_small(few_rows), f"tables/{STEPS}")
-    return landing.broadcast_if_small(f"{STEPS}/{name}", landed)
+    name = f"{table}_of_{keys}"
+    table_files, key_files = landing.files(table), landing.files(keys)
+
+    def join() -> tuple[DataFrame, TableFiles]:
+        joined_rows = partial(rows_of_ledgers, landing.spark, table_files, key_files, rows.schema, columns)
+        joined = landing.land(name, joined_rows, f"tables/{STEPS}")
+        return joined, landing.files(f"{STEPS}/{name}")
+
+    return landing.execution.semi_join(rows, key_files, join)
 
 
 def drop_few_rows(landing: Landing) -> None:

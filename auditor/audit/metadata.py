@@ -31,8 +31,7 @@ from auditor.sources.metadata.spark_source import LedgerAgainSource, MarkSource
 from auditor.sources.metadata.store import ClusterNodes, WatchableStore
 from auditor.sources.metadata.uri import OXIA
 from auditor.spark import functions as F
-from auditor.spark.batches import arrow_frame
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows, arrow_frame
 from auditor.spark.types import DataFrame
 from auditor.tables.cluster_state import CLUSTER, Ids, cluster_state, ids_drawn, is_bare, unlisted_bookies
 from auditor.tables.registry import (
@@ -79,10 +78,10 @@ def scan_second(first: FirstScan) -> SecondScan:
     nodes, again = source.store.cluster(), _Rescan(first)
     try:
         landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    except RunError as error:
+    except (RunError, StoreError) as error:
         if not again.takes:
             raise
-        # What the first scan wrote turned out to be damaged during the scan: this one does without it.
+        # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
         again.take_nothing(error)
         landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
     return _with_marks(first, landed.nodes, landed.rows, landed.restarts, again.notes)
@@ -105,7 +104,7 @@ class _Rescan:
         self.takes = False
         self.notes: tuple[str, ...] = ()
 
-    def rows(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame:
+    def rows(self, nodes: ClusterNodes) -> Rows:
         """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
         if not self.notes:
             try:
@@ -121,7 +120,7 @@ class _Rescan:
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, nodes: ClusterNodes) -> pa.Table | PartTable | DataFrame | None:
+    def _moved(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
@@ -247,7 +246,7 @@ class ClusterMetadata:
         A Pulsar store that lists ledgers may have neither. Pulsar's driver writes no LAYOUT, and creates the
         id generator as a container node. ZooKeeper deletes a container node when it is empty.
         """
-        if self.source.pulsar_layout and "ledgers" not in self.source.landing.empty:
+        if self.source.pulsar_layout and self.source.landing.count("ledgers"):
             return False
         return self.first.cut is None and is_bare(self.first.nodes) and is_bare(self.second.nodes)
 
@@ -352,14 +351,12 @@ def land_difference(metadata: ClusterMetadata) -> ScanDifference:
     first, again, landing = metadata.first, metadata.second.ledgers, metadata.source.landing
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
     statuses = [landing.values(name, "status") for name in names]
-    misplaced = statuses[0] is None or LedgerStatus.MISPLACED in statuses[0]
+    misplaced = LedgerStatus.MISPLACED in statuses[0]
     elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
     reason_for_all = first.cut or elsewhere
-    none_doubtful = first.cut is None and all(
-        values is not None and values.isdisjoint(LEAVE_IDS_OPEN) for values in statuses
-    )
-    doubtful = landing.land_some(
-        not none_doubtful,
+    may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
+    doubtful = landing.write_or_empty(
+        may_miss_ids,
         "doubtful_ids",
         DOUBTFUL_IDS,
         lambda: doubtful_ids(first.ledgers, again, reason_for_all),

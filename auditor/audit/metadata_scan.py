@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from auditor.audit.earlier_run import EarlierRun, note_files, note_ledgers, reusable_facts
 from auditor.audit.landing import Landing
 from auditor.errors import RunError, StoreError
@@ -28,8 +26,8 @@ from auditor.sources.metadata.store import RESTARTS, ClusterNodes, MetadataStore
 from auditor.sources.metadata.stores import choose_layout, open_store, source_options, store_options
 from auditor.sources.metadata.uri import MetadataUri
 from auditor.spark import functions as F
-from auditor.spark.batches import as_frame, read_source
-from auditor.spark.part_tables import PartTable
+from auditor.spark.batches import Rows
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.registry import instance_id
 from auditor.tables.scans import IN_ANOTHER_LAYOUT, WIDE, lost_elsewhere, unseen_ranges
@@ -71,8 +69,8 @@ class MetadataSource:
 
     def table(
         self, source: type[StoreSource], nodes: ClusterNodes, *, earlier: str | None = None
-    ) -> pa.Table | PartTable:
-        """Read a table of the store, if possible as it was at the time of ``nodes`` (`read_source`).
+    ) -> PartTable:
+        """Return a table of the store, if possible as it was at the time of ``nodes``.
 
         ``earlier`` describes an earlier read of the table, in the form of `StoreSource`. None to read all
         rows.
@@ -82,7 +80,7 @@ class MetadataSource:
         table_source = source(source_options(spark, self.options, parameters, nodes))
         # A saved store is open, and a large file is passed over once.
         parts = None if self.live else table_source.reader(table_source.schema()).partitions_of(self.store)
-        return read_source(spark, table_source, parts)
+        return part_table(spark, table_source, parts)
 
     def rows_at(self, source: type[StoreSource], paths: Sequence[str], nodes: ClusterNodes) -> DataFrame:
         """Return the rows of a table at exactly these paths, from a `WatchableStore`."""
@@ -92,7 +90,7 @@ class MetadataSource:
         part_count = min(spark.sparkContext.defaultParallelism, -(-len(paths) // _PATHS_A_TASK))
         reader = table_source.reader(table_source.schema())
         parts = reader.shares(self.store.parts_of(paths, part_count), self.layout)
-        return as_frame(spark, read_source(spark, table_source, parts))
+        return self.landing.execution.frame(part_table(spark, table_source, parts))
 
 
 @dataclass(frozen=True)
@@ -173,8 +171,8 @@ class LedgerScan(NamedTuple):
 
 def _ledgers(
     source: MetadataSource, earlier: EarlierRun, nodes: ClusterNodes, unusable: str | None = None
-) -> pa.Table | PartTable:
-    """Read all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
+) -> PartTable:
+    """Return all ledgers. If ``unusable`` gives a reason, reuse no rows of the earlier run."""
     store = source.store
     if not isinstance(store, ComparableStore):
         return source.table(LedgerSource, nodes)
@@ -196,7 +194,7 @@ def scan_ledgers(
     source: MetadataSource,
     name: str,
     nodes: ClusterNodes,
-    read: Callable[[ClusterNodes], pa.Table | PartTable | DataFrame],
+    read: Callable[[ClusterNodes], Rows],
 ) -> LedgerScan:
     """Write all ledgers as of one time. If the store can no longer read at that time, use a newer time."""
     for restarts in range(RESTARTS):

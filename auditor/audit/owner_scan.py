@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 
-import pyarrow as pa
-
 from auditor.audit.changes import RunsBefore
 from auditor.audit.cursor_scan import newest_compactions, resolve_references
 from auditor.audit.index_scan import Indexes
@@ -42,8 +40,7 @@ from auditor.sources.owners.applications import (
 )
 from auditor.sources.owners.spark_source import OwnerSource
 from auditor.spark import functions as F
-from auditor.spark.batches import read_source
-from auditor.spark.part_tables import PartTable
+from auditor.spark.part_tables import PartTable, part_table
 from auditor.spark.types import DataFrame
 from auditor.tables.owner_stores import (
     OWNER_STORES,
@@ -122,18 +119,13 @@ def read_owners(source: MetadataSource, options: AuditOptions) -> Owners:
         why = f"owners could not be read from {stores[0].text}: {error}"
         return Owners((), None, True, (*notes, why))
     if not is_own:
-        _require_owners(source, stores, rows)
+        _require_owners(source, stores)
     return Owners(stores, rows, is_own, notes)
 
 
-def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri], rows: DataFrame) -> None:
+def _require_owners(source: MetadataSource, stores: Sequence[OwnersUri]) -> None:
     """Raise StoreError if a store that ``--owners`` names has no row."""
-    if "owners" in source.landing.empty:
-        store_names = set()
-    elif len(stores) == 1:
-        return
-    else:
-        store_names = {row["store"] for row in rows.select("store").distinct().collect()}
+    store_names = source.landing.values("owners", "store")
     for store in stores:
         if store.text not in store_names:
             tree = APPLICATIONS[store.application].trees[0]
@@ -333,10 +325,10 @@ def _find_own(source: MetadataSource) -> tuple[tuple[OwnersUri, ...], tuple[str,
     return (), notes
 
 
-def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> pa.Table | PartTable:
+def _read(source: MetadataSource, stores: Sequence[OwnersUri], options: AuditOptions) -> PartTable:
     spark = source.landing.spark
     parameters = {"owners": OWNERS_SEPARATOR.join(store.text for store in stores)}
-    return read_source(spark, OwnerSource(source_options(spark, options, parameters)))
+    return part_table(spark, OwnerSource(source_options(spark, options, parameters)))
 
 
 def _zxid(first: FirstScan) -> int | None:

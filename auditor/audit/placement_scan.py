@@ -279,10 +279,8 @@ def with_placement(landing: Landing, tables: Tables) -> Tables:
     modes = {row["bookie_id"]: row["registered"] for row in roster.bookies if row["registered"]}
     writable = [name for name, mode in modes.items() if mode != "readonly"]
     judge = PlacementJudge.of(settings, roster.locations, names, writable, modes)
-    rows = landing.land(
-        "placement", lambda: landing.read_small(placement(landing.spark, landing.files("ledgers"), judge))
-    )
-    return tables.add(landing.empty, placement=rows)
+    rows = landing.land("placement", lambda: placement(landing.spark, landing.files("ledgers"), judge))
+    return tables.add(placement=rows)
 
 
 def placement_remarks(placement: Placement, facts: PlacementFacts | None) -> list[Remark]:

@@ -94,7 +94,7 @@ def _metadata_scope(
 def _metadata_faults(metadata: ClusterMetadata, bookies: ClusterBookies, tables: Tables) -> Iterator[str]:
     """Return reasons why the metadata may be incomplete. Unknown facts count as reasons."""
     source = metadata.source
-    if metadata.gaps() or "doubtful_ids" not in source.landing.empty:
+    if metadata.gaps() or source.landing.count("doubtful_ids"):
         yield "not all of it could be read"
     yield from _instance_faults(source.instance_id, bookies)
     generators = tables.id_generators.agg(
@@ -134,7 +134,7 @@ def _losses(metadata: ClusterMetadata, tables: Tables, before: RunsBefore) -> It
 def _owners_agree(tables: Tables) -> bool:
     """Return whether owners were read without a gap and name no ledger that the metadata lacks."""
     ownership = tables.ownership
-    if "ownership" in tables.known_empty or named_ledgers(ownership) is None:
+    if named_ledgers(ownership) is None:
         return False
     return ownership.where("standing = 'dangling'").isEmpty()
 
@@ -161,7 +161,7 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
         below = tuple(f"{root}/{place}" for place in places)
         hidden = whole + [f"{path}: {reason}" for path, reason in gaps if path.startswith(below)]
         yield _listing(name, time, hidden[0] if hidden else None)
-    hidden_ids = "doubtful_ids" not in metadata.source.landing.empty
+    hidden_ids = metadata.source.landing.count("doubtful_ids")
     why = "a part of the ledgers could not be read" if hidden_ids else None
     yield _listing("ensembles", time, why)
 

@@ -26,7 +26,7 @@ from auditor.model.states import LISTED, CacheState, EntryLogState, LedgerStatus
 from auditor.sources.bookies.collections.places import IN_COLLECTION
 from auditor.sources.bookies.entry_logs.reader import SCAN
 from auditor.spark import functions as F
-from auditor.spark.query_plans import aggregate_many
+from auditor.spark.table_queries import TableQuery, aggregate_many
 from auditor.spark.types import DataFrame
 from auditor.tables import Tables
 from auditor.tables.cluster_state import Ids
@@ -97,7 +97,7 @@ def with_space(
         "disks": scan.disks,
         "misplaced": wrong,
     }
-    return tables.add(landing.empty, **read, **({} if sampled is None else {"digests": sampled}))
+    return tables.add(**read, **({} if sampled is None else {"digests": sampled}))
 
 
 def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
@@ -192,18 +192,17 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     landing, layout = metadata.source.landing, metadata.source.layout
     collector = Collector(collector_settings(conf), layout, _listing(metadata), tables.roster.aliases)
     scan_time = tables.cluster.scan_time
-    may_have_rows = (
-        not {"orphans", "over_replicated"} <= tables.known_empty or collector.listing.seen is not None
-    )
-    # What an earlier run saw going says too, where nothing is left of it, that a collection came since.
-    has_logs = "space" in tables.frames
-    earlier_rows = before.table(landing, "gc_foresight", scan_time) if may_have_rows or has_logs else None
-    rows = landing.land_some(
-        may_have_rows, "gc_foresight", GC_FORESIGHT, lambda: foresight(collector, tables, earlier_rows)
-    )
-    tables = replace(tables, collector=collector.settings)
-    if not has_logs:
-        return tables.add(landing.empty, gc_foresight=rows)
+
+    def of_tables(asked_tables: Tables) -> DataFrame:
+        return foresight(collector, asked_tables, before.table(landing, "gc_foresight", scan_time))
+
+    asks = None if collector.listing.seen is not None else ("orphans", "over_replicated")
+    rows = landing.write_query("gc_foresight", GC_FORESIGHT, TableQuery(asks, of_tables), tables)
+    tables = replace(tables, collector=collector.settings).add(gc_foresight=rows)
+    if "space" not in tables.frames:
+        return tables
+    # If nothing is left of what an earlier run saw going, that run also shows that a collection came since.
+    earlier_rows = before.table(landing, "gc_foresight", scan_time)
     earlier = before.table(landing, "log_foresight", scan_time)
     passed = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
@@ -224,8 +223,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
             passed,
         ),
     )
-    # What logs do to ledgers that the index lacks is asked of the same check as gc_foresight.
-    return tables.add(landing.empty - {"gc_foresight"}, gc_foresight=rows, log_foresight=logs)
+    return tables.add(log_foresight=logs)
 
 
 def foresight_remarks(tables: Tables) -> list[Remark]:

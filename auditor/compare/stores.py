@@ -38,6 +38,7 @@ from auditor.sources.metadata.credentials import credentials_file, read_credenti
 from auditor.sources.metadata.stores import check_reachable, recognise
 from auditor.sources.owners.applications import APPLICATIONS, OwnersUri, beside, parse_owners_uri
 from auditor.spark import functions as F
+from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session, scratch_directory
 from auditor.spark.tasks import own_errors, run_errors
@@ -89,7 +90,7 @@ def compare_stores(
             user_session=spark,
         )
         stack.enter_context(query_plans(session))
-        landing = Landing(session, run, progress or Silent())
+        landing = Landing(Execution(session), run, progress or Silent())
         salt = secrets.randbits(62)
         source_side = stack.enter_context(open_side("source", source, landing, options, salt))
         copy_side = stack.enter_context(open_side("copy", copy, landing, options, salt))
@@ -165,7 +166,7 @@ class _OpenPair:
         cuts = [side.nodes.cut_below(side.root) for side in self.sides]
         make_table = partial(ledger_differences, sides, *cuts)
         differences = self.landing.land("ledgers_unequal", make_table)
-        if "ledgers_unequal" in self.landing.empty:
+        if not self.landing.count("ledgers_unequal"):
             return differences
         return settle_differences(differences, StoreItem.LEDGER, source.ledgers_again(), copy.ledgers_again())
 
@@ -174,7 +175,7 @@ class _OpenPair:
         source, copy = self.sides
         sides = Sides(source.owners(self.owners[0]), copy.owners(self.owners[1]))
         differences = self.landing.land("owners_unequal", lambda: owner_differences(sides))
-        if "owners_unequal" in self.landing.empty:
+        if not self.landing.count("owners_unequal"):
             return differences
         later_owners = source.owners_again(self.owners[0]), copy.owners_again(self.owners[1])
         return settle_differences(differences, StoreItem.OWNER, *later_owners)
