@@ -90,7 +90,7 @@ def find_bookies(landing: Landing, first: FirstScan, sources: Sequence[str]) -> 
     Directories are listed after M0, the first scan of the metadata. The marks of journals are read before the
     indexes.
     """
-    landing.progress.stage("directories")
+    landing.progress.table("directories")
     kinds = split_sources(sources)
     collected = collected_places(kinds.collections)
     places = [*find_places(kinds.directories), *collected.places]

@@ -83,21 +83,30 @@ def _place(count: CauseCount) -> tuple[int, int, int, str]:
 
 
 def run_checks(
-    landing: Landing, tables: Tables, before: RunsBefore, options: AuditOptions, not_run: Collection[str] = ()
+    landing: Landing, tables: Tables, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
-    """Run all checks except ``not_run``, and write the table ``findings``. Return table and causes."""
-    unsorted = _rows_of_checks(landing, tables, not_run)
-    claims = claim_causes(unsorted, tables)
+    """Run all checks except ``not_run``. Return their rows, not yet confirmed, and the causes."""
+    unconfirmed = _rows_of_checks(landing, tables, not_run)
+    return unconfirmed, claim_causes(unconfirmed, tables)
+
+
+def confirm_findings(
+    landing: Landing,
+    unconfirmed: DataFrame,
+    claims: list[Claim],
+    tables: Tables,
+    before: RunsBefore,
+    options: AuditOptions,
+) -> DataFrame:
+    """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
 
     def findings() -> DataFrame:
-        sure = before.confirm(landing, unsorted, tables, options.grace)
+        sure = before.confirm(landing, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
         owned_findings = with_owners(sure, tables.ownership) if landing.count("ownership") else sure
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
-    landed = landing.land("findings", findings, below="")
-    landing.run.remove("tables/checks")
-    return landed, claims
+    return landing.land("findings", findings, below="")
 
 
 def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:

@@ -14,7 +14,7 @@ answer. No bookie is asked if no ledger lacks a copy, none is in limbo or mispla
 entries than the bookie's disk.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -117,27 +117,73 @@ def rpc_limits(options: AuditOptions) -> StoreOptions:
     )
 
 
-def judge_with_witness(
-    landing: Landing,
-    first: FirstScan,
-    bookies: ClusterBookies,
-    pairs: DataFrame,
-    states: Mapping[str, BookieState],
-    by_index: Callable[[], DataFrame],
-    options: AuditOptions,
-) -> tuple[DataFrame, Witness]:
-    """Write the table ``judged``, and the table ``witness`` if bookies are asked.
+class UnequalPairs(NamedTuple):
+    """The table ``unequal`` of replicas whose expected and present entries differ, and the bookies' states.
 
-    ``pairs`` is the table ``unequal``, and ``states`` the read state of each bookie. ``by_index`` makes the
-    table ``judged`` from the indexes alone.
+    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of these replicas.
     """
-    askable = _askable(first, bookies) if options.witness == "yes" else []
-    if not askable or landing.run.exists(f"tables/judged/{WHOLE}"):
+
+    unequal: DataFrame
+    states: Mapping[str, BookieState]
+    ledgers: DataFrame
+    indexes: Indexes
+
+
+class SideComparison(NamedTuple):
+    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness reads.
+
+    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
+    """
+
+    unequal: DataFrame
+    judged: DataFrame
+    states: Mapping[str, BookieState]
+    witness: Witness
+    ledgers: DataFrame
+    indexes: Indexes
+
+
+def judge_by_index(
+    landing: Landing, first: FirstScan, pairs: UnequalPairs, options: AuditOptions
+) -> DataFrame:
+    """Judge the unequal pairs by the indexes alone.
+
+    The result is the table ``judged`` if no bookie can be asked about missing entries. Otherwise it is the
+    table ``judged_by_index``, which `judge_with_witness` replaces.
+    """
+
+    def judge() -> DataFrame:
+        grace_ms = round(options.grace * 1000)
+        return judge_ledgers(pairs.ledgers, pairs.unequal, pairs.states, grace_ms)
+
+    is_final = not _askable(first, pairs.indexes.bookies, options)
+    if is_final or landing.run.exists(f"tables/judged/{WHOLE}"):
+        return landing.land("judged", judge)
+    return landing.land("judged_by_index", judge)
+
+
+def judge_with_witness(
+    landing: Landing, first: FirstScan, pairs: UnequalPairs, judged_by_index: DataFrame, options: AuditOptions
+) -> SideComparison:
+    """Ask bookies for entries that seem to be missing, and write the table ``judged``.
+
+    If bookies are asked, their answers are the table ``witness``.
+    """
+    judgement, witness = _judge_again(landing, first, pairs, judged_by_index, options)
+    judged = landing.broadcast("judged", judgement)
+    return SideComparison(pairs.unequal, judged, pairs.states, witness, pairs.ledgers, pairs.indexes)
+
+
+def _judge_again(
+    landing: Landing, first: FirstScan, pairs: UnequalPairs, by_indexes: DataFrame, options: AuditOptions
+) -> tuple[DataFrame, Witness]:
+    """Return the table ``judged``, and the witness reads that it contains."""
+    if landing.run.exists(f"tables/judged/{WHOLE}"):
         has_witness = landing.run.exists(f"tables/witness/{WHOLE}")
         rows = landing.spark.read.parquet(landing.where("tables/witness")) if has_witness else None
-        return landing.land("judged", by_index), Witness(rows, options.witness_reads)
-    ledgers = first.ledgers
-    by_indexes = landing.land("judged_by_index", by_index)
+        return landing.land("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
+    ledgers, states = first.ledgers, pairs.states
+    askable = _askable(first, pairs.indexes.bookies, options)
     rows = None
     if not landing.count("judged_by_index"):
         landing.run.remove("tables/judged_by_index")
@@ -157,19 +203,20 @@ def judge_with_witness(
         lambda: (
             by_indexes
             if rows is None
-            else rejudge(ledgers, pairs, by_indexes, rows, states, taking_reads, grace_ms)
+            else rejudge(ledgers, pairs.unequal, by_indexes, rows, states, taking_reads, grace_ms)
         ),
     )
     landing.run.remove("tables/judged_by_index")
     return judged, Witness(rows, options.witness_reads)
 
 
-def _askable(first: FirstScan, bookies: ClusterBookies) -> list[str]:
+def _askable(first: FirstScan, bookies: ClusterBookies, options: AuditOptions) -> list[str]:
     """Return the bookies that can be asked: registered in a live store, in an ensemble, of this cluster.
 
-    The list is empty in an audit of metadata alone, because no copy is missing if no index was read.
+    The list is empty with ``--witness no``. It is also empty in an audit of metadata alone, because no copy
+    is missing if no index was read.
     """
-    if not first.source.live or not bookies.sources:
+    if options.witness != "yes" or not first.source.live or not bookies.sources:
         return []
     return sorted((bookies.registered.keys() & bookies.members.keys()) - set(bookies.foreign))
 
@@ -183,20 +230,6 @@ class BookieAnswers:
 
     rows: DataFrame
     bookies: Mapping[str, str | None]
-
-
-class SideComparison(NamedTuple):
-    """The tables ``unequal`` and ``judged``, with the read state of each bookie and the witness reads.
-
-    ``ledgers`` and ``indexes`` have at least the rows for the ledgers of the unequal pairs.
-    """
-
-    unequal: DataFrame
-    judged: DataFrame
-    states: Mapping[str, BookieState]
-    witness: Witness
-    ledgers: DataFrame
-    indexes: Indexes
 
 
 def query_bookies(
@@ -231,14 +264,9 @@ def query_bookies(
 
 
 def compare_sides(
-    landing: Landing,
-    first: FirstScan,
-    indexes: Indexes,
-    answers: BookieAnswers | None,
-    options: AuditOptions,
-    has_gone: bool = False,
-) -> SideComparison:
-    """Compare metadata and bookies, judge the unequal pairs, and ask the bookies about these.
+    landing: Landing, first: FirstScan, indexes: Indexes, answers: BookieAnswers | None, has_gone: bool
+) -> UnequalPairs:
+    """Compare metadata and bookies, and write the table ``unequal``.
 
     ``answers`` is None if no bookie was asked for a listing. ``has_gone`` is whether the table
     ``gone_entries`` has rows.
@@ -253,13 +281,10 @@ def compare_sides(
     )
     landing.plan_for(("ledgers", "availability", "answers"), indexes.bookies.replicas)
     compare = partial(_compare, landing, indexes, words, answers is not None, has_gone)
-    pairs = landing.broadcast("unequal", landing.land("unequal", compare))
+    unequal = landing.broadcast("unequal", landing.land("unequal", compare))
     ledgers = semi_join_scratch(landing, "unequal", "ledgers", first.ledgers, OF_LEDGERS)
     rows = semi_join_scratch(landing, "unequal", "availability", indexes.rows)
-    by_index = partial(judge_ledgers, ledgers, pairs, states, round(options.grace * 1000))
-    judgement, witness = judge_with_witness(landing, first, indexes.bookies, pairs, states, by_index, options)
-    judged = landing.broadcast("judged", judgement)
-    return SideComparison(pairs, judged, states, witness, ledgers, indexes.of_rows(rows))
+    return UnequalPairs(unequal, states, ledgers, indexes.of_rows(rows))
 
 
 def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:

@@ -112,7 +112,7 @@ class Landing:
             if self.run.exists(f"{table.below}/{WHOLE}"):
                 rows = self.execution.open_table(table)
             else:
-                self.progress.stage(name)
+                self.progress.table(name)
                 with report_tasks(self.spark, self.progress), own_errors():
                     rows = self.execution.write_table(table, make())
                 self.run.check_claim()

@@ -123,7 +123,7 @@ def open_metadata(landing: Landing, uri: MetadataUri, options: AuditOptions) -> 
     """
     # Closed whatever comes: a live store that nobody holds would go on connecting.
     with closing(open_store(uri, store_options(options))) as store:
-        landing.progress.stage("cluster")
+        landing.progress.stage("opening the metadata")
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
         observed = landing.pin_fact("scan_time", nodes.scan_time)

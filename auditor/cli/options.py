@@ -12,6 +12,7 @@ from auditor.cli import completion
 from auditor.cli.defaults import CONF, Sources, new_run, newest_run, runs_directory
 from auditor.cli.verbosity import say
 from auditor.errors import UsageError
+from auditor.model.audit_stage import AuditStage
 from auditor.model.finding import Severity
 from auditor.model.ledger_id import LedgerId
 from auditor.model.option_values import NEW, FailOn, Moment, Texts, YesNo
@@ -72,6 +73,14 @@ out_option = click.option(
     metavar="RUN",
     shell_complete=completion.paths,
     help="The run directory to make.  [default: ./runs/<time>]",
+)
+
+stop_after_option = click.option(
+    "--stop-after",
+    metavar="STAGE",
+    type=click.Choice([str(stage) for stage in AuditStage]),
+    help="End after this stage, with its tables and without a report. The same command without this option "
+    f"continues the run. Stages: {', '.join(AuditStage)}.",
 )
 
 run_option = click.option(
@@ -360,8 +369,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "offload_listing", "bookie_conf", "conf",
     ),
     "Run and report": (
-        "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet",
-        "verbose", "log_level",
+        "out", "stop_after", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within",
+        "quiet", "verbose", "log_level",
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
     "Checks": ("checks", "skip_checks", "check_settings"),

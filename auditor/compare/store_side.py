@@ -310,7 +310,7 @@ def open_side(name: str, uri: str, landing: Landing, options: AuditOptions, salt
     """
     metadata_uri = parse_metadata_uri(uri)
     with closing(open_store(metadata_uri, store_options(options))) as store:
-        landing.progress.stage("cluster")
+        landing.progress.stage(f"reading the {name}")
         nodes = store.cluster()
         layout, _ = choose_layout(store, nodes)
         yield StoreSide(name, metadata_uri, store, nodes, layout, landing, options, salt)

@@ -64,28 +64,44 @@ class Round:
 
 
 class StoppableProgress:
-    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table."""
+    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table or stage."""
 
     def __init__(self, stop: Event, progress: Progress) -> None:
         self._stop = stop
         self._progress = progress
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
         """Begin the next stage.
 
         Raises:
             Stop: ``stop`` is set.
         """
+        self._check_stop()
+        self._progress.stage(name, number, total)
+
+    def table(self, name: str, total: int | None = None) -> None:
+        """Begin the next table.
+
+        Raises:
+            Stop: ``stop`` is set.
+        """
+        self._check_stop()
+        self._progress.table(name, total)
+
+    def note(self, text: str) -> None:
+        """Show a line."""
+        self._progress.note(text)
+
+    def _check_stop(self) -> None:
         if self._stop.is_set():
             raise Stop
-        self._progress.stage(name, total)
 
     def expect(self, count: int) -> None:
-        """Add ``count`` units of work to the stage."""
+        """Add ``count`` units of work to the table."""
         self._progress.expect(count)
 
     def advance(self, done: int) -> None:
-        """Report ``done`` more finished units of work of the stage."""
+        """Report ``done`` more finished units of work of the table."""
         self._progress.advance(done)
 
 

@@ -85,11 +85,11 @@ def _here(deed: Callable[[Ground, Path], object], undo: Callable[[Ground], None]
 
     def strike(ground: Ground, out: Path, piece: str) -> Ended | None:
         try:
-            if piece == "spark":
+            if piece == "starting Spark":
                 return ground.apart(out, piece, lambda _: deed(ground, out))[0]
             at = At(piece, lambda: deed(ground, out))
             ended = ground.here(out, at)
-            assert piece in at.begun, f"no {piece}: {ended.stderr[-2000:]}"
+            assert piece in [begun for _, begun in at.begun], f"no {piece}: {ended.stderr[-2000:]}"
             return ended
         finally:
             undo(ground)
