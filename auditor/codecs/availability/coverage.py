@@ -243,6 +243,8 @@ def difference(a: Groups, b: Groups) -> Groups:
     >>> difference(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(0, 0, 2, 0), (7, 7, 1, 0), (9, 9, 2, 0)]
     """
+    if not len(a) or not len(b):
+        return a  # 1 us, not 400: of a bookie that is down, each replica lacks all that it should hold
     steps = sweep([GroupBatch.one(a), GroupBatch.one(b)], [1, 2])
     return unroll(steps, steps.value == 1).groups()
 
@@ -253,6 +255,8 @@ def intersection(a: Groups, b: Groups) -> Groups:
     >>> intersection(np.array([(0, 9, 2, 3)], GROUP), np.array([(3, 3, 4, 0)], GROUP)).tolist()
     [(3, 3, 2, 0), (6, 6, 1, 0)]
     """
+    if not len(a) or not len(b):
+        return a[:0]
     return at_least([a, b], 2)
 
 
@@ -296,6 +300,10 @@ def worst(missing: Sequence[Groups], unknown: Sequence[Groups]) -> tuple[int, in
     >>> worst([a, b], [c])
     (2, 2)
     """
+    nonempty_missing = [groups for groups in missing if len(groups)]
+    nonempty_unknown = [groups for groups in unknown if len(groups)]
+    if len(nonempty_missing) + len(nonempty_unknown) <= 1:
+        return len(nonempty_missing), len(nonempty_missing) + len(nonempty_unknown)
     sets = [GroupBatch.one(groups) for groups in (*missing, *unknown)]
     # Both sums in one sweep: what is missing counts in both halves, what is unknown in the high one alone.
     weights = [1 + (1 << _HIGH_HALF)] * len(missing) + [1 << _HIGH_HALF] * len(unknown)
