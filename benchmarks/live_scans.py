@@ -17,9 +17,10 @@ from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import scan_second, watch_ledgers
 from auditor.audit.metadata_scan import open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.keys.ledger_tree import to_path
 from auditor.model.options import AuditOptions
@@ -99,8 +100,8 @@ class _Scans:
         run = RunDirectory(str(self._folder / f"run{self._runs}"))
         run.begin({"metadata": uri})
         options = AuditOptions(rate_limit=0)
-        landing = Landing(Execution(self._spark), run, Silent())
-        with open_metadata(landing, parse_metadata_uri(uri), options) as source:
+        cache = TableCache(Execution(self._spark), RunStore(run), Silent())
+        with open_metadata(cache, parse_metadata_uri(uri), options) as source:
             if is_watched:
                 watch_ledgers(source)
             first, first_cost = measured_tree(lambda: scan_first(source, EarlierRun(None)))

@@ -11,9 +11,10 @@ import pytest
 from kazoo.security import ACL, Id, Permissions
 
 from auditor.audit.earlier_run import EarlierRun
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import SecondScan, scan_second, watch_ledgers
 from auditor.audit.metadata_scan import FirstScan, open_metadata, scan_first
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Silent
@@ -42,7 +43,7 @@ def first_scan(spark: SparkSession, uri: str, out: Path) -> Iterator[FirstScan]:
     run = RunDirectory(str(out))
     run.begin({"metadata": uri})
     with open_metadata(
-        Landing(Execution(spark), run, Silent()), parse_metadata_uri(uri), AuditOptions()
+        TableCache(Execution(spark), RunStore(run), Silent()), parse_metadata_uri(uri), AuditOptions()
     ) as source:
         watch_ledgers(source)
         yield scan_first(source, EarlierRun(None))
@@ -56,7 +57,7 @@ def stood_still(second: SecondScan) -> int:
 def hold(first: FirstScan, second: SecondScan) -> set[int]:
     """The second scan has the rows, the columns and the types of a full one; which ledgers it has."""
     assert second.ledgers is not None
-    full = as_frame(first.source.landing.spark, first.source.table(LedgerAgainSource, second.nodes))
+    full = as_frame(first.source.cache.spark, first.source.table(LedgerAgainSource, second.nodes))
     assert second.ledgers.dtypes == full.dtypes
     assert said(second.ledgers) == said(full)
     return {row["ledger_id"] for row in second.ledgers.select("ledger_id").collect()}

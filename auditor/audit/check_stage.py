@@ -10,7 +10,7 @@ from functools import reduce
 
 from auditor import checks
 from auditor.audit.changes import RunsBefore
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
 from auditor.checks import TableCheck, place_of_check
 from auditor.findings.causes import COPIES, PROVING, Claim, find_claims, uneven_directories
 from auditor.findings.confirm import confirm, doubt_unproved, with_owners
@@ -83,15 +83,15 @@ def _place(count: CauseCount) -> tuple[int, int, int, str]:
 
 
 def run_checks(
-    landing: Landing, tables: Tables, not_run: Collection[str] = ()
+    cache: TableCache, tables: Tables, not_run: Collection[str] = ()
 ) -> tuple[DataFrame, list[Claim]]:
     """Run all checks except ``not_run``. Return their rows, not yet confirmed, and the causes."""
-    unconfirmed = _rows_of_checks(landing, tables, not_run)
+    unconfirmed = _rows_of_checks(cache, tables, not_run)
     return unconfirmed, claim_causes(unconfirmed, tables)
 
 
 def confirm_findings(
-    landing: Landing,
+    cache: TableCache,
     unconfirmed: DataFrame,
     claims: list[Claim],
     tables: Tables,
@@ -101,27 +101,27 @@ def confirm_findings(
     """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
 
     def findings() -> DataFrame:
-        sure = before.confirm(landing, unconfirmed, tables, options.grace)
+        sure = before.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
-        owned_findings = with_owners(sure, tables.ownership) if landing.count("ownership") else sure
+        owned_findings = with_owners(sure, tables.ownership) if cache.count("ownership") else sure
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
-    return landing.land("findings", findings, below="")
+    return cache.write_table("findings", findings, below="")
 
 
-def _rows_of_checks(landing: Landing, tables: Tables, not_run: Collection[str]) -> DataFrame:
+def _rows_of_checks(cache: TableCache, tables: Tables, not_run: Collection[str]) -> DataFrame:
     """Write the rows of all checks unsorted, because a sort reads its input twice."""
     groups: dict[str, list[TableCheck]] = {}
     for check in due_queries(checks.OF_TABLES, tables):
         if check.id not in not_run:
             groups.setdefault(checks.GROUP_OF[check.id], []).append(check)
-    parts = landing.execution.write_groups(
+    parts = cache.execution.write_groups(
         groups,
         lambda table_checks: confirm(ask_table_checks(table_checks, tables), tables.moved),
-        lambda group, make: landing.land(group, make, "tables/checks"),
+        lambda group, make: cache.write_table(group, make, "tables/checks"),
     )
     of_bookies = [check for check in checks.OF_BOOKIES if check.id not in not_run]
     rows = ask_roster_checks(of_bookies, tables.roster)
-    parts.append(landing.rows("roster", rows, FOUND, "tables/checks"))
+    parts.append(cache.write_rows("roster", rows, FOUND, "tables/checks"))
     all_rows = reduce(lambda rows, part: rows.unionByName(part), parts)
     return doubt_unproved(all_rows, tables.cluster.unproved_bookies)

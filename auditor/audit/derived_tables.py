@@ -16,13 +16,13 @@ from auditor.audit.bookie_settings import read_resolver_flag
 from auditor.audit.changes import RunsBefore
 from auditor.audit.comparison import BookieAnswers, SideComparison
 from auditor.audit.index_scan import Indexes
-from auditor.audit.landing import STEPS, Landing, semi_join_scratch
-from auditor.audit.metadata import ClusterMetadata, ScanDifference, land_registry
+from auditor.audit.metadata import ClusterMetadata, ScanDifference, write_registry
 from auditor.audit.owner_scan import named_ledgers
-from auditor.audit.placement_scan import Placement, land_locations
-from auditor.audit.repair_scan import QueueTables, land_reachability, with_repair_state
+from auditor.audit.placement_scan import Placement, write_locations
+from auditor.audit.repair_scan import QueueTables, with_repair_state, write_reachability
 from auditor.audit.source_age import find_foreign_sources
 from auditor.audit.space_scan import listed_lately
+from auditor.audit.table_cache import SCRATCH, TableCache, semi_join_scratch
 from auditor.model.bookie_alias import alias_edges, identities
 from auditor.model.check_settings import CheckSettings
 from auditor.model.columns import REPLICA
@@ -63,25 +63,25 @@ from auditor.tables.starts import STARTS
 from auditor.tables.verdicts import verdicts, verdicts_of_judged
 
 
-def land_identities(landing: Landing, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
+def write_identities(cache: TableCache, bookies: DataFrame, ledgers: DataFrame, unequal: DataFrame) -> None:
     """Write the tables ``identities`` and ``identity_edges``: the bookie ids that belong to one bookie.
 
     The tables ``bookies``, ``registrations``, ``cookies`` and ``directories`` are read back: they have a few
     rows per bookie. The pairs of bookies that share ledgers are equally few, and are collected.
     """
     names = ("bookies", "registrations", "cookies", "directories")
-    rows = facts(*(landing.run.read(f"tables/{name}").to_pylist() for name in names))
+    rows = facts(*(cache.run.read(f"tables/{name}").to_pylist() for name in names))
     ids = facts_by_id(rows)
     # Most clusters have no id that is gone, and then no ledger needs to be asked.
     has_vanished = any(row["named"] and not row["registered"] and not row["found"] for row in rows)
     shared = shared_contents(ledgers, unequal, bookies).collect() if has_vanished else []
     edges = alias_edges(ids, compare_contents([row.asDict() for row in shared], rows))
-    landing.rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
-    landing.rows("identity_edges", edge_rows(edges), EDGES)
+    cache.write_rows("identities", identity_rows(rows, identities(ids, edges)), IDENTITIES)
+    cache.write_rows("identity_edges", edge_rows(edges), EDGES)
 
 
 def derive_tables(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     difference: ScanDifference,
     indexes: Indexes,
@@ -95,7 +95,7 @@ def derive_tables(
     """Write the tables that checks query, and return them. Tables of entry logs are added later.
 
     Args:
-        landing: The writer of the run.
+        cache: The writer of the run.
         metadata: Both scans.
         difference: The differences between the scans.
         indexes: The data read from bookies.
@@ -107,44 +107,44 @@ def derive_tables(
         settings: The constants of the checks.
     """
     ledgers, marks = metadata.first.ledgers, stock(metadata.second.marks)
-    land_registry(metadata)
+    write_registry(metadata)
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
-    bookies = landing.rows("bookies", rows, BOOKIES)
-    land_locations(landing, placement, rows, metadata.registration_rows(), metadata.source.options)
+    bookies = cache.write_rows("bookies", rows, BOOKIES)
+    write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
     pairs, judged = comparison.unequal, comparison.judged
-    classes = _land_verdicts(landing, judged)
+    classes = _write_verdicts(cache, judged)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
-    counts = arrow_frame(landing.spark, count_table)
+    counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
     marked = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
-    ledgers_of_marks = semi_join_scratch(landing, "marks", "ledgers", ledgers, OF_LEDGERS)
-    classes_of_marks = semi_join_scratch(landing, "marks", "verdicts", classes)
+    ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, OF_LEDGERS)
+    classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
 
     @asks_tables("marks")
-    def stale_rows(_: Landing) -> DataFrame:
+    def stale_rows(_: TableCache) -> DataFrame:
         return stale_marks(marked, classes_of_marks, ledgers_of_marks, bookies)
 
-    def land_facts_of_bookies() -> Roster:
-        _land_contents(landing, ledgers, indexes, comparison, bookies, counts)
-        landing.rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-        land_identities(landing, bookies, ledgers, pairs)
+    def write_facts_of_bookies() -> Roster:
+        _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
+        cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
+        write_identities(cache, bookies, ledgers, pairs)
         cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
-        return Roster.read(lambda name: landing.run.read(f"tables/{name}").to_pylist(), cluster)
+        return Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
 
-    made_of = (landing, metadata, difference, indexes, comparison, before, counts, ownership)
-    roster, orphan_frames, stale_ones = landing.execution.run_concurrently(
+    made_of = (cache, metadata, difference, indexes, comparison, before, counts, ownership)
+    roster, orphan_frames, stale_ones = cache.execution.run_concurrently(
         [
-            land_facts_of_bookies,
-            partial(_land_orphans, *made_of, settings),
-            partial(landing.write_query, "stale_marks", STALE_MARKS, stale_rows, landing),
+            write_facts_of_bookies,
+            partial(_write_orphans, *made_of, settings),
+            partial(cache.write_query, "stale_marks", STALE_MARKS, stale_rows, cache),
         ]
     )
     locked = derived(marks.where("kind = 'lock'"), all_marks)
-    reachability = land_reachability(landing, roster)
+    reachability = write_reachability(cache, roster)
     roster = with_repair_state(
-        landing, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
+        cache, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
     )
-    nobodys = arrow_frame(landing.spark, OWNERSHIP.empty_table())
+    nobodys = arrow_frame(cache.spark, OWNERSHIP.empty_table())
     frames = {
         "ledgers": ledgers,
         "marks": marked,
@@ -168,10 +168,10 @@ def derive_tables(
         moved=difference.moved,
         roster=roster,
         cluster=roster.cluster,
-        known_empty=_tables_without_rows(landing, frames, rows),
+        known_empty=_tables_without_rows(cache, frames, rows),
     )
-    has_gaps = bool(metadata.gaps()) or landing.count("doubtful_ids") > 0
-    return _with_part_counts(tables, has_gaps or landing.count("orphans") > 0)
+    has_gaps = bool(metadata.gaps()) or cache.count("doubtful_ids") > 0
+    return _with_part_counts(tables, has_gaps or cache.count("orphans") > 0)
 
 
 IN_NEED = frozenset(
@@ -207,20 +207,20 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     )
 
 
-def with_declared(landing: Landing, tables: Tables) -> Tables:
+def with_declared(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with each table of `TABLES` that declares its inputs, if these inputs are there."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
             make = partial(table.make, *(tables.frames[name] for name in table.of))
-            tables = tables.add(**{table.name: landing.land(table.name, make)})
+            tables = tables.add(**{table.name: cache.write_table(table.name, make)})
     return tables
 
 
-def _land_verdicts(landing: Landing, judged: DataFrame) -> DataFrame:
-    of_judged = f"{STEPS}/verdicts_of_judged"
-    landing.land("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{STEPS}")
-    files = (landing.files(name) for name in ("ledgers", "judged", of_judged))
-    return landing.land("verdicts", lambda: verdicts(landing.spark, *files))
+def _write_verdicts(cache: TableCache, judged: DataFrame) -> DataFrame:
+    of_judged = f"{SCRATCH}/verdicts_of_judged"
+    cache.write_table("verdicts_of_judged", lambda: verdicts_of_judged(judged), f"tables/{SCRATCH}")
+    files = (cache.files(name) for name in ("ledgers", "judged", of_judged))
+    return cache.write_table("verdicts", lambda: verdicts(cache.spark, *files))
 
 
 class OrphanTables(NamedTuple):
@@ -233,8 +233,8 @@ class OrphanTables(NamedTuple):
     id_generators: DataFrame
 
 
-def _land_orphans(
-    landing: Landing,
+def _write_orphans(
+    cache: TableCache,
     metadata: ClusterMetadata,
     difference: ScanDifference,
     indexes: Indexes,
@@ -258,27 +258,27 @@ def _land_orphans(
             metadata.first.ledgers,
         )
 
-    orphan_rows = landing.land("orphans", found)
-    number = landing.run.count("tables/orphans")
+    orphan_rows = cache.write_table("orphans", found)
+    number = cache.run.count("tables/orphans")
     many = number >= settings.vanished_ledgers
     lately = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
     owned = named_ledgers(ownership) if ownership is not None and number else None
-    holding_rows = landing.land(
-        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(landing), lately, owned)
+    holding_rows = cache.write_table(
+        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), lately, owned)
     )
-    vanished = landing.write_or_empty(
+    vanished = cache.write_or_empty(
         many,
         "vanished_ranges",
         VANISHED_RANGES,
         lambda: vanished_ranges(indexes.rows, orphan_rows, lately, settings),
     )
     ids = metadata.ids_drawn()
-    undrawn = landing.write_or_empty(
+    undrawn = cache.write_or_empty(
         bool(ids) and number > 0, "undrawn", UNDRAWN,
         lambda: find_undrawn(orphan_rows, metadata.first.ledgers, ids),
     )  # fmt: skip
     source = metadata.source
-    generators = landing.write_or_empty(
+    generators = cache.write_or_empty(
         bool(ids), "id_generators", ID_GENERATORS,
         lambda: id_generators(
             metadata.first.ledgers, undrawn, ids, source.layout, metadata.second.nodes.scan_time
@@ -293,8 +293,8 @@ def _fewest_orphans(settings: CheckSettings) -> int:
     return min(settings.least_unexplained, settings.least_orphans, settings.vanished_ledgers, default)
 
 
-def _land_contents(
-    landing: Landing,
+def _write_contents(
+    cache: TableCache,
     ledgers: DataFrame,
     indexes: Indexes,
     comparison: SideComparison,
@@ -306,7 +306,7 @@ def _land_contents(
     Only bookies that differ from the metadata are compared with other bookies.
     """
     rows = [asdict(directory) for directory in indexes.bookies.attribution.directories]
-    directories = landing.rows("directories", rows, DIRECTORIES)
+    directories = cache.write_rows("directories", rows, DIRECTORIES)
 
     def table() -> DataFrame:
         # An entry log that is not there says nothing of whose index it is.
@@ -318,7 +318,7 @@ def _land_contents(
         large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
         return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large)
 
-    landing.land("contents", table)
+    cache.write_table("contents", table)
 
 
 def _by_directories(directories: list[dict[str, Any]]) -> tuple[list[str], list[str]]:
@@ -348,7 +348,7 @@ def _cluster_facts(
         keeps_marks=source.store.keeps_marks,
         instance_id_missing=metadata.instance_id_missing(),
         bare=metadata.bare(),
-        lists_no_ledger=not metadata.source.landing.count("ledgers") and metadata.is_used(),
+        lists_no_ledger=not metadata.source.cache.count("ledgers") and metadata.is_used(),
         bookies_listed=metadata.bookies_listed(),
         orphans_known=before.hour_ago.finished if before.hour_ago else None,
         unclear_bookies=frozenset(metadata.unclear_bookies()),
@@ -364,11 +364,11 @@ def _cluster_facts(
 
 
 def _tables_without_rows(
-    landing: Landing, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
+    cache: TableCache, frames: Mapping[str, DataFrame], bookies: list[dict[str, Any]]
 ) -> frozenset[str]:
     """Return the names of tables and properties without rows. ``bookies`` are the rows of that table."""
-    unread_tables = OPTIONAL - landing.landed.keys()
-    empty = {*landing.known_empty, *names_without_rows(frames), *unread_tables}
+    unread_tables = OPTIONAL - cache.frames.keys()
+    empty = {*cache.known_empty, *names_without_rows(frames), *unread_tables}
     if not any(row["named"] and not row["registered"] for row in bookies):
         empty.add("unregistered")
     return frozenset(empty)

@@ -14,8 +14,8 @@ from auditor.audit import journal_scan
 from auditor.audit.bookies import ClusterBookies
 from auditor.audit.earlier_run import EarlierRun, IndexPlan, note_files, note_indexes
 from auditor.audit.journal_scan import Tails
-from auditor.audit.landing import Landing
 from auditor.audit.metadata_scan import FirstScan
+from auditor.audit.table_cache import TableCache
 from auditor.errors import RunError
 from auditor.model.options import AuditOptions, parse_moment
 from auditor.model.run_facts import Remark, RemarkKind, ReuseCount, remark
@@ -199,17 +199,17 @@ class Indexes:
 
 
 def read_indexes(
-    landing: Landing, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache, first: FirstScan, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> Indexes:
     """Read all indexes, then the journals from their marks on, and write both.
 
     Indexes that have not changed since the run ``earlier`` are taken from that run.
     """
-    bookies, rows, notes = _availability(landing, bookies, earlier, options)
-    tails = journal_scan.land_tails(
-        landing, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
+    bookies, rows, notes = _availability(cache, bookies, earlier, options)
+    tails = journal_scan.write_tails(
+        cache, bookies.tail_parts, bookies.attribution.bookies, bookies.collected, bookies.settled
     )
-    counts = index_counts(landing.execution, landing.files("availability"))
+    counts = index_counts(cache.execution, cache.files("availability"))
     shapes, overlapping = _shapes(counts), _overlapping(bookies, counts)
     pieces = combine_pieces(replicas_in_pieces(rows, shapes, overlapping)) if overlapping else None
     index_time = options.index_time
@@ -240,23 +240,23 @@ def gap_reasons(availability: DataFrame) -> dict[str, str]:
 
 
 def _availability(
-    landing: Landing, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
+    cache: TableCache, bookies: ClusterBookies, earlier: EarlierRun, options: AuditOptions
 ) -> tuple[ClusterBookies, DataFrame, tuple[str, ...]]:
     """Write the table ``availability``: the entries on each bookie with a readable directory.
 
     Return the bookies that were read, the table, and notes on indexes that were not reused.
     """
     indexed = [bookie for bookie in bookies.attribution.bookies.values() if bookie.index_directories]
-    part_count = landing.spark.sparkContext.defaultParallelism * options.parts_per_core
+    part_count = cache.spark.sparkContext.defaultParallelism * options.parts_per_core
     parts = index_parts.plan_parts(
         [(bookie.bookie_id, bookie.index_directories) for bookie in indexed],
         part_count,
         threads=options.threads,
     )
-    note_indexes(landing, bookies.attribution.bookies)
+    note_indexes(cache.run_store, bookies.attribution.bookies)
     plan = earlier.plan(parts, bookies.attribution.bookies)
     try:
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan)
+        bookies, rows = _write_indexes(cache, bookies, part_count, plan)
     except RunError as error:
         if not plan.reusable:
             raise
@@ -264,13 +264,13 @@ def _availability(
         notes = plan.notes
         plan = earlier.plan_without(parts, str(error))
         plan = plan._replace(notes=(*notes, *plan.notes))
-        bookies, rows = _land_indexes(landing, bookies, part_count, plan)
-    note_files(landing)
+        bookies, rows = _write_indexes(cache, bookies, part_count, plan)
+    note_files(cache.run_store)
     return bookies, rows, plan.notes
 
 
-def _land_indexes(
-    landing: Landing, bookies: ClusterBookies, part_count: int, plan: IndexPlan
+def _write_indexes(
+    cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan
 ) -> tuple[ClusterBookies, DataFrame]:
     """Write the table ``availability`` from the planned parts and all collections.
 
@@ -280,13 +280,15 @@ def _land_indexes(
     from pyspark.errors import PySparkException
 
     try:
-        return bookies, landing.land("availability", partial(_read, landing, bookies, part_count, plan))
+        return bookies, cache.write_table("availability", partial(_read, cache, bookies, part_count, plan))
     except (Py4JError, PySparkException, OSError, pa.ArrowException):
-        damaged = _damaged_collections(landing.spark, bookies)
+        damaged = _damaged_collections(cache.spark, bookies)
         if not damaged:
             raise
         undamaged = bookies.without(damaged)
-        return undamaged, landing.land("availability", partial(_read, landing, undamaged, part_count, plan))
+        return undamaged, cache.write_table(
+            "availability", partial(_read, cache, undamaged, part_count, plan)
+        )
 
 
 DAMAGED = "its table availability is damaged and cannot be read completely"
@@ -312,10 +314,10 @@ def _damaged_collections(spark: SparkSession, bookies: ClusterBookies) -> dict[s
     return reasons
 
 
-def _read(landing: Landing, bookies: ClusterBookies, part_count: int, plan: IndexPlan) -> PartTable:
+def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: IndexPlan) -> PartTable:
     all_parts = [*plan.parts, *(reusable.part for reusable in plan.reusable)]
     cost = index_cost(all_parts, bookies.replicas)
-    table = PartTable.of(landing.spark, SCHEMA, read_part, plan.parts, cost)
+    table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
     copied = CopiedRows(owners)

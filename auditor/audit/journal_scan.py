@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
+from auditor.audit.table_cache import TableCache
 from auditor.codecs.bookie.last_mark import LastMark
 from auditor.model.amounts import and_more, plural
 from auditor.model.columns import REPLICA
@@ -81,7 +82,7 @@ class Tails:
 
 
 def plan_tails(
-    landing: Landing, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
@@ -93,7 +94,7 @@ def plan_tails(
         for name, bookie in bookies.items()
         if bookie.index_directories and name not in pieces
     ]
-    return from_json(landing.pin_fact("journals", to_json(parts)))
+    return from_json(run_store.pin_fact("journals", to_json(parts)))
 
 
 def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
@@ -102,22 +103,22 @@ def journal_cost(parts: Iterable[TailPart]) -> ReadCost:
     return ReadCost(directories=tuple(str(Path(path, "current")) for path in directories))
 
 
-def land_tails(
-    landing: Landing,
+def write_tails(
+    cache: TableCache,
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
     settled: SettledPlaces,
 ) -> Tails:
     """Read the journals after the indexes. The result covers every bookie whose index was read."""
-    spark = landing.spark
+    spark = cache.spark
 
     def read() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
         whole = [collection for collection in collected.whole if TABLE in collection[1].tables]
         if not whole:
             return table
-        return landing.execution.frame(table).unionByName(collected_tails(spark, whole, single_pieces))
+        return cache.execution.frame(table).unionByName(collected_tails(spark, whole, single_pieces))
 
     pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
     single_pieces = {
@@ -125,7 +126,7 @@ def land_tails(
         for piece, owner in settled.owner_of_piece.items()
         if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
-    table = landing.land(TABLE, read)
+    table = cache.write_table(TABLE, read)
     rows: dict[str, list[dict[str, Any]]] = {}
     for row in table.where("ledger_id is null").drop("groups").collect():
         rows.setdefault(row["bookie_id"], []).append(row.asDict())
@@ -136,15 +137,15 @@ def land_tails(
     for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
     wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
-    return Tails(_beside(landing, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
+    return Tails(_beside(cache, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
 
 
-def _beside(landing: Landing, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
+def _beside(cache: TableCache, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
     of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
-    return landing.execution.broadcast(pairs, landing.files(TABLE), BROADCAST_BYTES)
+    return cache.execution.broadcast(pairs, cache.files(TABLE), BROADCAST_BYTES)
 
 
 def _tail(rows: Sequence[dict[str, Any]]) -> Tail:

@@ -10,8 +10,8 @@ inventory.
 
 from pathlib import Path
 
-from auditor.audit.landing import Landing
 from auditor.audit.owner_scan import Owners
+from auditor.audit.table_cache import TableCache
 from auditor.errors import UsageError
 from auditor.model.amounts import plural
 from auditor.model.options import AuditOptions
@@ -72,7 +72,7 @@ def _column_of(rows: DataFrame, names: tuple[str, ...]) -> str | None:
     return next((name for name in rows.columns if name.strip().lower() in names), None)
 
 
-def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
+def with_offloads(cache: TableCache, owners: Owners, tables: Tables, options: AuditOptions) -> Tables:
     """Return ``tables`` with the offloaded objects. Without an inventory, return ``tables`` unchanged.
 
     Raises:
@@ -84,8 +84,8 @@ def with_offloads(landing: Landing, owners: Owners, tables: Tables, options: Aud
     if rows is None:
         raise UsageError(f"--offload-listing {listing}: no owners were found; name their store with --owners")
     grace_ms = round(options.owner_grace * 1000)
-    objects = landing.land(
-        "offload_objects", lambda: offload_objects(listing_rows(landing.spark, listing), rows, grace_ms)
+    objects = cache.write_table(
+        "offload_objects", lambda: offload_objects(listing_rows(cache.spark, listing), rows, grace_ms)
     )
     return tables.add(offload_objects=objects)
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from auditor.audit.landing import Landing
 from auditor.audit.metadata import ClusterMetadata
+from auditor.audit.table_cache import TableCache
 from auditor.model.history import RunSummary
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.repair import DAY_MS, RepairState
@@ -28,16 +28,16 @@ _RECENT_MS = 7 * DAY_MS
 """Age in ms up to which a closed ledger shows an ensemble size in use. Open ledgers always do."""
 
 
-def land_reachability(landing: Landing, roster: Roster) -> DataFrame:
+def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
     """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
     down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(reachability_rows, run=landing.run.path, bookies=bookies, down_bookies=frozenset(down))
-    return landing.write_or_empty(
+    read = partial(reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down))
+    return cache.write_or_empty(
         bool(down) and _knows_registrations(roster),
         "reachability",
         REACHABILITY,
-        lambda: from_files(landing.spark, REACHABILITY, landing.files("ledgers"), read),
+        lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), read),
     )
 
 
@@ -59,7 +59,7 @@ class QueueTables(NamedTuple):
 
 
 def with_repair_state(
-    landing: Landing,
+    cache: TableCache,
     metadata: ClusterMetadata,
     roster: Roster,
     tables: QueueTables,

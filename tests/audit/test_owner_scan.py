@@ -30,10 +30,10 @@ def scan(
             raise StoreError(refused)
 
     run = SimpleNamespace(remove=lambda name: None)
-    landing = SimpleNamespace(empty={"owners"} if empty else set(), land=land, run=run)
+    cache = SimpleNamespace(empty={"owners"} if empty else set(), land=land, run=run)
     store = SimpleNamespace(has_beside=has_beside)
     uri = parse_metadata_uri("zk://h1:2181/east/ledgers")
-    source = SimpleNamespace(landing=landing, store=store, uri=uri, live=True)
+    source = SimpleNamespace(cache=cache, store=store, uri=uri, live=True)
     return read_owners(cast(Any, source), AuditOptions(owners=owners or ()))
 
 
