@@ -236,10 +236,8 @@ def _open_baseline(path: str, options: AuditOptions, cluster: Cluster | None) ->
 def _coverage_of(
     tables: Tables, holes: bool, not_run: Collection[str], lost_carried: Collection[str]
 ) -> RunCoverage:
-    owner_counts = aggregate_many(
-        {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
-    )
-    owner_rows, unreadable_owners = owner_counts["owners"]
+    counts = {"owners": (tables.ownership, ["count(*)", "count_if(fault = 'owner-unreadable')"])}
+    owner_rows, unreadable_owners = aggregate_many(counts)["owners"]
     return RunCoverage(
         tables.verdicts,
         tables.bookies,
@@ -323,12 +321,10 @@ def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_tim
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
     siblings = runs_beside(run_store.directory.path, cluster, renew_index=True)
     newest = siblings.newest(time := now_ms())
-    notes = siblings.notes_of_future(time)
-    chosen = _first_choice(run_store, "previous", newest.run)
+    notes = (*newest.notes, *siblings.notes_of_future(time))
+    previous = Previous(_first_choice(run_store, "previous", newest.run), notes)
     old = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(
-        Previous(chosen, (*newest.notes, *notes)), _first_choice(run_store, "hour_ago", old), siblings
-    )
+    return RunsBefore(previous, _first_choice(run_store, "hour_ago", old), siblings)
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
