@@ -111,8 +111,7 @@ def derive_tables(
     rows = bookie_rows(indexes, metadata, marks, answers.bookies if answers else {})
     bookies = cache.write_rows("bookies", rows, BOOKIES)
     write_locations(cache, placement, rows, metadata.registration_rows(), metadata.source.options)
-    pairs, judged = comparison.unequal, comparison.judged
-    classes = _write_verdicts(cache, judged)
+    classes = _write_verdicts(cache, comparison.judged)
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
@@ -127,7 +126,7 @@ def derive_tables(
     def write_facts_of_bookies() -> Roster:
         _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
         cache.write_rows("starts", start_rows(indexes, metadata, metadata.source.options.bookie_conf), STARTS)
-        write_identities(cache, bookies, ledgers, pairs)
+        write_identities(cache, bookies, ledgers, comparison.unequal)
         cluster = _cluster_facts(metadata, difference, indexes, before, placement, settings)
         return Roster.read(lambda name: cache.run.read(f"tables/{name}").to_pylist(), cluster)
 
@@ -144,23 +143,22 @@ def derive_tables(
     roster = with_repair_state(
         cache, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
     )
-    nobodys = arrow_frame(cache.spark, OWNERSHIP.empty_table())
     frames = {
         "ledgers": ledgers,
         "marks": marked,
         "locks": locked,
         "bookies": bookies,
         "availability": indexes.by_state,
-        "unequal": pairs,
-        "judged": judged,
+        "unequal": comparison.unequal,
+        "judged": comparison.judged,
         "verdicts": classes,
         "reachability": reachability,
         **orphan_frames._asdict(),
-        "over_replicated": find_over_replicated(judged, ledgers, marked, locked, bookies),
-        "unindexed": find_unindexed(judged, difference.moved),
+        "over_replicated": find_over_replicated(comparison.judged, ledgers, marked, locked, bookies),
+        "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
         "empty_directories": derived(empty_directories(marks), all_marks),
-        "ownership": nobodys if ownership is None else ownership,
+        "ownership": arrow_frame(cache.spark, OWNERSHIP.empty_table()) if ownership is None else ownership,
     }
     tables = Tables(
         frames,

@@ -81,7 +81,8 @@ class TableCache:
     @property
     def known_empty(self) -> frozenset[str]:
         """Return the names of tables that were written or found without a row (`due_queries`)."""
-        return names_without_rows(self.frames)
+        # A copy, because a second thread may write a table at the same time.
+        return names_without_rows(dict(self.frames))
 
     def write_table(self, name: str, make: Callable[[], Rows], below: str = "tables") -> DataFrame:
         """Return a table. If its files are not complete, write it first with the result of ``make``."""
