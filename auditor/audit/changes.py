@@ -193,8 +193,8 @@ def compare_with_previous(
     rows = cache.write_table("changes", table)
     first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
     grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
-    landed = grouped.select(*_COUNTED, "count", "first.*").collect()
-    counts = tuple(FindingCount(*row) for row in landed)
+    counted_rows = grouped.select(*_COUNTED, "count", "first.*").collect()
+    counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
         counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
     )

@@ -65,8 +65,8 @@ class SecondScan:
 def watch_ledgers(source: MetadataSource) -> None:
     """Start watching the ledgers before the first scan, if the store supports it."""
     # A table that is there was read before this moment, and nobody knows what has moved since.
-    landed = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
-    if isinstance(source.store, WatchableStore) and not landed:
+    is_written = source.cache.run.exists(f"tables/ledgers/{WHOLE}")
+    if isinstance(source.store, WatchableStore) and not is_written:
         source.store.watch_ledgers()
 
 
@@ -77,14 +77,14 @@ def scan_second(first: FirstScan) -> SecondScan:
         return _with_marks(first, first.nodes)
     nodes, again = source.store.cluster(), _Rescan(first)
     try:
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
+        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
     except (RunError, StoreError) as error:
         if not again.takes:
             raise
         # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
         again.take_nothing(error)
-        landed = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    return _with_marks(first, landed.nodes, landed.rows, landed.restarts, again.notes)
+        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
+    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, again.notes)
 
 
 def scan_marks(first: FirstScan) -> SecondScan:

@@ -150,15 +150,15 @@ def scan_first(source: MetadataSource, earlier: EarlierRun) -> FirstScan:
     read = partial(_ledgers, source, earlier)
     may_take = earlier.usable and isinstance(source.store, ComparableStore)
     try:
-        landed = scan_ledgers(source, "ledgers", source.nodes, read)
+        scan = scan_ledgers(source, "ledgers", source.nodes, read)
     except RunError as error:
         if not may_take:
             raise
         # The earlier table turned out to be damaged while it was read: this scan does without it.
-        landed = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
+        scan = scan_ledgers(source, "ledgers", source.nodes, partial(read, unusable=str(error)))
     note_files(source.cache.run_store, "ledgers")
     notes = tuple(reusable_facts(source.cache.run_store, "ledgers").get("notes", ()))
-    return FirstScan(source, landed.nodes, landed.rows, landed.restarts, notes)
+    return FirstScan(source, scan.nodes, scan.rows, scan.restarts, notes)
 
 
 class LedgerScan(NamedTuple):

@@ -302,7 +302,7 @@ def _listing(metadata: ClusterMetadata) -> ServerListing:
     if odd(scan).isEmpty():
         return ServerListing()
     listed_places = places(scan, source.layout, source.store.root)
-    landed = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
-    end = outcome(landed).first()
+    range_rows = source.cache.write_table("gc_ranges", lambda: ranges(listed_places), "tables/checks")
+    end = outcome(range_rows).first()
     assert end is not None
-    return ServerListing(listed_ids(listed_places, landed), end["reach"], end["overflows"])
+    return ServerListing(listed_ids(listed_places, range_rows), end["reach"], end["overflows"])
