@@ -8,14 +8,15 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
 
 from auditor import Audit, AuditOptions, open_run
-from auditor.audit import audit
+from auditor.audit import audit, audit_stages
 from auditor.audit.comparison import BookieAnswers
-from auditor.audit.landing import Landing
+from auditor.audit.table_cache import TableCache
+from auditor.model.audit_stage import AuditStage
 from benchmarks.cluster import Cluster
 from benchmarks.cluster_disks import write_databases, write_index_files
 from benchmarks.cluster_store import write_snapshot
@@ -126,11 +127,15 @@ def _measure_audit(
 def _prepare_answers(table: Path, bookies: Sequence[str]) -> None:
     """Replace the audit's requests to bookies in this process by the prepared rows in ``table``."""
 
-    def query(landing: Landing, *_: object) -> BookieAnswers:
-        rows = landing.land("answers", lambda: landing.spark.read.parquet(str(table)))
+    def query(cache: TableCache, **_: object) -> BookieAnswers:
+        rows = cache.write_table("answers", lambda: cache.spark.read.parquet(str(table)))
         return BookieAnswers(rows, dict.fromkeys(bookies))
 
-    setattr(audit, "query_bookies", query)  # noqa: B010  # the module imported it by name
+    stages = (
+        replace(stage, function=query) if stage.name is AuditStage.ASK else stage
+        for stage in audit_stages.STAGES
+    )
+    setattr(audit, "STAGES", tuple(stages))  # noqa: B010  # the module imported it by name
 
 
 def _write_bookies(cluster: Cluster, form: str, work: Path, asked_bookies: int) -> Path:

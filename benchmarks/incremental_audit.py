@@ -117,14 +117,18 @@ def now() -> float:
 
 
 class CostWatch(Silent):
-    """An audit's progress listener that adds up the seconds of each stage, on the clock of `now`."""
+    """An audit's progress listener that adds up the seconds of each stage and table on the clock of `now`."""
 
     def __init__(self) -> None:
         self._name, self._begun = "begin", now()
         self.seconds: Costs = {}
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """End the current stage and begin the next."""
+    def table(self, name: str, total: int | None = None) -> None:
+        """End the current stage or table, and begin the next."""
+        self.stage(name)
+
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
+        """End the current stage or table, and begin the next."""
         stage_end = now()
         self.seconds[self._name] = self.seconds.get(self._name, 0.0) + stage_end - self._begun
         self._name, self._begun = name, stage_end

@@ -28,7 +28,7 @@ DEFAULT_DRIVER, LARGE_DRIVER, SPARK_ROWS = (
     JoinVariant("8g"),
     JoinVariant(MEMORY, in_blocks=False),
 )
-FIXED_STAGES = ("spark", "report", "changes")
+FIXED_STAGES = ("spark", "starting Spark", "report", "changes")
 """Stages whose cost does not depend on the number of ledgers."""
 SHOWN_STAGES = 6
 

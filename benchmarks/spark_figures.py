@@ -15,7 +15,7 @@ from auditor.spark.session import build_session
 
 @dataclass
 class Stage:
-    """One stage of an audit, named as in its progress. Bytes and rows are sums over Spark tasks.
+    """One stage or table of an audit, named as in its progress. Bytes and rows are sums over Spark tasks.
 
     ``spark_stages`` counts the stages of Spark's jobs. Without a job, the driver did all work of the stage.
     """
@@ -31,13 +31,19 @@ class Stage:
 
 
 class Stopwatch:
-    """An audit's progress listener that measures each stage. `stages` adds figures from the event log."""
+    """A progress listener that measures stages and tables. `stages` adds figures of the event log."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[str, float]] = []
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
         self._begun.append((name, time.time()))
+
+    def table(self, name: str, total: int | None = None) -> None:
+        self._begun.append((name, time.time()))
+
+    def note(self, text: str) -> None:
+        pass
 
     def expect(self, count: int) -> None:
         pass

@@ -17,7 +17,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path, PurePosixPath
 from statistics import median
 
@@ -201,21 +200,6 @@ class House:
             for (one, two), count in places.items()
             if one < two and (two, one) in places
         }
-
-    def ring(self, package: str) -> list[str]:
-        """Parts of a package, loose modules too, in a ring of imports; [] where there is none."""
-        below = f"{PACKAGE}.{package}."
-        graph: dict[str, set[str]] = defaultdict(set)
-        for name, others in self.arrows.items():
-            for other in others:
-                if name.startswith(below) and other.startswith(below):
-                    part, on = (each.removeprefix(below).split(".")[0] for each in (name, other))
-                    graph[part] |= {on} - {part}
-        try:
-            TopologicalSorter(graph).prepare()
-        except CycleError as error:
-            return list(error.args[1])
-        return []
 
     def header_share(self) -> float:
         """How much of all lines stands before first statements."""

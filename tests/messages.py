@@ -1,8 +1,9 @@
 """Texts of the program that people read: ``python -m tests.messages`` prints each with its place, for review.
 
 Texts are string literals with at least two blanks; an f-string has the code of its expressions in braces.
-Docstrings, SQL and patterns are left out. The rules of `FAULTS` that a text breaks stand
-behind it.
+Docstrings, SQL and patterns are left out. A text follows the label that its reader sees with it, such as an
+option or a column. The rules of `FAULTS` that a text breaks stand behind it. Literals without prose, such as
+commands, are listed apart at the end.
 """
 
 from __future__ import annotations
@@ -22,6 +23,17 @@ _EXPRESSION = re.compile(r"\{[^}]*\}")
 _CLAUSE_END = re.compile(r"(?<=[.;:!?])(?:\{[^}]*\})?\s+|\n\n")
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?:\{[^}]*\})?\s+|\n\n")
 _WORD = re.compile(r"(?:\{[^}]*\}|[^\s{])+")
+_TAG = re.compile(r"<[^>]*>")
+_PROSE_WORD = re.compile(r"(?<![\w.$-])[A-Za-z]{2,}(?![\w=])")
+_COMMAND = re.compile(
+    r"^(?:bkaudit|spark-submit|curl) (?!.*\b(?:shows|makes|prints|lists)\b)|^\.[A-Z]{2} "
+    r"|^(?:ledgermetadata|readledger|deleteledger|recover|cookie_\w+|listunderreplicated|regenerate-\S+) -"
+)
+_CODE = re.compile(
+    r"(?:<>|!=| = '| [<>]=? \d|\bin \('|\bcount_if\(|array<)|^\w+ = \w+$|^size\("
+    r"|^\w+ (?:string|boolean|bigint|long)(?:,|$)|^\w+(?:, \w+)*, \w*_\w+|^(?:not )?in_m\d|%\(\w+\)s"
+)
+_NAME = re.compile(r"(?:--)?[a-z][\w-]*")
 
 MANUAL = ROOT / "auditor/checks/manual.py"
 """Commands of the pages of checks: a document."""
@@ -56,11 +68,12 @@ OLD_LABELS = (
 
 
 class Message(NamedTuple):
-    """A text, and the module and line in which it begins."""
+    """A text, and the module and line in which it begins. ``label`` is empty if no label is known."""
 
     module: str
     line: int
     text: str
+    label: str = ""
 
     @property
     def faults(self) -> list[str]:
@@ -128,34 +141,90 @@ FAULTS: Mapping[str, Callable[[str], bool]] = {
 """Rules that a program can check, each with a function that returns whether a text breaks it."""
 
 
+def is_prose(text: str) -> bool:
+    """Return whether a text has two words beside expressions and tags, and is no command and no condition.
+
+    >>> is_prose("{count} ledgers lost"), is_prose("<b>{count}</b> of"), is_prose("curl -X PUT URL")
+    (True, False, False)
+    """
+    words = _TAG.sub(" ", _EXPRESSION.sub(" ", text))
+    return (
+        len(_PROSE_WORD.findall(words)) > 1
+        and _COMMAND.search(text.strip()) is None
+        and _CODE.search(text) is None
+    )
+
+
 def messages() -> Iterator[Message]:
     """Yield the texts of all modules of the program but its manual, in the order of their places."""
     for path in sorted({*(ROOT / "auditor").rglob("*.py")} - {MANUAL}):
-        for line, text in texts_of(path.read_text("utf-8")):
-            yield Message(str(path.relative_to(ROOT)), line, text)
+        for line, label, text in texts_of(path.read_text("utf-8")):
+            yield Message(str(path.relative_to(ROOT)), line, text, label)
 
 
-def texts_of(source: str) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the literals of a module that people may read.
+def texts_of(source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield line, label and text of the literals of a module that people may read.
 
     >>> list(texts_of('"Doc."\\nprint(f"bookie {name}: not read")'))
-    [(2, 'bookie {name}: not read')]
+    [(2, '', 'bookie {name}: not read')]
     """
-    tree = ast.parse(source)
-    skipped: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            skipped.add(node.value)
-        elif isinstance(node, ast.JoinedStr):
-            skipped.update(part for part in ast.walk(node) if part is not node)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "re.compile":
-            skipped.update(node.args)
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.expr) or node in skipped:
-            continue
+    for node, label in _labeled(ast.parse(source), ""):
         text = _text(node)
         if text is not None and text.strip().count(" ") >= 2 and not _SQL.search(_EXPRESSION.sub("{}", text)):
-            yield node.lineno, text
+            yield node.lineno, label, text
+
+
+def _labeled(node: ast.AST, label: str) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the literals of a node, and the label of each; docstrings and patterns are left out."""
+    if isinstance(node, ast.expr) and _text(node) is not None:
+        yield node, label
+        return
+    for child, child_label in _children(node, label):
+        yield from _labeled(child, child_label)
+
+
+def _children(node: ast.AST, label: str) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the nodes below a node that may contain texts, and the label of each."""
+    match node:
+        case ast.Expr(value=ast.Constant()):
+            return
+        case ast.Call(func=function) if ast.unparse(function) == "re.compile":
+            return
+        case ast.ClassDef(name=name):
+            yield from ((child, name) for child in node.body)
+        case ast.FunctionDef(name=name, decorator_list=decorators):
+            is_check = any("check" in ast.unparse(decorator).partition("(")[0] for decorator in decorators)
+            label = name.replace("_", "-") if is_check else ""
+            yield from ((child, label) for child in ast.iter_child_nodes(node))
+        case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=value):
+            yield annotation, f"{label}.{name}" if label else name
+            if value is not None:
+                yield value, ""
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="schema_of")) as schema):
+            yield from ((child, name.lower()) for child in schema.args)
+        case ast.Assign(value=value):
+            yield value, ""
+        case ast.Dict(keys=keys, values=values):
+            yield from ((key, label) for key in keys if key is not None)
+            yield from ((value, _key_name(key) or label) for key, value in zip(keys, values, strict=True))
+        case ast.Tuple(elts=[ast.Constant(value=str(head)), *further]) if _NAME.fullmatch(head):
+            yield from ((child, f"{label}.{head}" if label else head) for child in further)
+        case ast.Call(args=[ast.Constant(value=str(head)), *further]) if _NAME.fullmatch(head):
+            yield node.func, label
+            label = f"{label}.{head}" if label else head
+            yield from ((child, label) for child in (*further, *node.keywords))
+        case _:
+            yield from ((child, label) for child in ast.iter_child_nodes(node))
+
+
+def _key_name(key: ast.expr | None) -> str:
+    """Return the name of a key of a mapping: its text, or the last part of its name; empty for other keys."""
+    match key:
+        case ast.Constant(value=str(name)):
+            return name
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name.lower().replace("_", "-")
+    return ""
 
 
 def _text(node: ast.expr) -> str | None:
@@ -174,5 +243,12 @@ def _part_text(part: ast.expr) -> str:
 
 
 if __name__ == "__main__":
+    without_prose = []
     for message in messages():
-        print(f"{message.module}:{message.line}: {message.text!r}", *(f"[{rule}]" for rule in message.faults))
+        label = f" {message.label}:" if message.label else ""
+        line = f"{message.module}:{message.line}:{label} {message.text!r}"
+        if is_prose(message.text):
+            print(line, *(f"[{rule}]" for rule in message.faults))
+        else:
+            without_prose.append(line)
+    print("", "Without prose:", *without_prose, sep="\n")

@@ -7,48 +7,25 @@ import re
 import subprocess
 import sys
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
+from importlinter.cli import lint_imports
 
 from auditor.checks import ALL, SECTIONS
 from auditor.cli import COMMANDS
 from tests.house import House, here
 from tests.made_runs import made_run
+from tests.syntax import syntax_tree
+
+pytestmark = pytest.mark.files
 
 ROOT = Path(__file__).parents[1]
 HOUSE = ROOT / "auditor"
 MODULE_LINES = 400
 
-# Floors from the ground up: one package each, which imports only those below it.
-FLOORS = (
-    "errors",
-    "model",
-    "codecs",
-    "keys",
-    "spark",
-    "sources",
-    "tables",
-    "checks",
-    "findings",
-    "actions",
-    "reports",
-    "runs",
-    "simulate",
-    "decommission",
-    "plan",
-    "notebook",
-    "audit",
-    "watch",
-    "embedded",
-    "collect",
-    "compare",
-    "doctor",
-    "demo",
-    "cli",
-    "jobs",
-)
-NO_SPARK = ("errors", "model", "codecs", "keys", "reports", "runs", "simulate", "decommission", "plan")
 SPARK_WHEN_CALLED = (
     "checks",
     "findings",
@@ -85,10 +62,6 @@ def named(module: Path) -> str:
     return str(module.relative_to(HOUSE))
 
 
-def level(floor: str) -> int:
-    return FLOORS.index(floor)
-
-
 def imported(nodes: list[ast.AST]) -> set[str]:
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     return names | {
@@ -102,7 +75,7 @@ def imported(nodes: list[ast.AST]) -> set[str]:
 @cache
 def parsed(module: Path) -> ast.Module:
     """The module as it is; each is read by several tests."""
-    return ast.parse(module.read_text("utf-8"))
+    return syntax_tree(module)
 
 
 @cache
@@ -125,76 +98,21 @@ def at_import_time(module: Path) -> list[ast.AST]:
     return found
 
 
-def test_a_floor_stands_only_on_the_floors_below() -> None:
-    public = {*__import__("auditor").__all__}
-    above = {}
-    for module in MODULES:
-        # The short public surface has names of every floor, loaded when used.
-        if (floor := floor_of(module)) != "__init__":
-            names = imported_anywhere(module)
-            floors = {name.split(".")[1] for name in names if name.startswith("auditor.")} - public
-            above[named(module)] = {other for other in floors if level(other) > level(floor)}
-    assert {name: others for name, others in above.items() if others} == {}
-
-
-def test_there_is_no_loose_module() -> None:
-    assert {path.name for path in HOUSE.glob("*.py")} == {"__init__.py", "errors.py"}
-    assert {path.name for path in HOUSE.iterdir() if path.is_dir()} - {"__pycache__"} == {*FLOORS} - {
-        "errors"
-    }
-
-
-def dotted(module: Path) -> str:
-    parts = module.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def graph() -> dict[str, set[str]]:
-    """Which module imports which, in functions too; the public face and type checking apart."""
-    names = {dotted(module): module for module in MODULES}
-    found: dict[str, set[str]] = {}
-    for name, module in names.items():
-        if name != "auditor":
-            asked = imported(at_run_time(module))
-            found[name] = {
-                other if other in names else other.rpartition(".")[0] for other in asked
-            } & names.keys() - {name, "auditor"}
-    return found
-
-
-def at_run_time(module: Path) -> list[ast.AST]:
-    """Every statement but those for type checkers alone."""
-    found: list[ast.AST] = []
-    waiting: list[ast.AST] = [parsed(module)]
-    while waiting:
-        node = waiting.pop()
-        found.append(node)
-        checked = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        waiting += node.orelse if checked and isinstance(node, ast.If) else ast.iter_child_nodes(node)
-    return found
-
-
-def circle(arrows: dict[str, set[str]]) -> list[str]:
-    """What is left when all that leads nowhere is taken away: circles, and what leads to them."""
-    left = {name: set(others) for name, others in arrows.items()}
-    while ends := {name for name, others in left.items() if not others & left.keys()}:
-        left = {name: others for name, others in left.items() if name not in ends}
-    return sorted(left)
+def test_layering_contracts_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    """pyproject.toml has them: the order of packages, no circles among parts, packages without Spark."""
+    is_broken = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert not is_broken, capsys.readouterr().out
 
 
 def test_no_module_imports_itself_by_a_detour() -> None:
-    assert circle(graph()) == []
-
-
-def test_no_two_modules_import_each_other_for_type_checkers() -> None:
-    names = {dotted(module): module for module in MODULES}
-    arrows = {}
-    for name, module in names.items():
-        if name != "auditor":
-            found = imported_anywhere(module)
-            targets = {each if each in names else each.rpartition(".")[0] for each in found}
-            arrows[name] = targets & names.keys() - {name, "auditor"}
-    assert circle(arrows) == []
+    """In functions too. The short public surface imports all packages, for type checkers alone."""
+    for is_run_time, surface in ((True, set()), (False, {"auditor"})):
+        graph = grimp.build_graph("auditor", exclude_type_checking_imports=is_run_time, cache_dir=None)
+        modules = graph.modules - surface
+        assert len(modules) >= len(MODULES) - len(surface)
+        TopologicalSorter(
+            {module: graph.find_modules_directly_imported_by(module) - surface for module in modules}
+        ).prepare()
 
 
 def test_no_test_imports_a_proof() -> None:
@@ -209,14 +127,13 @@ def test_no_test_imports_a_proof() -> None:
     ] == []
 
 
-def test_spark_stays_where_it_belongs() -> None:
-    def is_loaded(names: set[str]) -> bool:
-        return any(name.split(".")[0] == "pyspark" for name in names)
-
-    ever = [module for module in MODULES if floor_of(module) in NO_SPARK]
+def test_spark_is_imported_when_it_is_called() -> None:
     lazy = [module for module in MODULES if floor_of(module) in SPARK_WHEN_CALLED]
-    assert [named(module) for module in ever if is_loaded(imported_anywhere(module))] == []
-    assert [named(module) for module in lazy if is_loaded(imported(at_import_time(module)))] == []
+    assert [
+        named(module)
+        for module in lazy
+        if any(name.split(".")[0] == "pyspark" for name in imported(at_import_time(module)))
+    ] == []
 
 
 def test_no_function_is_longer_than_sixty_lines() -> None:
@@ -248,6 +165,7 @@ LEAN = {
         "numpy",
         "jinja2",
         "matplotlib",
+        "wcwidth",
     ),
     "from auditor.cli import main; main(['explain', 'check', 'entry-lost'], standalone_mode=False)": (
         "pyspark",
@@ -281,7 +199,7 @@ LEAN = {
         "numpy",
     ),
     "import auditor.runs.history": ("pyspark", "pandas"),
-    "from auditor.cli import main; main(['report', {run!r}], standalone_mode=False)": ("pyspark",),
+    "from auditor.cli import main; main(['report', {run!r}], standalone_mode=False)": ("pyspark", "wcwidth"),
     "from auditor.cli import main; main(['diff', {run!r}, {run!r}], standalone_mode=False)": (
         "pyspark",
         "pandas",
@@ -374,12 +292,6 @@ def test_little_stands_before_first_statements(house: House) -> None:
 def test_a_small_module_has_two_importers_or_is_a_row_of_a_registry(house: House) -> None:
     fragments = house.fragments()
     assert len(fragments) <= FRAGMENTS, fragments
-
-
-@pytest.mark.parametrize("package", ["sources", "sources.bookies", "sources.metadata"])
-def test_no_two_parts_of_a_package_import_each_other(package: str, house: House) -> None:
-    assert house.pairs(package) == {}
-    assert house.ring(package) == []
 
 
 def test_what_a_store_keeps_is_asked_of_the_store_and_not_told_from_its_layout() -> None:

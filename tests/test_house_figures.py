@@ -52,8 +52,6 @@ def test_lines_before_the_first_statement_end_at_its_decorator() -> None:
 
 def test_parts_that_import_each_other_are_pairs_for_type_checkers_and_in_functions_too() -> None:
     assert House(TEXTS).pairs("sources") == {("bookies", "metadata"): 2}
-    assert sorted(set(House(TEXTS).ring("sources"))) == ["bookies", "metadata"]
-    assert House(TEXTS).ring("checks") == []
 
 
 def test_a_module_is_imported_by_whoever_names_it() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.messages import FAULTS, Message, messages
+from tests.messages import FAULTS, Message, is_prose, messages, texts_of
+
+pytestmark = pytest.mark.files
 
 MIN_TEXTS = 1_000
 """The program has more texts; fewer mean that the search no longer sees them."""
@@ -17,6 +19,27 @@ def texts() -> list[Message]:
 
 def test_search_finds_the_texts(texts: list[Message]) -> None:
     assert len(texts) > MIN_TEXTS
+
+
+@pytest.mark.parametrize(
+    ("source", "label"),
+    [
+        ('@click.option("--bookie", metavar="B", help="Show one bookie.")\ndef show(): ...', "--bookie"),
+        ('DISKS = schema_of(("path", pa.string(), "the first directory"))', "disks.path"),
+        ('class Facts(TypedDict):\n    since: Annotated[int, about("start of the run")]', "Facts.since"),
+        ('_TEXTS = {Cause.NOT_LISTED: "the listing lacks them"}', "not-listed"),
+        ('_TEXTS = {"bkaudit_gaps": "places not read"}', "bkaudit_gaps"),
+        ('@check(Severity.NOTE)\ndef stray_file(tables):\n    return f"{name} has files"', "stray-file"),
+        ('def show():\n    print("nothing was found")', ""),
+    ],
+)
+def test_text_has_the_label_that_a_reader_sees(source: str, label: str) -> None:
+    assert [text_label for _, text_label, _ in texts_of(source)] == [label]
+
+
+def test_literals_without_prose_are_few(texts: list[Message]) -> None:
+    assert not any(map(is_prose, ("bkaudit diff A B", "{name}: {path}, {time}", "state in ('ok', 'cut')")))
+    assert sum(not is_prose(text.text) for text in texts) < len(texts) / 4
 
 
 @pytest.mark.parametrize("rule", FAULTS)

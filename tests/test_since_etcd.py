@@ -28,13 +28,13 @@ class StoppedError(Exception):
 
 
 class StopAt(Silent):
-    """Ends a run when it comes to a stage."""
+    """Ends a run when it comes to a table."""
 
-    def __init__(self, stage: str) -> None:
-        self._stage = stage
+    def __init__(self, table: str) -> None:
+        self._table = table
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        if name == self._stage:
+    def table(self, name: str, total: int | None = None) -> None:
+        if name == self._table:
             raise StoppedError
 
 

@@ -28,7 +28,9 @@ from auditor.model.ledger_id import LedgerId
 
 COPY_FIRST = (FactReason.LAST_KNOWN_COPY, FactReason.LAST_SERVED_COPY)
 """Reasons of holds on a stop that end once other bookies serve copies of the entries."""
-ALL_WOULD_STOP = "every bookie that takes writes should stop: repair their common fault, and audit again"
+ALL_WOULD_STOP = (
+    "findings ask to stop every writable bookie: repair the common fault instead, and audit again"
+)
 """Reason, in a refusal, why no entry is copied before a stop: no bookie would remain to take copies."""
 JointHolders = Callable[[Collection[str]], Iterable[Collection[str]] | None]
 """Function from stopping bookies to the sets of them that alone serve an entry together (see `StopSet`)."""
@@ -251,7 +253,10 @@ def _instruct_on_bookies(
 
 def _restart_without_collection(check: Check, counts: list[FindingCount], name: str) -> Action:
     """Return the restart, without garbage collection, of a bookie that must serve while others stop."""
-    text = f"restart {name} alone, with {NO_COLLECTION} in its configuration: it deletes nothing meanwhile"
+    text = (
+        f"restart {name} alone, with {NO_COLLECTION} in its configuration: the bookie deletes "
+        "nothing meanwhile"
+    )
     return _make_action(check, counts, {}, text)
 
 
@@ -309,7 +314,7 @@ def _instruct_on_ledgers(
     if isinstance(answer, Refused):
         return [], [_forbidden_action(check, _ledger_names(group[0], total), answer)]
     if permitted is None:
-        why = "a hold forbids it on each of them (bkaudit explain ledger ID shows the holds)"
+        why = "each of these ledgers has a hold that forbids it (bkaudit explain ledger ID shows the holds)"
         refusal = Refused(check.action, (), why=why)
         return [], [_forbidden_action(check, _ledger_names(group[0], total), refusal)]
     first_count = group[0]._replace(scope_id=permitted.scope_id, ledger_id=permitted.ledger_id)

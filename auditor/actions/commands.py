@@ -70,7 +70,10 @@ _WRITING_COMMANDS = (
         "regenerate-interleaved-storage-index-file", ActionKind.REBUILD_INDEX, changes_bookie=True
     ),
 )
-_FENCE_REASON = "it is open: the command fences its writer and closes it; let its application close it first"
+_FENCE_REASON = (
+    "the ledger is open: the command fences the writer and closes the ledger; let the application "
+    "close it first"
+)
 _READ_ONLY_FLAG = re.compile(r"(?i) -dryRun\b")
 _LEDGER_BLANK = re.compile(r"\bID\b")
 

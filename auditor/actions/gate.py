@@ -225,8 +225,8 @@ class HoldBook:
 
 _PROOF_OF_DELETION = "ledger-unowned"
 _NO_PROOF = (
-    "no audit proved that it is closed and has no owner (ledger-unowned, confirmed): its application "
-    "deletes its own ledgers"
+    "no audit proved that the ledger is closed and has no owner (a confirmed ledger-unowned): only "
+    "its application may delete it"
 )
 
 

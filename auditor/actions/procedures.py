@@ -107,7 +107,7 @@ REBUILD_LEDGERS_INDEX = _procedure(
 )
 REBUILD_LOCATIONS_INDEX = _procedure(ActionKind.REBUILD_INDEX, (DO, "rebuild-db-ledger-locations-index"))
 
-REPLICATION_STOPS = "switch replication off to hold the workers (bkaudit explain check mark-unreadable)"
+REPLICATION_STOPS = "switch replication off to stop the workers (bkaudit explain check mark-unreadable)"
 """Advice on stopping copies that were already requested."""
 
 
@@ -145,7 +145,7 @@ def set_settings(allowed: Allowed, bookie_id: str, settings: Sequence[str]) -> P
     """Return the instruction to set lines in a bookie's configuration while it is stopped."""
     require_permission(allowed, ActionKind.STOP, bookie(bookie_id))
     words = f"set {' and '.join(settings)} in its configuration"
-    return PlanCommand(HAND, words, "its collector then deletes none of it", "writes")
+    return PlanCommand(HAND, words, "garbage collection then deletes none of its data", "writes")
 
 
 def exchange_disks(allowed: Allowed, bookies: Sequence[str], paths: Sequence[str]) -> PlanCommand:
@@ -163,7 +163,7 @@ def move_index_files_away(allowed: Allowed, bookie_id: str, paths: Sequence[str]
     require_permission(allowed, ActionKind.REBUILD_INDEX, bookie(bookie_id))
     names = ", ".join(shlex.quote(path) for path in paths[:MAX_PATHS_SHOWN])
     hidden_count = len(paths) - MAX_PATHS_SHOWN
-    suffix = f" and {hidden_count:,} more that index-unreadable names" if hidden_count > 0 else ""
+    suffix = f" and {hidden_count:,} more in the findings of index-unreadable" if hidden_count > 0 else ""
     words = f"move to a directory that no bookie uses: {names}{suffix}"
     return PlanCommand(HAND, words, "the shell refuses an index file whose header is damaged", "writes")
 
@@ -187,7 +187,7 @@ def _blank_objects(blanks: Mapping[str, str]) -> Iterator[ActionObject]:
 def _fill_line(line: CommandLine, blanks: Mapping[str, str]) -> PlanCommand:
     command = _manual_commands()[_SHELL_PREFIX + line.text]
     return PlanCommand(
-        line.role, fill_words(command.text + line.options, blanks), command.does, command.level
+        line.role, fill_words(command.text + line.options, blanks), command.effect, command.level
     )
 
 

@@ -23,9 +23,10 @@ def why_last_of_set(holders: Sequence[str]) -> str:
     """Return why one of these bookies must not stop: the plan already stops the others.
 
     >>> why_last_of_set(["a:1", "b:1"])
-    'a:1, b:1 alone serve entries together, and this plan stops the others'
+    'a:1, b:1 are the only bookies that serve some entries, and this plan stops the others'
     """
-    return f"{first_names(holders, _MAX_NAMES)} alone serve entries together, and this plan stops the others"
+    names = first_names(holders, _MAX_NAMES)
+    return f"{names} are the only bookies that serve some entries, and this plan stops the others"
 
 
 class StopSet:

@@ -1,20 +1,6 @@
-"""The stages of one audit, from sources to report.
+"""An audit of a cluster: its options, its run directory, and the run of its stages.
 
-    M0       read all metadata, with the version of each ledger
-    I        read every bookie's index and, if requested, ask the bookies for their own listings
-    join     compare the expected entries with the held ones; only unequal pairs go on
-    witness  on a live store, ask the bookies for entries that seem to be missing
-    M1       read all metadata again (a saved store: M0 counts as M1)
-    check    every check queries the tables
-    confirm  a finding about a ledger that changed between M0 and M1 stays suspect; a finding that two
-        audits made is confirmed
-    compare  mark each finding as new, worse, fixed or no longer looked at since the run before; apply
-        suppressions
-    report   write full counts, bounded samples, coverage and the verdict
-
-The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
-data. Suppose a disk has a ledger that the metadata lacks. If the metadata was read after the disk, the
-ledger can only have been deleted.
+`auditor.audit.audit_stages` declares the stages.
 
 The size of an audit must be known before Java starts. An audit of some ten thousand ledgers runs most Java
 code only a few times, to plan queries. Java's second compiler and a garbage collector with its own threads
@@ -24,53 +10,32 @@ found with at most a few hundred reads from the running store.
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from auditor.audit.audit_stages import STAGES
 from auditor.audit.bookie_settings import read_resolver_flag
-from auditor.audit.bookies import find_bookies
-from auditor.audit.changes import check_suppressions, compare_with_previous, find_runs_before
-from auditor.audit.check_stage import run_checks
-from auditor.audit.comparison import compare_sides, query_bookies
-from auditor.audit.derived_tables import derive_tables, with_declared
+from auditor.audit.changes import check_suppressions
 from auditor.audit.earlier_run import check_since, find_earlier_run
-from auditor.audit.entry_log_scan import read_entry_logs
-from auditor.audit.hold_stage import RunScope, land_holds
-from auditor.audit.index_scan import read_indexes
-from auditor.audit.landing import Landing, drop_few_rows, resumption_of, run_identity
 from auditor.audit.lock import run_lock
-from auditor.audit.metadata import (
-    ClusterMetadata,
-    land_difference,
-    land_registry,
-    scan_marks,
-    scan_second,
-    watch_ledgers,
-)
+from auditor.audit.metadata import ClusterMetadata, scan_marks, write_registry
 from auditor.audit.metadata_scan import MetadataSource, open_metadata, scan_first
-from auditor.audit.offload_scan import check_listing, with_offloads
-from auditor.audit.owner_scan import (
-    check_owners,
-    land_owner_stores,
-    land_ownership,
-    match_owner_stores,
-    read_owners,
-    resolve_cursors,
-)
-from auditor.audit.placement_scan import check_placement, read_placement, with_placement
-from auditor.audit.source_age import find_old_sources
-from auditor.audit.source_scopes import land_sources
-from auditor.audit.space_scan import collector_settings, with_foresight, with_space
-from auditor.audit.summary import Audited, count_for_report, find_holes, inputs_of, sight_of, summarise
+from auditor.audit.offload_scan import check_listing
+from auditor.audit.owner_scan import check_owners
+from auditor.audit.placement_scan import check_placement
+from auditor.audit.run_store import RunStore, resumption_of, run_identity
+from auditor.audit.space_scan import collector_settings
+from auditor.audit.stages import run_stages
+from auditor.audit.table_cache import TableCache
 from auditor.checks.configuration import CheckConfiguration, read_check_configuration
-from auditor.errors import StoreError
+from auditor.errors import StoreError, UsageError
+from auditor.model.audit_stage import AuditStage
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress, Silent
 from auditor.model.report import Report
-from auditor.model.source_scope import newest_as_of, oldest_as_of
 from auditor.runs.directory import RunDirectory
-from auditor.runs.run_inputs import checks_without_sight
 from auditor.sources.bookies.places import find_places
 from auditor.sources.bookies.rpc.access import read_access
 from auditor.sources.bookies.source_kinds import split_sources
@@ -86,10 +51,12 @@ from auditor.sources.metadata.stores import (
     store_options,
 )
 from auditor.sources.metadata.uri import SAVED, MetadataUri, parse_metadata_uri
+from auditor.spark.execution import Execution
 from auditor.spark.query_plans import query_plans
 from auditor.spark.session import build_session
 from auditor.spark.tasks import background_thread, run_errors
 from auditor.spark.types import SparkSession
+from auditor.tables.run_tables import TABLES
 
 SMALL_BYTES = 8 << 20
 """Largest saved metadata of a small audit, in bytes.
@@ -129,6 +96,44 @@ def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
         return False  # it answered before: the scan begins anew where it must
 
 
+FINISHED_STAGE = "finished_stage"
+"""Key of a run's manifest: the last stage that the run has finished. It is only for progress."""
+
+
+def stage_named(name: str) -> AuditStage:
+    """Return the stage with this name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    try:
+        return AuditStage(name)
+    except ValueError:
+        raise UsageError(f"stage {name}: unknown; must be one of {', '.join(AuditStage)}") from None
+
+
+def _finished_stage(cache: TableCache) -> AuditStage | None:
+    name = cache.run.read_manifest().get(FINISHED_STAGE)
+    return next((stage for stage in AuditStage if stage == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoppedRun:
+    """Result of an audit that ended after ``stage``, before its report. ``tables`` are in its directory."""
+
+    stage: AuditStage
+    tables: tuple[str, ...]
+
+    @property
+    def place(self) -> str:
+        """Return the stage with its number, in words.
+
+        >>> StoppedRun(AuditStage.JUDGE, ()).place
+        'judge, stage 7 of 15'
+        """
+        return f"{self.stage}, stage {list(AuditStage).index(self.stage) + 1} of {len(AuditStage)}"
+
+
 class Audit:
     """An audit of a cluster, which compares the metadata with the bookies' indexes and reports faults.
 
@@ -160,88 +165,67 @@ class Audit:
                 cluster is already running.
             StoreError: the metadata could not be read.
         """
-        started, uri = now_ms(), self._check_request()
+        result = self.run_until(AuditStage.REPORT, spark, progress)
+        assert isinstance(result, Report)
+        return result
+
+    def run_until(
+        self, stage: str, spark: SparkSession | None = None, progress: Progress | None = None
+    ) -> Report | StoppedRun:
+        """Run the stages up to ``stage``. The next run of the same audit continues with the stage after it.
+
+        Return the report if ``stage`` is the last one. Otherwise the run has tables and no report.
+
+        Raises: the errors of `run`. ``stage`` is invalid too if no stage has this name.
+        """
+        started, last = now_ms(), stage_named(stage)
+        uri = self._check_request()
         configuration = read_check_configuration(self.options)
         with (
-            self._landing(uri, spark, progress or Silent(), "audit") as landing,
-            open_metadata(landing, uri, self.options) as source,
+            self._table_cache(uri, spark, progress or Silent(), "audit") as cache,
+            open_metadata(cache, uri, self.options) as source,
         ):
-            report = summarise(self._conduct(source, started, configuration))
-            landing.finish(report)
-        return report
+            values = self._conduct(source, started, configuration, last)
+            written = [name for name in cache.run.names("tables") if name in TABLES]
+        if last is AuditStage.REPORT:
+            report: Report = values["report"]
+            return report
+        return StoppedRun(last, tuple(written))
 
-    def _conduct(self, source: MetadataSource, started: int, configuration: CheckConfiguration) -> Audited:
-        """Run all stages but the report, in order."""
-        landing, options = source.landing, self.options
-        earlier = find_earlier_run(options.since, landing, source.cluster)
-        watch_ledgers(source)
-        first = scan_first(source, earlier)  # M0
-        owners = read_owners(source, options)
-        placement = read_placement(source.uri, source.store, options)
-        bookies = find_bookies(landing, first, self.bookies)
-        indexes = read_indexes(landing, first, bookies, earlier, options)  # I
-        indexes = replace(indexes, old=find_old_sources(first, indexes))
-        owners = resolve_cursors(owners, first, indexes)
-        entry_logs = read_entry_logs(landing, indexes.bookies, first.ledgers, options)
-        answers = query_bookies(landing, first, indexes, options)
-        has_gone = entry_logs is not None and "gone_entries" not in landing.empty
-        comparison = compare_sides(landing, first, indexes, answers, options, has_gone)  # join, witness
-        metadata = ClusterMetadata(first, scan_second(first))  # M1, after all that bookies were asked
-        difference = land_difference(metadata)
-        before = find_runs_before(landing, source.cluster, source.live, source.scan_time)
-        owners = match_owner_stores(owners, source, before)
-        ownership = land_ownership(owners, metadata, difference, before, options)
-        owner_stores = land_owner_stores(owners, ownership, source, options)
-        tables = derive_tables(
-            landing, metadata, difference, indexes, answers, comparison, ownership, before, placement,
-            configuration.settings,
-        )  # fmt: skip
-        if entry_logs is not None:
-            tables = with_space(landing, entry_logs, indexes.rows, tables, before, options.bookie_conf)
-        tables = with_foresight(metadata, tables, before, options.bookie_conf)
-        tables = with_placement(landing, tables)
-        tables = with_declared(landing, with_offloads(landing, owners, tables, options))
-        sources = land_sources(landing, metadata, indexes, tables, before, owner_stores)
-        holes = landing.run_in_background(partial(find_holes, metadata, difference.doubtful_ids))
-        # check, confirm
-        findings, claims = run_checks(landing, tables, before, options, configuration.not_run)
-        drop_few_rows(landing)
-        landing.progress.stage("report")
-        numbers = landing.run_in_background(
-            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples)
-        )
-        bookies_asked = source.live and options.witness == "yes"
-        sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
-        not_seen = {*configuration.not_run, *checks_without_sight(sight)}
-        changes = compare_with_previous(
-            landing, findings, tables, source.cluster, before.previous, any(holes()), options, now_ms(),
-            not_seen, inputs_of(sight, tables, has_gone),
-        )  # fmt: skip
-        as_of = oldest_as_of(sources) or source.scan_time
-        owners_read = owners.rows is not None
-        newest = newest_as_of(sources, source.scan_time)
-        scope = RunScope(not any(holes()), owners_read, as_of, newest, configuration.unheld)
-        holds, actions = land_holds(landing, findings, changes, tables, before, scope)
-        return Audited(
-            started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
-            answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
-            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes(), changes=changes,
-            holds=holds, actions=actions, numbers=numbers(),
-        )  # fmt: skip
+    def _conduct(
+        self, source: MetadataSource, started: int, configuration: CheckConfiguration, last: AuditStage
+    ) -> dict[str, Any]:
+        """Run the stages up to ``last``, and return their values by name."""
+        cache = source.cache
+        values = {
+            "cache": cache,
+            "source": source,
+            "options": self.options,
+            "configuration": configuration,
+            "bookie_sources": self.bookies,
+            "started": started,
+        }
+
+        def save_finished(stage: AuditStage) -> None:
+            cache.run.add_to_manifest({FINISHED_STAGE: stage})
+
+        finished_before = _finished_stage(cache) if cache.run_store.resumed is not None else None
+        return run_stages(STAGES, values, cache.progress, last, finished_before, save_finished)
 
     def scan(self, spark: SparkSession | None = None, progress: Progress | None = None) -> dict[str, int]:
         """Read only the metadata and write its tables. Return the number of rows by table.
 
         Raises: the errors of `run`.
         """
-        uri = self._check_request()
+        uri, progress = self._check_request(), progress or Silent()
         with (
-            self._landing(uri, spark, progress or Silent(), "scan") as landing,
-            open_metadata(landing, uri, self.options) as source,
+            self._table_cache(uri, spark, progress, "scan") as cache,
+            open_metadata(cache, uri, self.options) as source,
         ):
-            first = scan_first(source, find_earlier_run(None, landing, source.cluster))
+            progress.stage("reading the metadata")
+            first = scan_first(source, find_earlier_run(None, cache.run_store, source.cluster))
             metadata = ClusterMetadata(first, scan_marks(first))
-            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **land_registry(metadata)}
+            tables = {"ledgers": first.ledgers, "marks": metadata.second.marks, **write_registry(metadata)}
             return {name: table.count() for name, table in tables.items()}
 
     def _check_request(self) -> MetadataUri:
@@ -261,16 +245,16 @@ class Audit:
         return uri
 
     @contextmanager
-    def _landing(
+    def _table_cache(
         self, uri: MetadataUri, spark: SparkSession | None, progress: Progress, kind: str
-    ) -> Iterator[Landing]:
+    ) -> Iterator[TableCache]:
         run = RunDirectory(absolute(self.out))
         identity = run_identity(kind, self.metadata, self.bookies, self.options)
         with run_errors(run.path), run_lock(uri, run.path):
             check_reachable(uri)
             with run.claimed(identity):
-                resumption = resumption_of(run, uri, self.options)
-                progress.stage("spark")
+                run_store = RunStore(run, resumption_of(run, uri, self.options))
+                progress.stage("starting Spark")
                 log = None if "://" in run.path else Path(run.path, "spark.log")
                 session = build_session(
                     self.options.master,
@@ -281,4 +265,4 @@ class Audit:
                     user_session=spark,
                 )
                 with query_plans(session) as plans, background_thread(session) as second:
-                    yield Landing(session, run, progress, resumption.since, resumption.notes, plans, second)
+                    yield TableCache(Execution(session, plans, second), run_store, progress)

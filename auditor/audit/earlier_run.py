@@ -30,7 +30,7 @@ import pyarrow as pa
 from pyarrow import compute as pc
 from pyarrow import fs
 
-from auditor.audit.landing import Landing
+from auditor.audit.run_store import RunStore
 from auditor.errors import RunError, UsageError
 from auditor.model.history import RunSummary
 from auditor.model.options import LAST
@@ -40,8 +40,10 @@ from auditor.runs.directory import RunDirectory
 from auditor.runs.reader import RunReader
 from auditor.runs.siblings import same_cluster, siblings
 from auditor.sources.bookies.availability import SCHEMA
+from auditor.sources.bookies.earlier_rows import Earlier
 from auditor.sources.bookies.owners import AttributedBookie
-from auditor.sources.bookies.parts import Earlier, IndexPart
+from auditor.sources.bookies.parts import IndexPart
+from auditor.sources.bookies.reusable_parts import ReusablePart
 from auditor.sources.clock import now_ms
 from auditor.sources.file_systems import absolute, open_earlier_file, run_files
 from auditor.sources.metadata.earlier_ledgers import EarlierLedgers, find_ledgers
@@ -56,23 +58,23 @@ def writer() -> dict[str, Any]:
     return {"version": program_version(), "schemas": hashlib.sha256(to_json().encode()).hexdigest()}
 
 
-def note_indexes(landing: Landing, bookies: Mapping[str, AttributedBookie]) -> None:
+def note_indexes(run_store: RunStore, bookies: Mapping[str, AttributedBookie]) -> None:
     """Save the bookies' directories in the manifest before the table ``availability`` is read.
 
     Nothing is saved if the table already exists.
     """
-    if not landing.run.exists(f"tables/availability/{WHOLE}"):
+    if not run_store.directory.exists(f"tables/availability/{WHOLE}"):
         read = {name: bookie_facts(bookie) for name, bookie in bookies.items() if bookie.index_directories}
-        _note(landing, "availability", {"began": now_ms(), "bookies": read})
+        _note(run_store, "availability", {"began": now_ms(), "bookies": read})
 
 
-def note_ledgers(landing: Landing, scope: str, history: History | None, notes: Sequence[str]) -> None:
+def note_ledgers(run_store: RunStore, scope: str, history: History | None, notes: Sequence[str]) -> None:
     """Save the etcd and its revision in the manifest before the table ``ledgers`` is read.
 
     ``history`` is None if the revision is unknown.
     """
     moment = None if history is None else list(history)
-    _note(landing, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
+    _note(run_store, "ledgers", {"scope": scope, "history": moment, "notes": list(notes)})
 
 
 def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
@@ -83,16 +85,16 @@ def bookie_facts(bookie: AttributedBookie) -> dict[str, Any]:
     }
 
 
-def note_files(landing: Landing, table: str = "availability") -> None:
+def note_files(run_store: RunStore, table: str = "availability") -> None:
     """Save the files of a written table in the manifest, if the manifest has facts about the table."""
-    facts = reusable_facts(landing, table)
+    facts = reusable_facts(run_store, table)
     if facts and "files" not in facts:
-        _note(landing, table, {**facts, "files": files_of(f"{landing.run.path}/tables/{table}")})
+        _note(run_store, table, {**facts, "files": files_of(f"{run_store.directory.path}/tables/{table}")})
 
 
-def reusable_facts(landing: Landing, table: str) -> dict[str, Any]:
+def reusable_facts(run_store: RunStore, table: str) -> dict[str, Any]:
     """Return the facts that this run saved about a table, or an empty dict."""
-    facts: dict[str, Any] = landing.run.read_manifest().get(REUSABLE, {}).get(table, {})
+    facts: dict[str, Any] = run_store.directory.read_manifest().get(REUSABLE, {}).get(table, {})
     return facts
 
 
@@ -110,10 +112,10 @@ def files_of(table: str) -> dict[str, int]:
     return {info.base_name: info.size for info in infos if info.base_name.endswith(".parquet")}
 
 
-def _note(landing: Landing, table: str, facts: dict[str, Any]) -> None:
-    manifest = landing.run.read_manifest()
+def _note(run_store: RunStore, table: str, facts: dict[str, Any]) -> None:
+    manifest = run_store.directory.read_manifest()
     reusable = {**manifest.get(REUSABLE, {}), **writer(), table: facts}
-    landing.run.add_to_manifest({REUSABLE: reusable})
+    run_store.directory.add_to_manifest({REUSABLE: reusable})
 
 
 _TAKEN_TABLES = ("availability", "ledgers")
@@ -138,13 +140,13 @@ class _File(NamedTuple):
 
 
 class IndexPlan(NamedTuple):
-    """The parts of the indexes to read, each with the files of its earlier rows if these may be reused.
+    """The parts of the indexes to read from the disk, and those with rows of the earlier run.
 
-    ``takes`` is whether any part may reuse rows. ``notes`` say why parts may not.
+    ``notes`` say why bookies have no reusable parts.
     """
 
     parts: Sequence[IndexPart]
-    takes: bool = False
+    reusable: Sequence[ReusablePart] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -167,7 +169,7 @@ class EarlierRun:
         return (self.path or "").rstrip("/").rpartition("/")[2]
 
     def plan(self, parts: Sequence[IndexPart], bookies: Mapping[str, AttributedBookie]) -> IndexPlan:
-        """Return these parts of the indexes, each with the rows of the earlier run that it may reuse."""
+        """Return these parts of the indexes, divided by whether the earlier run's rows may be reused."""
         if not self.usable:
             return IndexPlan(parts)
         table = f"{self.path}/tables/availability"
@@ -185,17 +187,17 @@ class EarlierRun:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             why = f"its manifest does not say what it read: {type(error).__name__}: {error}"
             return self.plan_without(parts, why)
-        planned = [
-            part
-            if part.bookie_id in changed
-            else replace(part, earlier=_earlier(table, files, part.bookie_id, began))
+        reusable = [
+            ReusablePart(part, _earlier(table, files, part.bookie_id, began))
             for part in parts
+            if part.bookie_id not in changed
         ]
-        return IndexPlan(planned, True, _bookie_notes(changed))
+        changed_parts = [part for part in parts if part.bookie_id in changed]
+        return IndexPlan(changed_parts, reusable, _bookie_notes(changed))
 
     def plan_without(self, parts: Sequence[IndexPart], why: str) -> IndexPlan:
         """Return these parts without reuse. The report shows the reason ``why``."""
-        return IndexPlan(parts, False, (f"no index was taken from {self.name}: {why}",))
+        return IndexPlan(parts, notes=(f"no index was taken from {self.name}: {why}",))
 
     def ledgers(self, scope: str, history: History) -> EarlierLedgers | None:
         """Return the earlier rows of ledgers for an etcd that now has ``history``. None if not ``usable``.
@@ -254,7 +256,7 @@ def check_since(option: str | None) -> None:
         RunReader(option)
 
 
-def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> EarlierRun:
+def find_earlier_run(option: str | None, run_store: RunStore, cluster: Cluster) -> EarlierRun:
     """Return the earlier run that ``option`` (``--since``) selects. A resumed run keeps its choice.
 
     Raises:
@@ -263,7 +265,7 @@ def find_earlier_run(option: str | None, landing: Landing, cluster: Cluster) -> 
     """
     if option is None:
         return EarlierRun(None)
-    path = landing.pin_fact("since", _last(landing.run.path, cluster) if option == LAST else option)
+    path = run_store.pin_fact("since", _last(run_store.directory.path, cluster) if option == LAST else option)
     if path is None:
         why = "all data was read: no complete run of this cluster is beside this one"
         return EarlierRun(None, notes=(why,))

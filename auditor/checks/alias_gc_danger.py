@@ -33,16 +33,17 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
     """A live bookie holds the ledgers of an id that is gone, and will delete them.
 
     What it finds:
-        The id is not registered and has no disk. The bookie holds its ledgers entry for entry, unless
-        `bookie-alias` names the id too.
+        The id is not registered, and no disk has it. For ledgers of that id, the bookie has exactly the
+        entries that the id should have, or `bookie-alias` finds that both are one bookie.
 
     Why it matters:
-        Within a day the bookie's collector deletes closed ledgers that do not name it, perhaps their last
-        copies.
+        Within a day the bookie's garbage collector deletes closed ledgers whose ensembles do not name the
+        bookie. These may be the last copies.
 
     How sure:
-        Confirmed with five ledgers of one id, or with `bookie-alias`. Suspect with fewer ledgers: somebody
-        may be copying a dead bookie's ledgers. Suspect with `disk-id-mismatch`.
+        Confirmed if the bookie has five ledgers of one id, or if `bookie-alias` has that id too. Suspect with
+        fewer ledgers: somebody may be copying a dead bookie's ledgers. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         First stop the bookie, or set gcOverreplicatedLedgerWaitTime=0 and restart it. Then give it its old
@@ -57,8 +58,8 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
           Do it only after the ledgers.
 
     Limits:
-        A replaced bookie that came back looks the same: stop its collector then too. Open ledgers without a
-        finished segment do not count.
+        A replaced bookie that came back looks the same: stop its garbage collection then too. Open ledgers
+        without a finished segment do not count.
     """
     closed_count = F.count(F.when(F.col("state") == LedgerState.CLOSED, F.lit(1))).alias("closed")
     alias_rows = with_ledgers(
@@ -81,8 +82,10 @@ def alias_gc_danger(tables: Tables) -> DataFrame:
         with_attribution(bookie_rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(~F.col("sure") | F.col("attribution_suspect")),
-        message="{bookie_id} holds copies of {ledgers:ledger that names|ledgers that name} {ids}, which "
-        "is not registered: its garbage collector will delete {closed} of them",
+        message=(
+            "{bookie_id} holds copies of {ledgers:ledger that names|ledgers that name} {ids}, which is not "
+            "registered: the garbage collector of {bookie_id} will delete {closed} of them"
+        ),
         evidence="aliases, ledgers, closed, attribution_suspect",
     )
 

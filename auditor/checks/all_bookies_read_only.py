@@ -21,7 +21,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
         Nobody can create a ledger, replace a failed bookie or copy anything.
 
     How sure:
-        Confirmed: both scans saw no writable bookie.
+        Confirmed: neither metadata scan saw a writable bookie.
 
     What to do:
         Look for full disks, failed journals and `-readonly` on the bookies.
@@ -31,7 +31,7 @@ def all_bookies_read_only(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        The store does not say why they are read-only.
+        The store does not say why the bookies are read-only.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.registered or state.writable or not cluster.bookies_listed or cluster.unclear_bookies:

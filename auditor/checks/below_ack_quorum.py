@@ -16,19 +16,19 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
     """A ledger has an entry with fewer copies than its ack quorum.
 
     What it finds:
-        Only confirmed absences count. If the ledger is not closed, only its finished segments count,
-        without the last write quorum of entries.
+        Only copies that are surely absent count. If the ledger is not closed, only its finished segments
+        count, without their last entries (one write quorum).
 
     Why it matters:
         The next failure may take the last copy. Recovery may treat the entry as never written.
 
     How sure:
-        Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it is not
-        closed, or changing. `entry-lost` has all reasons.
+        Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger is not
+        closed or changed during the audit. `entry-lost` has all reasons.
 
     What to do:
         Have the ledger marked: replication then makes the copies. Do not restart or drain a bookie of the
-        ledger before.
+        ledger before that.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -39,6 +39,6 @@ def below_ack_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        As for `entry-lost`.
+        Those of `entry-lost`.
     """
     return ledgers_of_class(tables, "below-ack-quorum")

@@ -21,8 +21,8 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         The ledger survives fewer failures than intended.
 
     How sure:
-        Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it is not
-        closed, or changing. `entry-lost` has all reasons.
+        Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger is not
+        closed or changed during the audit. `entry-lost` has all reasons.
 
     What to do:
         Have the ledger marked: replication then makes the copies. BookKeeper's auditor rarely sees single
@@ -36,6 +36,6 @@ def below_write_quorum(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        As for `entry-lost`.
+        Those of `entry-lost`.
     """
     return ledgers_of_class(tables, "below-write-quorum")

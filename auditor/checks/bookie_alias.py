@@ -32,28 +32,29 @@ def bookie_alias(roster: Roster) -> Findings:
     """Ledgers name an id that is not registered, and another id is the same bookie.
 
     What it finds:
-        A note if no entry depends on the unregistered id. The evidence lists the facts (edges) for and
-        against one bookie:
+        Severity: note if no entry depends on the unregistered id. The evidence (`edges`) has the facts for
+        and against two ids being one bookie:
         - One id is registered at the other's address.
-        - One is a host's name, the other its IP or another spelling.
-        - A live bookie's disks hold what ledgers expect of a vanished id.
-        - Two of: a short name, a cookie or VERSION with the other id, the same directories.
+        - One id is a host name, and the other is its IP address or another spelling.
+        - The disks of a running bookie have the entries that a vanished id should have.
+        - Two of these hints: one id is a short name of the other, a cookie or VERSION has the other id, both
+          have the same directories.
 
     Why it matters:
-        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case)
-        but not its ledgers. Clients cannot find these copies. See also `alias-gc-danger`.
+        Somebody changed the bookie's id (bookieId, advertisedAddress, useHostNameAsBookieID, letter case) but
+        not its ledgers. Clients cannot find these copies.
 
     How sure:
         Confirmed if the registered bookie holds at least five ledgers of the other id, and most of the
-        entries that the other id should hold.
-        Suspect with less evidence. Suspect with `disk-id-mismatch`.
+        entries that the other id should hold. Suspect with less evidence. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
-        Check on the host that it is one bookie:
-        - If it is, stop it. Give it its old id back, or write the new id into the ledgers and afterwards
-          into the cookie.
-        - If another bookie has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for the
-          old id.
+        Check on the host that both ids are one bookie:
+        - If they are, stop the bookie. Give it its old id back, or write the new id into the ledgers and
+          afterwards into the cookie.
+        - If another bookie now has the old address, do neither. Follow `bookie-down` or `ghost-bookie` for
+          the old id.
 
     Commands:
         - `bookkeeper shell endpointinfo -b BOOKIE`
@@ -69,8 +70,8 @@ def bookie_alias(roster: Roster) -> Findings:
           Do it only after the ledgers.
 
     Limits:
-        Names are not resolved. Not reported: a single hint such as a short name, ids that most ensembles
-        name together, and ids of which the registered bookie holds nothing.
+        Not reported: two ids with only one hint, two ids that most of their ensembles contain together, and
+        an unregistered id of whose ledgers the registered bookie has no entry. DNS is not asked.
     """
     identity = {row["bookie_id"]: row["identity"] for row in roster.identities if row["stranded"]}
     members = [row for row in roster.bookies if row["bookie_id"] in identity]

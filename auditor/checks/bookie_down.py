@@ -21,7 +21,7 @@ def bookie_down(roster: Roster) -> Findings:
         The bookie's copies are unreachable until it returns or is decommissioned.
 
     How sure:
-        Confirmed: both scans saw no registration.
+        Confirmed: neither metadata scan saw a registration of the bookie.
 
     What to do:
         Restart the bookie. If it will not return, decommission it.
@@ -33,7 +33,7 @@ def bookie_down(roster: Roster) -> Findings:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        A store saved during a restart, or after its clients left, shows every bookie as down.
+        If the store was saved during its restart or after its clients left, every bookie looks down.
     """
     for row in roster.unregistered:
         if row["has_cookie"]:

@@ -130,7 +130,8 @@ def count_per_bookie(rows: DataFrame, *sums: str) -> DataFrame:
 def entries_besides(tables: Tables, column: str, what: str) -> DataFrame:
     """Return one finding per bookie that holds entries which a column of ``judged`` lists.
 
-    A ledger is doubtful if it is not closed, changed between the scans, or may belong to another bookie.
+    A ledger is doubtful if it is not closed, changed between the two metadata scans, or may belong to another
+    bookie.
 
     Args:
         tables: the tables of the run.

@@ -13,15 +13,15 @@ def bookie_id_invalid(tables: Tables) -> DataFrame:
     """A bookie id is one that BookKeeper refuses, or that BP-41 does not allow.
 
     What it finds:
-        Ids that the server's pattern refuses, and the word readonly, in ensembles, cookies and
-        registrations. A note for ids that only BP-41 forbids.
+        Ids in ensembles, cookies and registrations that the server's pattern refuses, and the id readonly.
+        Severity: note for ids that only BP-41 forbids.
 
     Why it matters:
         Nobody can open, audit or replicate such a ledger. One such cookie or registration makes the whole
         listing fail.
 
     How sure:
-        Confirmed: the metadata has this id. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata has this id. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Remove a znode that was made by hand. Rename a bookie with such an id at its next rebuild. Correct a

@@ -30,7 +30,7 @@ def bookie_id_reserved(roster: Roster) -> Findings:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        Such an id is no `ghost-bookie`.
+        `ghost-bookie` does not report such an id.
     """
     for row in roster.bookies:
         if row["named"] and row["bookie_id"].endswith(":0"):

@@ -24,7 +24,7 @@ def bookie_in_two_groups(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        If the racks differ, the audit uses that of the last group by name.
+        If the racks differ, the audit uses the rack of the group whose name sorts last.
     """
     if roster.cluster.placement is None:
         return

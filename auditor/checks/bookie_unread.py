@@ -16,8 +16,8 @@ def bookie_unread(roster: Roster) -> Findings:
     """A bookie was not read, so what it holds is unknown.
 
     What it finds:
-        Bookies that no source covers, that lack a directory of their cookie, or that have an unlistable
-        one. Given directories with data but no cookie are `start-refused` instead.
+        Bookies that no source covers, or with a directory in their cookie that was not given or could not be
+        listed. If a given directory has data but no cookie, the finding is `start-refused` instead.
 
     Why it matters:
         Its copies count as unknown, never as missing.

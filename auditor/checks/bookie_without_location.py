@@ -23,7 +23,8 @@ def bookie_without_location(roster: Roster) -> Findings:
         Confirmed: the mapping is complete.
 
     What to do:
-        Add the bookies to the mapping. Pulsar uses it at once; servers call a script when a bookie joins.
+        Add the bookies to the mapping. Pulsar uses the new mapping at once; servers call a script when a
+        bookie joins.
 
     Commands:
         - `bookkeeper shell listbookies -rw -h`.

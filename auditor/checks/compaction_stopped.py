@@ -16,29 +16,29 @@ def compaction_stopped(tables: Tables) -> DataFrame:
     """A running bookie has entry logs that compaction should have rewritten.
 
     What it finds:
-        Closed logs of registered bookies below a compaction threshold, now and more than two intervals ago.
-        Needs an earlier run with `--entry-logs` in the same directory.
+        Closed entry logs of registered bookies that are below a compaction threshold now, and were so more
+        than two compaction intervals ago. Needs an earlier run with `--entry-logs` in the same directory.
 
     Why it matters:
-        Deleted data keeps its disk space. Compaction's thread died or tries an unreadable log for ever
-        (bookkeeper #4596). Or a full disk suspends it (isForceGCAllowWhenNoSpace=false), or its throttle is
-        too low.
+        Deleted data keeps its disk space. The compaction thread died, or tries an unreadable log for ever
+        (bookkeeper #4596). Or a full disk suspends compaction (isForceGCAllowWhenNoSpace=false), or its
+        throttle is too low.
 
     How sure:
-        Confirmed: two runs saw the logs. Suspect with `disk-id-mismatch`.
+        Confirmed: two runs saw the logs. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Search the bookie's log for GarbageCollectorThread and the first log's id. If a disk is full, make
-        room, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
-        {"majorCompaction": true} to /api/v1/bookie/gc starts it.
+        Search the bookie's log for GarbageCollectorThread and the id of the first entry log. If a disk is
+        full, make room, or set isForceGCAllowWhenNoSpace=true and restart. With httpServerEnabled, a PUT of
+        {"majorCompaction": true} to /api/v1/bookie/gc starts compaction.
 
     Commands:
         - `bookkeeper shell listfilesondisc -txn -log -idx`
-          The named logs should disappear.
+          The finding's logs should disappear.
 
     Limits:
-        Logs with bytes `not-indexed` or `owner-named` do not count. A restart begins the interval of major
-        compaction anew. The table log_foresight has each log's reason.
+        Logs with bytes of class `not-indexed` or `owner-named` (docs/space.md) do not count. A restart begins
+        the interval of major compaction anew. The table log_foresight has each log's reason.
     """
     scan_time, settings = tables.cluster.scan_time, tables.collector
     intervals = tables.cluster.settings.compaction_intervals
@@ -62,8 +62,8 @@ def compaction_stopped(tables: Tables) -> DataFrame:
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
         message=words(
-            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, "
-            "which frees {frees} bytes: below the threshold since {since}{suspends}",
+            "{bookie_id} has {total:entry log|entry logs} that compaction should have rewritten, to free "
+            "{frees} bytes: they are below the threshold since {since}{suspends}",
             since=utc(F.col("since")),
             suspends=F.when(F.col("suspended") > 0, "; a full disk suspends compaction there").otherwise(""),
         ),

@@ -36,8 +36,8 @@ def cookie_missing(roster: Roster) -> Findings:
 
     What to do:
         First check that the bookie exists: a process at its address, and a VERSION file with its id. Then
-        make the cookie from that file before anyone restarts it. If no ledger or directory has the id, find
-        the client that registers it instead.
+        make the cookie from that file before anyone restarts the bookie. If no ledger or directory has the
+        id, find the client that registers the id instead.
 
     Commands:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
@@ -46,7 +46,7 @@ def cookie_missing(roster: Roster) -> Findings:
           `cookie_delete` takes it back.
 
     Limits:
-        A bookie that registers during the audit may appear once.
+        A bookie that registers during the audit may be reported once.
     """
     for row in roster.clear_bookies:
         if row["registered"] is not None and not row["has_cookie"]:

@@ -26,7 +26,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
     """A cookie of a bookie cannot be read, in the store or on one of its disks.
 
     What it finds:
-        Cookies and VERSION files that do not parse or have a layout before 3.
+        Cookies and VERSION files that do not parse or have a layout version before 3.
 
     Why it matters:
         The bookie does not start. The file system may be damaged.
@@ -44,7 +44,7 @@ def cookie_unreadable(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_update -cf FILE BOOKIE`.
 
     Limits:
-        Copies in a directory with an unreadable VERSION are unknown.
+        Copies in a directory with an unreadable VERSION count as unknown.
     """
     unreadable_cookies = [
         {**row, "damage": _damage(row)} for row in roster.every_cookie if _damage(row) is not None

@@ -9,13 +9,14 @@ def cookie_unused(roster: Roster) -> Findings:
     """The store has a cookie of a bookie that no ledger names and that is not registered.
 
     What it finds:
-        No ensemble at all names the bookie.
+        No ensemble names the bookie.
 
     Why it matters:
         A host with the same id cannot start with empty disks.
 
     How sure:
-        Confirmed: nothing names the bookie. Suspect with `metadata-misplaced` if LAYOUT and tree disagree.
+        Confirmed: nothing names the bookie. Suspect if LAYOUT and the ledger tree disagree
+        (`metadata-misplaced`).
 
     What to do:
         Delete the cookie once you are certain that the bookie will not return.

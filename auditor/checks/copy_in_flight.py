@@ -7,27 +7,27 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, needs={Need.MARKS, Need.DISKS}, asks="over_replicated")
 def copy_in_flight(tables: Tables) -> DataFrame:
-    """Bookies hold entries of a marked or locked ledger whose ensembles do not name them.
+    """A bookie holds entries of a marked or locked ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
         Replication copies entries first and rewrites the ensemble afterwards.
 
     Why it matters:
-        A copy that stays after the mark has gone only takes space.
+        A copy that stays after the mark is gone only takes space.
 
     How sure:
-        Confirmed if a worker holds the ledger, or if replication is on and a worker runs. Suspect if no
-        worker is known to run. Suspect with `disk-id-mismatch`.
+        Confirmed if a replication worker has locked the ledger, or if replication is on and a worker runs.
+        Suspect if no worker is known to run. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing while replication works. After a drain, do not run `recover` by hand: the target's collector
-        may delete the fresh copy.
+        Nothing while replication works. Do not run `recover` by hand after a drain: the target bookie's
+        garbage collector may delete the fresh copy.
 
     Commands:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
 
     Limits:
-        A mark does not say that a worker chose these bookies.
+        A mark does not prove that a replication worker made these copies.
     """
     repair = tables.cluster.repair
     works = bool(repair.votes or repair.locked) and not repair.disabled

@@ -7,13 +7,13 @@ from auditor.tables.parts import filter_part
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="lagging")
 def copy_lagging(tables: Tables) -> DataFrame:
-    """An open ledger has an acknowledged entry that one member does not have yet.
+    """An open ledger has an acknowledged entry that one bookie of its ensemble does not have yet.
 
     What it finds:
-        An ack quorum of indexes has the entry of the last segment. Ledgers in recovery count too.
+        An ack quorum of indexes has the entry, which is in the last segment. Ledgers in recovery count too.
 
     Why it matters:
-        Usually nothing. A member that lags in many audits drops writes.
+        Usually harmless. A bookie that lags in many audits drops writes.
 
     How sure:
         Always suspect: an index lags behind its journal.
@@ -25,7 +25,7 @@ def copy_lagging(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Nothing else is reported of the last segment of an open ledger.
+        No other check reports on the last segment of an open ledger.
     """
     return finding_rows(
         filter_part("lagging", tables.judged),

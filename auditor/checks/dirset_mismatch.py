@@ -27,10 +27,11 @@ _LISTS = ("journal_dirs", "ledger_dirs", "index_dirs")
     ),
 )
 def dirset_mismatch(roster: Roster) -> Findings:
-    """The cookie of a bookie in the store names other directories than those on its disks.
+    """The cookie of a bookie in the store has other directories than the cookies on its disks.
 
     What it finds:
-        A warning if one list only adds to the other (allowStorageExpansion accepts that).
+        Severity: warning if one list of directories only adds to the other (allowStorageExpansion accepts
+        that).
 
     Why it matters:
         The bookie refuses to start until store and disks agree. Journal lists must be equal to the letter.

@@ -44,20 +44,21 @@ def disk_content_mismatch(roster: Roster) -> Findings:
     """The ledgers in a directory are those of another bookie.
 
     What it finds:
-        At least five ledgers hold exactly what another bookie should hold and lacks, and hardly any what
-        their own should. If VERSION names that bookie, only `disk-id-mismatch` is reported. With both
-        findings somebody copied VERSION, and the disk may be in its place.
+        At least five ledgers in the directory have exactly the entries that another bookie should have and
+        lacks. Hardly any ledger has those of the directory's own bookie, which its VERSION names. If
+        `disk-id-mismatch` reports the directory too, somebody copied VERSION to it, and the disk may be in
+        its right place.
 
     Why it matters:
-        Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its
-        own ledgers. Its collector deletes the others after a day.
+        Somebody swapped disks and gave them the cookie of the new place. The bookie starts and lacks its own
+        ledgers. After a day its garbage collector deletes the other bookie's ledgers.
 
     How sure:
         Always suspect: matching ledgers are no proof.
 
     What to do:
-        First stop the bookie and its collector, and decommission no bookie: both disks still have the data.
-        Then mount the disk at the bookie that its ledgers name, with that bookie's own VERSION.
+        First stop the bookie, and decommission no bookie: both disks still have the data. Then mount the disk
+        at the bookie that its ledgers name, with that bookie's own VERSION.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`
@@ -66,7 +67,7 @@ def disk_content_mismatch(roster: Roster) -> Findings:
         - `bookkeeper shell listfilesondisc -txn -log -idx`.
 
     Limits:
-        Two ids that should hold the same entries are indistinguishable.
+        Two ids that should have the same entries cannot be told apart.
     """
     bookies_by_id = {row["bookie_id"]: row for row in roster.bookies}
     mismatched_rows = [

@@ -50,7 +50,7 @@ def disk_dirs_disagree(roster: Roster) -> Findings:
         - `bookkeeper shell updatecookie -e`.
 
     Limits:
-        Only given directories are compared. Layouts from 3 on count as equal.
+        Only directories given to the audit are compared. Cookie layouts from 3 on count as equal.
     """
     own = [
         row

@@ -27,11 +27,11 @@ from auditor.model.alias_evidence import Rule
     ),
 )
 def disk_id_mismatch(roster: Roster) -> Findings:
-    """A directory in a bookie's place carries the cookie of another bookie.
+    """A directory that was given for one bookie carries the cookie of another bookie.
 
     What it finds:
-        The data counts for the bookie that VERSION names, if the cluster knows it. Not reported if
-        `bookie-alias` joins both ids.
+        The data counts for the bookie that VERSION names, if the cluster knows that bookie. Not reported if
+        `bookie-alias` finds that both ids are one bookie.
 
     Why it matters:
         Somebody swapped, cloned or misplaced disks, or changed the bookie's id. The bookie refuses to

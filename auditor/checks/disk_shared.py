@@ -25,16 +25,16 @@ from auditor.checks.check import (
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def disk_shared(roster: Roster) -> Findings:
-    """One directory of a bookie is in the places of two bookies.
+    """Two bookies have the same directory.
 
     What it finds:
-        Equal VERSION files in two places that stand for one path.
+        Directories given for two bookies have equal VERSION files and stand for the same path in them.
 
     Why it matters:
-        Two processes overwrite each other's entries and collect each other's ledgers.
+        Two processes overwrite each other's entries and delete each other's ledgers.
 
     How sure:
-        Confirmed: the VERSION files are equal. A backup looks the same.
+        Confirmed: the VERSION files are equal.
 
     What to do:
         First stop one of the two, then find out which has the newer data.
@@ -44,7 +44,8 @@ def disk_shared(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        Not compared: directories whose path does not end like a path in their VERSION.
+        A backup looks the same. Not compared: directories whose path does not end like a path in their
+        VERSION.
     """
     configured = [
         row

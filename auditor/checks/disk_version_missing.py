@@ -34,15 +34,15 @@ from auditor.checks.check import (
     ),
 )
 def disk_version_missing(roster: Roster) -> Findings:
-    """A directory that a bookie's cookies name has no VERSION.
+    """A directory in a bookie's cookies has no VERSION file.
 
     What it finds:
-        A warning if nothing on the disk can be needed: no ledger or mark names the bookie, complete
-        metadata shows all copies elsewhere, and no bookie holds orphans.
+        Severity: warning if nothing on the disk can be needed. Then no ledger or mark has the bookie's id,
+        complete metadata shows all copies elsewhere, and no bookie holds orphans.
 
     Why it matters:
-        The bookie refuses its next start. With allowStorageExpansion it takes a wiped journal for a new one
-        and silently loses its entries.
+        The bookie refuses its next start. With allowStorageExpansion it takes a wiped journal directory for a
+        new one, and silently loses the journal's entries.
 
     How sure:
         Confirmed: the directory was listed.

@@ -15,7 +15,7 @@ def endpoint_drift(roster: Roster) -> Findings:
     """The id of a bookie looks like an address, but the bookie is at another one.
 
     What it finds:
-        Ids host:port whose bookie-rpc endpoint is elsewhere. A warning if `--bookie-conf` has
+        Ids host:port whose bookie-rpc endpoint is elsewhere. Severity: warning if `--bookie-conf` has
         bookieAddressResolverEnabled=false.
 
     Why it matters:
@@ -32,7 +32,7 @@ def endpoint_drift(roster: Roster) -> Findings:
         - `bookkeeper shell endpointinfo -b BOOKIE`.
 
     Limits:
-        Names are not resolved: an id with a host name and an endpoint with its IP are reported.
+        DNS is not asked: an id with a host name and an endpoint with its IP address are reported.
     """
     unused = "" if roster.cluster.resolves_ids else f"; with {RESOLVER_KEYS[0]}=false clients do not find it"
     for row in roster.registrations:

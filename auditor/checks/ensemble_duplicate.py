@@ -21,7 +21,7 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         Two copies of an entry may be one. Somebody edited the metadata.
 
     How sure:
-        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Have the segment's copies spread again. Do not run updateBookieInLedger on these ids: it replaces
@@ -31,6 +31,6 @@ def ensemble_duplicate(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        The audit cannot decide whether the ledger has all its copies.
+        The audit does not judge the ledger's copies.
     """
     return ledgers_breaking(tables, "ensemble-duplicate")

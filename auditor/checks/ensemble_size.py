@@ -23,7 +23,7 @@ def ensemble_size(tables: Tables) -> DataFrame:
         ledger.
 
     How sure:
-        Confirmed: the metadata says so. Suspect if the ledger changed between the scans.
+        Confirmed: the metadata says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Restore the record from a backup with the store's own client, and keep the old one.
@@ -33,6 +33,6 @@ def ensemble_size(tables: Tables) -> DataFrame:
           It fails on such a record.
 
     Limits:
-        The audit cannot decide whether the ledger has all its copies.
+        The audit does not judge the ledger's copies.
     """
     return ledgers_breaking(tables, "ensemble-size")

@@ -16,8 +16,8 @@ from auditor.checks.check import (
 from auditor.checks.finding_rows import finding_rows, group_list
 from auditor.tables.parts import filter_part
 
-_DOUBT = "an index does not show whether the writer was told that they are safe"
-_TAKEN_OVER = "a writer that is fenced and closes its ledger itself leaves the same"
+_DOUBT = "an index does not show whether the writer got an acknowledgement of these entries"
+_TAKEN_OVER = "a fenced writer that closes its ledger itself leaves the same entries"
 
 
 @check(
@@ -32,25 +32,30 @@ def entries_past_end(tables: Tables) -> DataFrame:
     """A closed ledger ends before entries that an ack quorum of its bookies holds.
 
     What it finds:
-        Entries right behind the last one. Not reported if the writer closed the ledger and nobody changed
-        it since. A note without a hold after a single takeover (`taken_over`), as in every broker failover.
+        Entries directly after the last one. Not reported if the writer itself closed the ledger and its
+        metadata has not changed since. Severity: note, which forbids no action, if the metadata changed as in
+        a single takeover by another client (`taken_over`). Every broker failover is one.
 
     Why it matters:
-        Writers may have got acknowledgements for these entries, and no reader gets them. Recovery misses
-        entries if bookies were replaced by empty ones (bookkeeper #4812) or denied one (#2908).
+        Writers may have got acknowledgements for these entries, but no reader gets them. Recovery misses
+        entries if empty bookies replaced bookies of the ledger (bookkeeper #4812), or if one bookie answered
+        that it lacks an entry (#2908).
 
     How sure:
-        Always suspect, also in later runs: nobody can see whether the writer was told of these entries.
+        Always suspect, also in later runs: no data shows whether the writer got acknowledgements for these
+        entries.
 
     What to do:
-        Ask the writer, or its log, for its last entry. Until then keep the bookies' data and the ledger.
+        Ask the writing application, or its log, for the last entry that it wrote. Until then keep the
+        bookies' data and the ledger.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Entries behind a gap are `surplus-entries`. A recovery after #2908 is a note too.
+        Entries behind a missing entry count as `surplus-entries`. A takeover with the fault of bookkeeper
+        #2908 is a note too.
     """
     rows = filter_part("past_end", tables.judged).withColumn("behind", F.col("last_entry_id") + 1)
     held_entries = F.transform(

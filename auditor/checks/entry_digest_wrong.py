@@ -14,10 +14,10 @@ def entry_digest_wrong(tables: Tables) -> DataFrame:
         credentials file has the password).
 
     Why it matters:
-        No client accepts such a copy, and the disk may have turned other bits too.
+        No client accepts such a copy, and the disk may have damaged other data too.
 
     How sure:
-        Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
+        Confirmed: written entries never change. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
         Check the disk (SMART, kernel log), and that the ledgers have good copies elsewhere. Then replace

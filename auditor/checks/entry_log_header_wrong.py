@@ -30,29 +30,30 @@ from auditor.model.states import CacheState, EntryLogState, SpaceClass
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START, ActionKind.REBUILD_INDEX)),),
 )
 def entry_log_header_wrong(tables: Tables) -> DataFrame:
-    """An entry log's ledgers map, or the collector's copy of it, disagrees with the log.
+    """An entry log's ledgers map, or the garbage collector's copy of it, disagrees with the log.
 
     What it finds:
-        Only with `--entry-logs`, which compares every map with its log's length. It reads one log in 64
-        (`--deep`: all), and all that collection deletes next, entry by entry. Faults:
-        - The ledgers map lacks a ledger, has one too many, or other bytes of it.
-        - The map's offset hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
+        Needs `--entry-logs`: the audit then compares every ledgers map with its log's length. It reads one
+        log in 64 (`--deep`: every log), and each log that the next garbage collection deletes, entry by
+        entry. Faults:
+        - The map lacks a ledger, has one too many, or has a wrong number of its bytes.
+        - The offset of the map hides ledgers: it is a little below 0 (`header-astray`), or past the end of a
           direct logger's log.
-        - The collector's `metadata-cache` differs from the log, or lacks a needed ledger.
+        - The garbage collector's `metadata-cache` differs from the log, or lacks a needed ledger.
 
     Why it matters:
-        The collector deletes a log when no ledger of the map is left. It then loses entries of ledgers that
-        the map lacks (bookkeeper #4607, #4658; pulsar #24482).
+        The garbage collector deletes a log when every ledger of its map is gone. Ledgers that the map lacks
+        then lose their entries (bookkeeper #4607, #4658; pulsar #24482).
 
     How sure:
-        Confirmed: the log itself disagrees. Suspect without `--bookie-conf` for an offset below 0: it
-        misleads only servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096). Suspect with
-        `disk-id-mismatch`.
+        Confirmed: the log itself disagrees. Suspect without `--bookie-conf` if the offset is below 0: this
+        misleads only servers with readBufferSizeBytes above 1,024 (default 512; Pulsar 4,096). Suspect if the
+        bookie also has `disk-id-mismatch`.
 
     What to do:
-        Before the next collection, stop collection on that bookie and copy the logs away. Then have its
-        ledgers copied, and start it empty. If only the cache is wrong, stop the bookie and move the
-        directory metadata-cache away.
+        Stop garbage collection on the bookie before it runs next, and save copies of the logs. Then have the
+        bookie's ledgers copied, and start it with empty disks. If only the cache is wrong, stop the bookie
+        and move the directory metadata-cache away.
 
     Commands:
         - `bkaudit decode entry-log FILE`
@@ -60,8 +61,8 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         - `bookkeeper shell decommissionbookie -bookieid BOOKIE`.
 
     Limits:
-        Not reported: wrong ledgers with the right sum unless entries were read, maps that the server does
-        not use, and a cache at gcEntryLogMetadataCachePath.
+        Not reported: wrong ledgers with the right sum of bytes in a log that was not read entry by entry,
+        maps that the server does not use, and a cache at gcEntryLogMetadataCachePath.
     """
     wrong_logs = _wrong_maps(tables.entry_logs, tables.collector).unionByName(_wrong_caches(tables))
     if "deletion_candidates" in tables.frames:
@@ -85,8 +86,11 @@ def entry_log_header_wrong(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect") | ~F.col("sure")),
-        message="{bookie_id} has {logs:entry log|entry logs} with a wrong header, ledgers map or collector's "
-        "copy of the map; collection may delete needed entries; {sample[0].path}: {sample[0].reason}",
+        message=(
+            "{bookie_id} has {logs:entry log|entry logs} with a wrong header, a wrong ledgers map or a wrong "
+            "cached copy of the map; collection may delete needed entries; {sample[0].path}: "
+            "{sample[0].reason}"
+        ),
         evidence="logs, bytes, sample, 'tables/entry_logs' AS rows",
     )
 

@@ -24,25 +24,25 @@ from auditor.model.states import GoneState, Probe
     holds=(HoldRule(HoldTarget.BOOKIE, (ActionKind.REBUILD_INDEX,)),),
 )
 def entry_log_missing(tables: Tables) -> DataFrame:
-    """A bookie's index points into an entry log that is gone, too short, or has something else there.
+    """A bookie's index points into an entry log that is gone, too short, or has other data at the place.
 
     What it finds:
-        Only with `--entry-logs`, which compares logs and lengths for every ledger. It looks up one entry of
-        up to 256 ledgers per batch (`--deep`: every sampled entry).
+        Needs `--entry-logs`: the audit then checks for every ledger that the logs exist and are long enough.
+        It looks up one entry of up to 256 ledgers per batch (`--deep`: every sampled entry).
 
     Why it matters:
         The bookie claims these entries and cannot read them. The audit counts them as missing.
 
     How sure:
         Confirmed if the bookie was stopped, if the directory is a saved copy, or if a second reading or run
-        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has
-        no entry log at all.
-        Suspect with `disk-id-mismatch`.
+        finds the same (table gone_entries). Suspect if a running bookie may have moved the entries, or has no
+        entry log at all. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        First look for the log: an unmounted disk, a moved file. After a broken transactional compaction a
-        log may have its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to c.log. If
-        the log is gone, check that the ledgers are fully replicated elsewhere, then replace the bookie.
+        First look for the log on unmounted disks and among moved files. After a broken transactional
+        compaction a log may have its id in decimal (bookkeeper #4804): stop the bookie and rename 12.log to
+        c.log. If the log is gone, check that the ledgers are fully replicated elsewhere, then replace the
+        bookie.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -67,9 +67,9 @@ def entry_log_missing(tables: Tables) -> DataFrame:
             | F.col("attribution_suspect")
         ),
         message=words(
-            "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry"
-            " logs: {missing} in logs that are gone, {past_end} past the end of a log, {other} where "
-            "the log has something else; such as {sample:,}{renamed}{located}",
+            "{bookie_id} has entries of {total:ledger|ledgers} in its index that are not in its entry logs: "
+            "{missing} in logs that are gone, {past_end} past the end of a log, {other} where the log has "
+            "other data; such as {sample:,}{renamed}{located}",
             renamed=F.when(
                 F.col("misnamed") > 0,
                 words(

@@ -7,29 +7,30 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_attributi
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_pinned(tables: Tables) -> DataFrame:
-    """A bookie has entry logs with bytes of deleted ledgers that other ledgers keep.
+    """A bookie keeps entry logs for some ledgers, and with them the bytes of deleted ledgers.
 
     What it finds:
-        Only with `--entry-logs`: closed logs with needed and unneeded bytes after the next collection.
-        Minor compaction rewrites those below 20 % needed, major below 80 %.
+        Needs `--entry-logs`. Closed logs count if they have both needed and unneeded bytes after the next
+        garbage collection. Minor compaction rewrites logs below 20 % needed bytes, major compaction those
+        below 80 %.
 
     Why it matters:
         One small, long-lived ledger can keep a log of a gigabyte.
 
     How sure:
-        Confirmed: index and logs agree. Suspect with `disk-id-mismatch`.
+        Confirmed: index and logs agree. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If the disk is short, check that compaction runs and whose the named ledgers are. Higher
-        minorCompactionThreshold and majorCompactionThreshold free more and write more. `bkaudit space RUN`
-        prints the request that starts compaction, which needs free space.
+        If the disk is short of space, check that compaction runs, and find the owners of the ledgers in the
+        evidence. Higher minorCompactionThreshold and majorCompactionThreshold free more space and write more.
+        `bkaudit space RUN` prints the request that starts compaction, which needs free space.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Logs with bytes of unknown owner, `not-indexed` or `owner-named`, do not count. An entry that a log
-        has twice counts twice.
+        Logs with bytes of an unknown owner, or of class `not-indexed` or `owner-named` (docs/space.md), do
+        not count. An entry that a log has twice counts twice.
     """
     minor_threshold, major_threshold = tables.collector.minor_threshold, tables.collector.major_threshold
     freed_entries = F.col("entries") - F.col("remain")
@@ -50,10 +51,11 @@ def entry_log_pinned(tables: Tables) -> DataFrame:
         with_attribution(rows, tables),
         bookie_id="bookie_id",
         confidence=suspect_if(F.col("attribution_suspect")),
-        message="{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of ledgers that are "
-        "gone, kept by other ledgers; {minor_bytes} of these bytes are below the threshold of "
-        "minor compaction, {major_bytes} below that of major compaction, {stranded_bytes} above "
-        "both",
+        message=(
+            "{bookie_id} has {logs:entry log|entry logs} with {held_bytes} bytes of deleted ledgers, because "
+            "other ledgers need these logs; {minor_bytes} of these bytes are below the threshold of minor "
+            "compaction, {major_bytes} below that of major compaction, {stranded_bytes} above both"
+        ),
         evidence={
             "logs": "logs",
             "bytes": "bytes",

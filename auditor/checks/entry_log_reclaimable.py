@@ -8,33 +8,33 @@ from auditor.checks.gc_guards import distrusted_bookies
 
 @check(Severity.NOTE, rests_on=Basis.ENTRY_LOGS, asks="space")
 def entry_log_reclaimable(tables: Tables) -> DataFrame:
-    """A bookie has entry logs without a ledger: its next collection deletes them.
+    """A bookie has entry logs without a needed ledger: its next garbage collection deletes them.
 
     What it finds:
-        Only with `--entry-logs`: closed entry logs whose ledgers are gone, or orphans that the next
-        collection deletes.
+        Needs `--entry-logs`. Closed entry logs count if each of their ledgers is gone, or is an orphan that
+        the next garbage collection deletes.
 
     Why it matters:
-        This space comes free by itself, unless collection has stopped.
+        This space comes free by itself, unless garbage collection has stopped.
 
     How sure:
-        Confirmed: index and logs agree. Suspect with `metadata-suspect`. Suspect if a log survived a
-        collection: the bookie may still write to it (entryLogPerLedgerEnabled), or collection has stopped.
-        Suspect if the bookie may not have flushed the log (flushInterval, 10 seconds). Suspect with
-        `disk-id-mismatch`.
+        Confirmed: index and logs agree. Suspect if the bookie also has `metadata-suspect`. Suspect if a log
+        survived a garbage collection: the bookie may still write to it (entryLogPerLedgerEnabled), or garbage
+        collection has stopped. Suspect if the bookie may not have flushed the log yet (flushInterval, 10
+        seconds). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a collection (gcWaitTime, 15
-        minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing, see
-        `orphan-stuck`.
+        Check `metadata-suspect` and `alias-gc-danger` first. Then wait for a garbage collection (gcWaitTime,
+        15 minutes), or start one with a PUT to /api/v1/bookie/gc (httpServerEnabled). If it frees nothing,
+        see `orphan-stuck`.
 
     Commands:
         - `bookkeeper shell listfilesondisc -log`
           on the bookie, lists its entry logs. Risk: none; it reads.
 
     Limits:
-        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of unknown owner,
-        `not-indexed` or `owner-named`, do not count.
+        Over-replicated ledgers keep their logs for a day of uptime. Logs with bytes of an unknown owner, or
+        of class `not-indexed` or `owner-named` (docs/space.md), do not count.
     """
     distrusted = distrusted_bookies(tables).select("bookie_id", F.lit(True).alias("distrusted"))
     overdue_logs = tables.log_foresight.where("overdue").select(

@@ -31,26 +31,26 @@ def entry_lost(tables: Tables) -> DataFrame:
 
     What it finds:
         Every bookie that should hold the entry was read, and no index has it. With `--entry-logs` an entry
-        whose log is gone counts too (table gone_entries). `in_entry_logs` names logs with bytes that no
-        index points at.
+        whose log is gone counts too (table gone_entries). `in_entry_logs` has the entry logs with bytes of
+        the ledger that no index points at.
 
     Why it matters:
         Readers fail at the entry. The next garbage collection deletes bytes that no index points at
         (`gc-would-delete-live`).
 
     How sure:
-        Confirmed if the ledger had the same version in every scan of the metadata. Suspect if it changed
-        less than `--grace` seconds before an index was written, or that time is unknown. Suspect if the
-        ledger changed between the scans. Suspect with `disk-id-mismatch`. On a live store the audit asks
-        the registered bookies for the worst entry. If they deny it, the age of their indexes does not
-        matter. Suspect if one could not be asked, or only a listing lacks the entry. The next run confirms
-        a suspect that it finds unchanged with indexes newer by `--grace` (`earlier_run`), but not with
-        `lasting_doubts`.
+        Confirmed if the ledger's metadata had the same version in every scan. Suspect if the ledger changed
+        less than `--grace` seconds before an index was written, or if that time is unknown. On a running
+        cluster the audit asks the registered bookies for the worst entry. If they answer that they lack it,
+        the age of their indexes does not matter. Suspect if a bookie could not be asked, or if only a
+        bookie's list of entries lacks the entry. The next run confirms a suspect finding if it is unchanged
+        and the indexes are newer by `--grace` (`earlier_run`), unless it has `lasting_doubts`. Suspect if the
+        ledger changed between the two metadata scans. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        First stop everything that deletes data on these bookies. If an entry log has the bytes, stop that
-        bookie and rebuild its index (`bkaudit plan`). Otherwise look for the entries' disks: a replaced
-        volume, a directory missing from the configuration, an index from an old backup.
+        First stop everything that deletes data on the ledger's bookies. If an entry log has the bytes, stop
+        that log's bookie and rebuild its index (`bkaudit plan`). Otherwise look for the disks that had the
+        entries: a replaced volume, a directory missing from the configuration, an index from an old backup.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le LAST`.
@@ -59,7 +59,8 @@ def entry_lost(tables: Tables) -> DataFrame:
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Unread bookies count as having their copies. An index does not prove that the bytes are good. If the
-        journal was not read from the bookie's mark on, a ledger that changed since is suspect.
+        A bookie that was not read counts as having its copies. An index does not prove that the bytes are
+        good. If a bookie's journal was not read from its lastMark on, ledgers that changed since that mark
+        are suspect.
     """
     return ledgers_of_class(tables, "entry-lost")

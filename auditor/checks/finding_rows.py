@@ -24,7 +24,7 @@ MISSING_DIGEST = (
     "concat(part.bookie_id, ' ', translate(hex(part.groups), 'ABCDEF', 'abcdef'))), '|'), 256), 1, 16) END"
 )
 """SQL for `auditor.model.acceptance.missing_digest` of a row; Spark loads `translate` faster than `lower`."""
-WORDLESS = "a value that this message needs is missing: see the evidence"
+FALLBACK_MESSAGE = "a value that this message needs is missing: see the evidence"
 """Message of a finding whose message is null. That is a fault of the program, and tests refuse it."""
 
 
@@ -63,14 +63,16 @@ def finding_rows(
         "bookie_id": bookie_id if bookie_id is not None else "null",
         "missing": missing if missing is not None else "array()",
         "unknown": unknown if unknown is not None else "array()",
-        "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(WORDLESS)),
+        "message": F.ifnull(words(message) if isinstance(message, str) else message, F.lit(FALLBACK_MESSAGE)),
         "evidence": _json(evidence),
     }
     if ledger_id is None:
         expressions["scope_id"] = "null"
     else:
         expressions["scope_id"] = f"CASE WHEN {ledger_id} IS NOT NULL THEN scope_id END"
-    return rows.select(*(_cast(expressions[name], name, kind) for name, kind in FINDING_COLUMNS.items()))
+    return rows.select(
+        *(_cast(expressions[name], name, sql_type) for name, sql_type in FINDING_COLUMNS.items())
+    )
 
 
 def suspect_if(condition: Column) -> Column:
@@ -86,23 +88,23 @@ def words(template: str, **parts: Column | str | int) -> Column:
     joined with commas. Wrap a part that may be null in `if_known`.
     """
     pieces = []
-    for text, name, form, _ in Formatter().parse(template):
+    for text, name, noun_form, _ in Formatter().parse(template):
         if text:
             pieces.append(F.lit(text))
         if name is not None:
             value = F.lit(parts[name]) if name in parts else F.expr(LEDGER_NAME if name == "ledger" else name)
-            pieces.append(_with_form(value, form or ""))
+            pieces.append(_with_form(value, noun_form or ""))
     return F.concat(*pieces)
 
 
-def _with_form(value: Column, form: str) -> Column:
-    if form == ",":
+def _with_form(value: Column, noun_form: str) -> Column:
+    if noun_form == ",":
         return F.array_join(value, ", ")
     text = value.cast("string")
-    if not form:
+    if not noun_form:
         return text
-    singular, many = form.split("|")
-    return F.when(value == 1, f"1 {singular}").otherwise(F.concat(text, F.lit(f" {many}")))
+    singular, plural = noun_form.split("|")
+    return F.when(value == 1, f"1 {singular}").otherwise(F.concat(text, F.lit(f" {plural}")))
 
 
 def if_known(part: Column) -> Column:
@@ -122,30 +124,30 @@ LEDGER_NAME = name_of_ledger("scope_id", "ledger_id")
 
 def in_words(column: str, meanings: Mapping[str, str]) -> Column:
     """Return an array with each word replaced by its meaning; a word without meaning stays."""
-    pairs = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
-    meant = F.create_map(*pairs)
-    return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(meant, word), word))
+    map_entries = [F.lit(text) for pair in meanings.items() for text in map(str, pair)]
+    text_by_word = F.create_map(*map_entries)
+    return F.transform(F.col(column), lambda word: F.coalesce(F.element_at(text_by_word, word), word))
 
 
-def utc(ms: Column) -> Column:
+def utc(time_ms: Column) -> Column:
     """Return milliseconds since 1970 as text: "2026-11-21 07:00:00 UTC"."""
-    timestamp = F.to_utc_timestamp(F.timestamp_millis(ms), F.current_timezone())
+    timestamp = F.to_utc_timestamp(F.timestamp_millis(time_ms), F.current_timezone())
     return F.concat(F.date_format(timestamp, "yyyy-MM-dd HH:mm:ss"), F.lit(" UTC"))
 
 
-def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
-    """Return the first ``most`` packed groups as arrays [first_start, last_start, size, period]."""
+def group_list(groups: Column, max_groups: int | None = GROUPS_SHOWN) -> Column:
+    """Return the first ``max_groups`` packed groups as arrays [first_start, last_start, size, period]."""
 
-    def number(offset: Column, start: int, size: int) -> Column:
+    def number(offset: Column, first_byte: int, size: int) -> Column:
         # conv() reads an unsigned number; no value here is negative.
-        return F.conv(F.hex(F.substring(groups, offset + start, F.lit(size))), 16, 10).cast("bigint")
+        return F.conv(F.hex(F.substring(groups, offset + first_byte, F.lit(size))), 16, 10).cast("bigint")
 
     size = F.length(groups)
-    if most is not None:
-        size = F.least(size, F.lit(most * _GROUP_BYTES))
-    starts = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda offset: offset < size)
+    if max_groups is not None:
+        size = F.least(size, F.lit(max_groups * _GROUP_BYTES))
+    group_offsets = F.filter(F.sequence(F.lit(0), size, F.lit(_GROUP_BYTES)), lambda offset: offset < size)
     return F.transform(
-        starts,
+        group_offsets,
         lambda offset: F.array(
             number(offset, 1, 8),
             number(offset, 9, 8),
@@ -155,11 +157,11 @@ def group_list(groups: Column, most: int | None = GROUPS_SHOWN) -> Column:
     )
 
 
-def _cast(value: Column | str, name: str, kind: str) -> Column:
+def _cast(value: Column | str, name: str, sql_type: str) -> Column:
     """Return a value as a column of this type; SQL needs one call to Java, a composed column thousands."""
     if isinstance(value, str):
-        return F.expr(f"cast({value} AS {kind}) AS {name}")
-    return value.cast(kind).alias(name)
+        return F.expr(f"cast({value} AS {sql_type}) AS {name}")
+    return value.cast(sql_type).alias(name)
 
 
 def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
@@ -172,35 +174,41 @@ def _json(evidence: str | Mapping[str, Column | str]) -> Column | str:
     return F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
 
 
-SHOWN = 10
+SAMPLE_SIZE = 10
 
 
 def with_samples(
-    rows: DataFrame, by: str | Sequence[str], sample_column: str, *aggregates: Column
+    rows: DataFrame, group_columns: str | Sequence[str], sample_column: str, *aggregates: Column
 ) -> DataFrame:
-    """Return one row per value of ``by``, with ``total`` rows and a ``sample`` of values.
+    """Return one row per value of ``group_columns``, with ``total`` rows and a ``sample`` of values.
 
     The rows are numbered before they are grouped, so that a group of millions needs no long list.
 
     Args:
         rows: the rows.
-        by: one column or several.
+        group_columns: one column or several.
         sample_column: its first 10 values become ``sample``.
         aggregates: further columns.
     """
-    keys = [by] if isinstance(by, str) else list(by)
-    number = f"row_number() OVER (PARTITION BY {', '.join(keys)} ORDER BY {sample_column}) AS _number"
-    sample = F.expr(
-        f"array_sort(collect_list(CASE WHEN _number <= {SHOWN} THEN {sample_column} END)) AS sample"
+    key_columns = [group_columns] if isinstance(group_columns, str) else list(group_columns)
+    row_number = (
+        f"row_number() OVER (PARTITION BY {', '.join(key_columns)} ORDER BY {sample_column}) AS _number"
     )
-    return rows.selectExpr("*", number).groupBy(*keys).agg(F.expr("count(*) AS total"), sample, *aggregates)
+    sample = F.expr(
+        f"array_sort(collect_list(CASE WHEN _number <= {SAMPLE_SIZE} THEN {sample_column} END)) AS sample"
+    )
+    return (
+        rows.selectExpr("*", row_number)
+        .groupBy(*key_columns)
+        .agg(F.expr("count(*) AS total"), sample, *aggregates)
+    )
 
 
-def with_ledgers(rows: DataFrame, by: str | Sequence[str], *aggregates: Column) -> DataFrame:
+def with_ledgers(rows: DataFrame, group_columns: str | Sequence[str], *aggregates: Column) -> DataFrame:
     """Return `with_samples` of rows about ledgers; the sample has their names as in sentences."""
     ledgers = rows.selectExpr("*", f"struct({', '.join(LEDGER)}) AS _ledger")
     names = F.expr(f"transform(sample, each -> {name_of_ledger('each.scope_id', 'each.ledger_id')})")
-    return with_samples(ledgers, by, "_ledger", *aggregates).withColumn("sample", names)
+    return with_samples(ledgers, group_columns, "_ledger", *aggregates).withColumn("sample", names)
 
 
 def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
@@ -210,8 +218,10 @@ def with_attribution(rows: DataFrame, tables: Tables) -> DataFrame:
     finding about such a bookie is confirmed.
     """
     suspect_ids = tables.roster.suspect_ids
-    suspect = F.coalesce(F.col("bookie_id").isin(suspect_ids), F.lit(False)) if suspect_ids else F.lit(False)
-    return rows.withColumn("attribution_suspect", suspect)
+    is_suspect = (
+        F.coalesce(F.col("bookie_id").isin(suspect_ids), F.lit(False)) if suspect_ids else F.lit(False)
+    )
+    return rows.withColumn("attribution_suspect", is_suspect)
 
 
 def with_fault(tables: Tables, fault: str) -> DataFrame:

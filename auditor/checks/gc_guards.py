@@ -31,71 +31,82 @@ def distrusted_bookies(tables: Tables) -> DataFrame:
         - ``undrawn``: orphans with ids from ``lowest`` to ``highest`` that the store's id generator has not
           given out.
     """
-    of_scope = tables.vanished_ranges.groupBy("bookie_id", F.col("scope_id").alias("vanished_scope")).agg(
+    ranges_by_scope = tables.vanished_ranges.groupBy(
+        "bookie_id", F.col("scope_id").alias("vanished_scope")
+    ).agg(
         F.expr("count(*) AS count"),
         F.expr("count_if(in_doubt = 0) AS seen"),
         F.expr("min(low) AS low"),
         F.expr("max(high) AS high"),
     )
-    most = "max_by(struct(vanished_scope, low, high), struct(count, vanished_scope)) AS most"
+    largest_scope = "max_by(struct(vanished_scope, low, high), struct(count, vanished_scope)) AS most"
     ranges = (
-        of_scope.groupBy("bookie_id")
-        .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(most))
+        ranges_by_scope.groupBy("bookie_id")
+        .agg(F.expr("sum(count) AS vanished"), F.expr("sum(seen) AS seen"), F.expr(largest_scope))
         .selectExpr("bookie_id", "vanished", "seen", "most.*")
     )
-    numbers = ("ledgers", "orphans", "in_doubt", "lasting", "recent", "unexplained")
-    holdings = tables.holdings.select("bookie_id", *numbers)
+    count_columns = ("ledgers", "orphans", "in_doubt", "lasting", "recent", "unexplained")
+    holdings = tables.holdings.select("bookie_id", *count_columns)
     rows = (
         tables.bookies.selectExpr("bookie_id", "foreign_instance")
         .join(holdings, "bookie_id", "left")
         .join(ranges, "bookie_id", "left")
         .join(F.broadcast(tables.undrawn), "bookie_id", "left")
-        .fillna(0, [*numbers, "vanished", "seen", "undrawn"])
+        .fillna(0, [*count_columns, "vanished", "seen", "undrawn"])
     )
-    bare, live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
-    rules = _rules(
-        settings, "orphans", "(orphans - recent)", "vanished", bare, tables.cluster.lists_no_ledger
+    is_bare, is_live, settings = tables.cluster.bare, tables.cluster.live, tables.cluster.settings
+    possible_rules = _rule_names(
+        settings, "orphans", "(orphans - recent)", "vanished", is_bare, tables.cluster.lists_no_ledger
     )
     certain_orphans = "(orphans - in_doubt)"
     # On a busy cluster most of a bookie's ledgers may have been deleted since its last collection. If all
     # ledgers live equally long, whole ranges of the oldest ids vanish.
-    share = "lasting" if live else "(orphans - in_doubt - recent)"
-    ranges_gone = f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if live else "seen"
+    share_sql = "lasting" if is_live else "(orphans - in_doubt - recent)"
+    certain_ranges = (
+        f"CASE WHEN lasting < {settings.least_orphans} THEN 0 ELSE seen END" if is_live else "seen"
+    )
     # A saved store that looks bare may be an incomplete copy.
-    sure = _rules(settings, certain_orphans, share, ranges_gone, bare and live)
+    certain_rules = _rule_names(settings, certain_orphans, share_sql, certain_ranges, is_bare and is_live)
     # Orphans of an old source may be collected by now, so they say nothing about the metadata.
     rows = rows.where(~F.col("bookie_id").isin(list(tables.cluster.unproved_bookies)))
-    return rows.selectExpr("*", f"{rules} AS rules", f"size({sure}) > 0 AS sure").where("size(rules) > 0")
+    return rows.selectExpr("*", f"{possible_rules} AS rules", f"size({certain_rules}) > 0 AS sure").where(
+        "size(rules) > 0"
+    )
 
 
-def _rules(
-    settings: CheckSettings, orphans: str, share: str, vanished: str, bare: bool, empty: bool | None = None
+def _rule_names(
+    settings: CheckSettings,
+    orphans: str,
+    share_sql: str,
+    vanished: str,
+    is_bare: bool,
+    has_no_ledger: bool | None = None,
 ) -> str:
     """Return SQL for the names of the rules that hold.
 
     Args:
         settings: the constants of the checks.
         orphans: SQL for the number of orphans.
-        share: SQL for the number of orphans that count for `orphan-share`.
+        share_sql: SQL for the number of orphans that count for `orphan-share`.
         vanished: SQL for the number of vanished ranges.
-        bare: whether the store looks bare.
-        empty: whether the store lists no ledger; None leaves out the rules that are never sure.
+        is_bare: whether the store looks bare.
+        has_no_ledger: whether the store lists no ledger; None leaves out the rules that are never sure.
     """
-    least = settings.least_orphans
-    rules = {
-        "orphan-share": f"{share} >= {least} AND {share} * 100 > ledgers * {settings.orphan_share_percent}",
-        "every-ledger": f"{orphans} >= {least} AND {orphans} >= ledgers",
+    least_orphans, share_percent = settings.least_orphans, settings.orphan_share_percent
+    condition_by_rule = {
+        "orphan-share": f"{share_sql} >= {least_orphans} AND {share_sql} * 100 > ledgers * {share_percent}",
+        "every-ledger": f"{orphans} >= {least_orphans} AND {orphans} >= ledgers",
         "vanished-ranges": f"{vanished} > 0",
         "foreign-instance": "foreign_instance",
         "store-older": "undrawn > 0",
-        "store-bare": f"{bare} AND {orphans} > 0",
+        "store-bare": f"{is_bare} AND {orphans} > 0",
     }
-    if empty is not None:
-        rules |= {
+    if has_no_ledger is not None:
+        condition_by_rule |= {
             "large-orphan-share": large_orphan_share(settings),
-            "store-empty": f"{empty} AND unexplained > 0",
+            "store-empty": f"{has_no_ledger} AND unexplained > 0",
         }
-    return _names_of(rules)
+    return _true_names(condition_by_rule)
 
 
 def large_orphan_share(settings: CheckSettings) -> str:
@@ -106,10 +117,12 @@ def large_orphan_share(settings: CheckSettings) -> str:
     )
 
 
-def _names_of(rules: Mapping[str, str]) -> str:
+def _true_names(condition_by_name: Mapping[str, str]) -> str:
     """Return SQL for the names of the rules that hold."""
-    cases = ", ".join(f"CASE WHEN {rule} THEN '{name}' END" for name, rule in rules.items())
-    return f"array_compact(array({cases}))"
+    name_cases = ", ".join(
+        f"CASE WHEN {condition} THEN '{name}' END" for name, condition in condition_by_name.items()
+    )
+    return f"array_compact(array({name_cases}))"
 
 
 @cached_query
@@ -123,16 +136,18 @@ def doubted_orphans(tables: Tables) -> DataFrame:
         "attribution-suspect": "attribution_suspect",
         "id-in-doubt": "doubt IS NOT NULL",
     }
-    return rows.selectExpr("*", f"{_names_of(doubts)} AS doubts")
+    return rows.selectExpr("*", f"{_true_names(doubts)} AS doubts")
 
 
 def doubt_clause() -> Column:
     """Return the end of a sentence about a row of `doubted_orphans`: its doubts and the part of the store."""
-    which = if_known(words(" ({doubt})"))
-    doubt_words = words(
-        "; not sure: {doubts}{which}", doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "), which=which
+    store_part = if_known(words(" ({doubt})"))
+    doubt_sentence = words(
+        "; not sure: {doubts}{which}",
+        doubts=F.array_join(in_words("doubts", DOUBT_WORDS), "; "),
+        which=store_part,
     )
-    return F.when(F.size("doubts") > 0, doubt_words).otherwise("")
+    return F.when(F.size("doubts") > 0, doubt_sentence).otherwise("")
 
 
 DOUBT_WORDS = {

@@ -29,7 +29,7 @@ from auditor.tables.full_disks import suspended
 @check(
     Severity.CRITICAL,
     rests_on=Basis.DISKS,
-    asks="gc_foresight",
+    asks=("gc_foresight", "log_foresight", "space", "unseen_entries"),
     urgency=Urgency.DESTROYS_DATA,
     do_now="stop {bookies}: the next garbage collection deletes data that is still needed",
     action=ActionKind.STOP,
@@ -40,37 +40,39 @@ def gc_would_delete_live(tables: Tables) -> DataFrame:
 
     What it finds:
         Kinds of such data (table gc_foresight, docs/space.md); the last two need `--entry-logs`:
-        - `in-its-ensembles`: a ledger that names the bookie. Its record is not at its path
-          (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
-        - `last-copy`: a copy outside of all ensembles with an entry that no member has.
-        - `not-indexed`: a log that goes or is rewritten has entries of a ledger that its index lacks.
+        - `in-its-ensembles`: a ledger whose ensembles name the bookie, but that the bookie's listing misses.
+          Its record is not at its path (`listed-out-of-order`), or its id is 2^63 - 1 (`listing-overflows`).
+        - `last-copy`: a copy on a bookie that no ensemble names, with an entry that no bookie of the
+          ensembles has.
+        - `not-indexed`: an entry log that is deleted or rewritten has entries of a ledger that the bookie's
+          index lacks.
         - `unseen`: the same, but a record with a wrong size hides the entries (bookkeeper #2264, #2373).
 
     Why it matters:
-        A pass of the collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes indexes at
-        once, and entries when compaction rewrites their logs.
+        The bookie's garbage collector runs every gcWaitTime (default 10 minutes; Pulsar 15). It deletes
+        indexes at once, and entries when compaction rewrites their logs.
 
     How sure:
-        Confirmed: metadata and indexes agree. Suspect if a log that goes was not read for unindexed
-        entries. Suspect for `unseen` if another ledger keeps the log, or its scan may run out of memory.
-        Suspect with `disk-id-mismatch`.
+        Confirmed: metadata and indexes agree. Suspect if an entry log that is deleted was not read for
+        unindexed entries. Suspect for `unseen` if another ledger keeps the log, or if the bookie's scan of
+        the log may run out of memory. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        First stop the bookie or its collector. Then:
-        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart them. Correct the
-          records that `metadata-misplaced` names.
-        - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger's
-          copies made from it.
-        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed`
-          for RocksDB, `index-unreadable` for index files).
-        - `unseen`: copy the log away. With collection off, copy the ledgers to another bookie while this
-          one serves them.
+        First stop the bookie or its garbage collection. Then:
+        - `in-its-ensembles`: set verifyMetadataOnGC=true on every bookie and restart all bookies. Correct the
+          records that `metadata-misplaced` reports.
+        - `last-copy`: set gcOverreplicatedLedgerWaitTime=0, restart the bookie, and have the ledger copied
+          from it.
+        - `not-indexed`: rebuild the index from the logs while the bookie is stopped (`ledger-not-indexed` for
+          RocksDB, `index-unreadable` for index files).
+        - `unseen`: save a copy of the log. With garbage collection off, have the ledgers copied while the
+          bookie serves them.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Ledgers whose record changed or is unreadable do not count.
+        Ledgers do not count if their metadata changed during the audit or is unreadable.
     """
     rows = tables.gc_foresight.where(
         (F.col("action") == GcAction.DELETE.value)
@@ -115,15 +117,18 @@ _LEDGERS_NAMED = 3
 _BECAUSE = {
     GcCause.NOT_LISTED: "the server's listing of ledgers leaves them out",
     GcCause.OUT_OF_ORDER: "the server's listing of ledgers is not in order",
-    GcCause.OVERFLOWS: "listing ledger ids overflows",
-    GcCause.IN_NO_ENSEMBLE: "no ensemble names the bookie, which has the last copy",
-    "log-delete": "the bookie's index lacks them where an entry log is deleted",
-    "log-minor": "the bookie's index lacks them where minor compaction rewrites a log",
-    "log-major": "the bookie's index lacks them where major compaction rewrites a log",
-    "unseen-delete": "a damaged record hides them in an entry log that is deleted",
-    "unseen-minor": "a damaged record hides them in a log that minor compaction rewrites",
-    "unseen-major": "a damaged record hides them in a log that major compaction rewrites",
-    "unseen-keep": "a damaged record hides them in a log that goes once its other ledgers are gone",
+    GcCause.OVERFLOWS: "the server's listing of ledger ids overflows",
+    GcCause.IN_NO_ENSEMBLE: "no ensemble contains the bookie, which has the last copy",
+    "log-delete": "an entry log is deleted that has entries which the bookie's index lacks",
+    "log-minor": "minor compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "log-major": "major compaction rewrites their entry log, and drops entries that the bookie's index lacks",
+    "unseen-delete": "a damaged record hides their entries, so their entry log is deleted",
+    "unseen-minor": "a damaged record hides their entries, so minor compaction drops them "
+    "when it rewrites the log",
+    "unseen-major": "a damaged record hides their entries, so major compaction drops them "
+    "when it rewrites the log",
+    "unseen-keep": "a damaged record hides their entries, so their entry log is deleted "
+    "once its other ledgers are deleted",
 }
 """End of the message, by cause; other causes stand as they are."""
 

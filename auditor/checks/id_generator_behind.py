@@ -27,7 +27,8 @@ def id_generator_behind(tables: Tables) -> DataFrame:
     """The store's id generator would give out ids that ledgers already have.
 
     What it finds:
-        Id generators at or below the id of a listed ledger, or of an orphan. Etcd has 128 generators.
+        Id generators whose next id is not above the id of a listed ledger, or of an orphan. Etcd has 128
+        generators.
 
     Why it matters:
         The generator gives out the id of a deleted ledger again. A bookie that still has the old ledger
@@ -35,21 +36,21 @@ def id_generator_behind(tables: Tables) -> DataFrame:
         generator.
 
     How sure:
-        Confirmed if the application never chooses ids (Pulsar), or if bookies hold such ledgers and every
-        listed id was given out. Suspect if an application may have chosen these ids itself.
+        Confirmed if the application never chooses ids (Pulsar), or if bookies hold orphans with such ids and
+        the generator gave out every listed id. Suspect if an application may have chosen these ids itself.
 
     What to do:
         Create no ledger until the generator is beyond every id in use. ZooKeeper: create and delete
-        sequential znodes below idgen until their number exceeds the highest id of the evidence. Etcd:
-        write the bucket's key as often. Then audit again.
+        sequential znodes below idgen until their number exceeds the highest id of the evidence. Etcd: write
+        the bucket's key as many times. Then audit again.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own.
-        Not reported if an application surely chooses ids: some exceed the generator's range, or under 1
-        in 1,000 from its next id on are listed.
+        Not compared: the flat layout, a dump without cversion, a store with unreadable znodes of its own. Not
+        reported if an application surely chooses ids: some ids exceed the generator's range, or from its next
+        id on fewer than 1 id in 1,000 is listed.
     """
     looks_drawn = (F.col("chosen") == 0) & (
         F.col("listed") * tables.cluster.settings.id_spread >= F.col("listed_highest") - F.col("next") + 1

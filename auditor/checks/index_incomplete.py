@@ -21,7 +21,8 @@ from auditor.checks.finding_rows import finding_rows, suspect_if, with_ledgers, 
     rests_on=Basis.DISKS,
     needs={Need.DISKS, Need.WITNESS, Need.TIMES},
     asks="unindexed",
-    do_now="do not stop {bookies}: it serves entries that its disks lack; check the audited directories",
+    do_now="do not stop {bookies}: they serve entries that their audited disks lack; check the "
+    "audited directories",
     holds=(
         HoldRule(
             HoldTarget.BOOKIE,
@@ -33,19 +34,20 @@ def index_incomplete(tables: Tables) -> DataFrame:
     """A bookie serves entries that its index on disk does not have.
 
     What it finds:
-        Entries that a live bookie served or lists (`rpc:`) and its index lacks. Only closed ledgers count
-        that did not change within `--grace` seconds before the index.
+        Entries that a running bookie (`rpc:`) served or listed, but that its index on disk lacks. Only closed
+        ledgers count, and only if they did not change within `--grace` seconds before the index was written.
 
     Why it matters:
-        The entries are in memory or a deleted open file. They are lost when the bookie stops.
+        The entries are only in the bookie's memory, or in a deleted file that it still has open. They are
+        lost when the bookie stops.
 
     How sure:
-        Confirmed if the bookie served the entries. Suspect if it only lists them.
+        Confirmed if the bookie served the entries. Suspect if it only listed them.
 
     What to do:
-        Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited
-        directories with those it has open (`/proc/PID/fd`): a volume may be mounted over them, or files
-        deleted.
+        Do not stop the bookie. Have the ledgers copied while it serves them. Compare the audited directories
+        with those that the bookie has open (`/proc/PID/fd`): a volume may be mounted over them, or their
+        files may be deleted.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
@@ -54,7 +56,8 @@ def index_incomplete(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -l ID BOOKIE`.
 
     Limits:
-        Only a sample of the missing entries is asked for. Etcd, which has no times, never shows it.
+        The audit asks the bookie only for a sample of the missing entries. With etcd, which stores no times,
+        nothing is reported.
     """
 
     def number(served: bool) -> Column:

@@ -18,23 +18,23 @@ def index_unreadable(tables: Tables) -> DataFrame:
     What it finds:
         Damaged parts, whose entries count as unknown, never as missing:
         - Index files that are empty, cut, without the right magic or of an unknown version.
-        - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first.
+        - RocksDB databases of DbLedgerStorage: one finding per bookie, for the first damaged database.
 
     Why it matters:
-        If a file is empty, the bookie may answer that it has nothing, and recovery believes that. A
-        DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a damaged write-ahead
-        log it starts and drops the rest.
+        If an index file is empty, the bookie may answer that it has no entry, and recovery believes that. A
+        DbLedgerStorage bookie does not start with a damaged MANIFEST or table. With a damaged write-ahead log
+        it starts and drops the rest of that log.
 
     How sure:
-        Confirmed: the file was read. Suspect if the file was gone: a running bookie deletes what it
-        collects.
+        Confirmed: the file was read. Suspect if the file was gone when the audit read it: a running bookie
+        deletes indexes of deleted ledgers.
 
     What to do:
-        Stop the bookie, or keep it out of recovery, until its index is repaired. Copy the file away first.
-        If the other copies are good, delete nothing: replication makes a new copy elsewhere. Before you
-        write an index file anew, stop the bookie:
+        Stop the bookie, or keep it out of recovery, until its index is repaired. First save a copy of the
+        file. If the ledger's other copies are good, delete nothing: replication makes a new copy elsewhere.
+        Before you write an index file anew, stop the bookie:
         - Move away a file that is empty, too short or without the right magic.
-        - Leave a file that is cut inside a page: it keeps its master key.
+        - Leave in place a file that is cut inside a page: it has the master key.
 
     Commands:
         - `bookkeeper shell regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun`.
@@ -44,12 +44,12 @@ def index_unreadable(tables: Tables) -> DataFrame:
           refuses recovery of the ledger.
         - `bookkeeper shell localconsistencycheck`
           on the stopped bookie, follows every index entry into its entry log. Risk: none; it only
-          reads. On DbLedgerStorage it always passes and says nothing.
+          reads. On DbLedgerStorage it always passes and proves nothing.
         - `bookkeeper shell rebuild-db-ledgers-index`.
         - `bookkeeper shell rebuild-db-ledger-locations-index`.
 
     Limits:
-        Damage that still parses, such as zeroed slots, looks like absent entries.
+        Damage in a file that still parses, such as zeroed slots, looks like absent entries.
     """
     state, bookie = F.col("state"), F.col("bookie_id")
     index_rows = tables.availability.where("storage <> 'rpc'").select(

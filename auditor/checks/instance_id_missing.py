@@ -11,11 +11,11 @@ def instance_id_missing(roster: Roster) -> Findings:
     """The store has no instance id of the cluster.
 
     What it finds:
-        INSTANCEID is missing or empty. A note if no cookie carries an instance id. The evidence lists the
-        cookies' ids.
+        INSTANCEID is missing or empty. Severity: note if no cookie carries an instance id. The evidence lists
+        the cookies' ids.
 
     Why it matters:
-        Bookies do not notice disks of another cluster or newly formatted metadata, and delete all their
+        Bookies notice neither another cluster's disks nor newly formatted metadata, and delete all their
         ledgers. If their cookies carry an instance id, they refuse to start.
 
     How sure:
@@ -23,15 +23,15 @@ def instance_id_missing(roster: Roster) -> Findings:
 
     What to do:
         If cookies carry an instance id, find out who removed INSTANCEID. Put that id back with ZooKeeper's
-        client before a bookie restarts. If none does (clusters formatted before 4.3, standalone Pulsar), do
-        nothing.
+        client before a bookie restarts. If no cookie does (clusters formatted before 4.3, standalone Pulsar),
+        do nothing.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        `start-refused` does not repeat it for each bookie.
+        `start-refused` does not report the same cause for each bookie.
     """
     if not roster.cluster.instance_id_missing:
         return

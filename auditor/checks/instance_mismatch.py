@@ -32,7 +32,7 @@ def instance_mismatch(roster: Roster) -> Findings:
         Cookies in the store and VERSION files. Layouts before 4 have no instance id and are reported.
 
     Why it matters:
-        Somebody formatted the metadata anew, or the bookie is of another cluster. A running bookie's
+        Somebody formatted the metadata anew, or the bookie is of another cluster. A running bookie's garbage
         collector sees only orphans and deletes everything.
 
     How sure:
@@ -48,7 +48,7 @@ def instance_mismatch(roster: Roster) -> Findings:
           Do it only for disks whose data nobody needs.
 
     Limits:
-        If only the given directories are another cluster's, it is `source-suspect`.
+        If only directories given to the audit are another cluster's, the finding is `source-suspect`.
     """
     cluster = roster.cluster.instance_id
     if cluster is None:

@@ -12,7 +12,7 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def ledger_misattributed(tables: Tables) -> DataFrame:
-    """A ledger was made for one owner, and another one names it as its own.
+    """A ledger was made for one owner, and the record of another owner names it.
 
     What it finds:
         The ledger's custom metadata names another owner. Shadow topics do not count.
@@ -24,7 +24,8 @@ def ledger_misattributed(tables: Tables) -> DataFrame:
         Confirmed: applications write both names and never rename.
 
     What to do:
-        Find out who edited the list. Delete neither owner before only one of them has the ledger.
+        Find out who edited the second owner's record. Delete neither owner until only one of them has the
+        ledger.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

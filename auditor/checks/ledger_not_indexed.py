@@ -27,20 +27,21 @@ from auditor.tables.parts import filter_part
     holds=(HoldRule(HoldTarget.BOOKIE, (*ERASES, ActionKind.START)),),
 )
 def ledger_not_indexed(tables: Tables) -> DataFrame:
-    """A bookie has locations of a ledger's entries but does not list the ledger.
+    """A bookie's index has locations of a ledger's entries, but not the ledger itself.
 
     What it finds:
-        Ledgers that only DbLedgerStorage's index of locations has. Their copies count as unknown.
+        Ledgers in DbLedgerStorage's index of locations that its index of ledgers lacks. Their copies count as
+        unknown.
 
     Why it matters:
-        The bookie denies the ledger, and a recovery may close it too early.
+        The bookie answers that it does not have the ledger, and a recovery may close the ledger too early.
 
     How sure:
-        Confirmed: both databases were read. Suspect if the ledger changed between the scans. Suspect with
-        `disk-id-mismatch`.
+        Confirmed: both databases were read. Suspect if the ledger changed between the two metadata scans.
+        Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie, copy the directory, and rebuild the index of ledgers.
+        Stop the bookie, save a copy of the directory, and rebuild the index of ledgers.
 
     Commands:
         - `bookkeeper shell check-db-ledgers-index`

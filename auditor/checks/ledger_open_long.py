@@ -23,20 +23,20 @@ def ledger_open_long(tables: Tables) -> DataFrame:
     """Ledgers have been open for a month, and their metadata has not changed since.
 
     What it finds:
-        Ledgers in state OPEN, unchanged for 30 days, per owner or application. Each is its owner's
-        `last`, `superseded` by a later one, or `unnamed`.
+        Ledgers in state OPEN, unchanged for 30 days, per owner or application. A ledger is its owner's newest
+        (`last`), has a newer one (`superseded`), or has no known owner (`unnamed`).
 
     Why it matters:
         A ledger without a writer stays open until somebody opens it with recovery. Until then replication
         skips its last segment (bookkeeper #1200, #3405; pulsar #4599).
 
     How sure:
-        Confirmed that it is open and unchanged. A `last` ledger may have a writer: brokers write to a
+        Confirmed that the ledger is open and unchanged. A `last` ledger may have a writer: brokers write to a
         topic's last ledger, however seldom.
 
     What to do:
-        Ask the application whether it still writes to the ledger. If not, let the application open it
-        with recovery; for a topic, load it. Do not delete a ledger for this finding.
+        Ask the application whether it still writes to the ledger. If not, let the application open it with
+        recovery. To do so for a topic, load the topic. Do not delete a ledger for this finding.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -77,9 +77,6 @@ def ledger_open_long(tables: Tables) -> DataFrame:
 
 def _with_owners(ledgers: DataFrame, tables: Tables) -> DataFrame:
     """Add the columns of the first owner, and ``writer``: last, superseded or unnamed."""
-    if "ownership" in tables.known_empty:
-        nobody = {name: F.lit(None).cast("string") for name in OWNER}
-        return ledgers.withColumns({**nobody, "writer": F.lit("unnamed")})
     owned_ledgers = tables.ownership.where("standing = 'owned'").select(*OWNER, *LEDGER, "place", "list_size")
     first_owners = owned_ledgers.groupBy(*LEDGER).agg(
         F.min_by(F.struct(*OWNER, "place", "list_size"), F.struct("path", "place")).alias("named")
@@ -108,8 +105,13 @@ def _writer_words() -> Column:
             words("{last} of them may well have a writer: each is the last ledger of its owner"),
         )
         .when(
-            F.col("superseded") == F.col("total"), "its owner names later ledgers, and writes to the last one"
+            F.col("superseded") == F.col("total"), "its owner has later ledgers, and writes to the last one"
         )
-        .when(F.col("superseded") > 0, words("{superseded} of them come before other ledgers of their owner"))
-        .otherwise("whether a writer still exists is unknown: no owner that was read names it")
+        .when(
+            F.col("superseded") > 0,
+            words("{superseded} of them are followed by later ledgers of their owner"),
+        )
+        .otherwise(
+            "it is unknown whether a writer still exists, because no owner that was read refers to the ledger"
+        )
     )

@@ -86,7 +86,7 @@ def marks_by_bookie(marks: DataFrame, moved: DataFrame | None, *columns: str) ->
 
     Args:
         marks: the marks.
-        moved: ledgers that changed between the scans; None if there was one scan.
+        moved: ledgers that changed between the two metadata scans; None if there was one scan.
         columns: further columns to keep.
 
     Returns:
@@ -142,7 +142,7 @@ def of_members(rows: DataFrame, tables: Tables) -> DataFrame:
 
 def ledgers_of_class(tables: Tables, ledger_class: str) -> DataFrame:
     """Return one finding per ledger of a class, with its entries of that class and its potential class."""
-    groups = group_list(F.col("class_entries.groups"), most=None)
+    groups = group_list(F.col("class_entries.groups"), max_groups=None)
     return finding_rows(
         _judged_with_queue(tables).where(F.col("class") == ledger_class).withColumn("groups", groups),
         ledger_id="ledger_id",

@@ -23,14 +23,14 @@ def ledger_unavailable(tables: Tables) -> DataFrame:
 
     What it finds:
         All copies of an entry are missing or on unregistered bookies, or recovery cannot close the ledger
-        because too few members are registered. Above 1,000 ledgers one finding counts them (table
-        reachability).
+        because too few bookies of its ensemble are registered. Above 1,000 such ledgers, one finding counts
+        them (table reachability).
 
     Why it matters:
         Nobody can read or copy these entries until a bookie returns.
 
     How sure:
-        Confirmed: both scans saw no registration of these bookies.
+        Confirmed: neither metadata scan saw a registration of these bookies.
 
     What to do:
         Find out why these bookies are down, and keep their disks. Do not delete the ledgers or decommission

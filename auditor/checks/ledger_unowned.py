@@ -13,30 +13,31 @@ def ledger_unowned(tables: Tables) -> DataFrame:
     """A ledger's owner is gone or does not name it: a leak.
 
     What it finds:
-        Ledgers older than `--owner-grace` with an application's custom metadata that no owner names. The
-        claimed owner (`claim`) was read or is surely gone.
+        Ledgers older than `--owner-grace` that have an application's custom metadata, and that no owner has.
+        The owner in the custom metadata (`claim`) was read or is surely gone.
 
     Why it matters:
         Nobody will delete these ledgers, and they fill disks (pulsar #13238).
 
     How sure:
-        Suspect in one run and with `owners-suspect`. Confirmed if all hold:
-        - An earlier run, older by `--owner-grace` and 4 hours (a rollover), found it too.
-        - `--owner-grace` is at least a rollover.
+        Suspect in the first run, and if `owners-suspect` is found. Confirmed if all of these hold:
+        - An earlier run, older by `--owner-grace` and 4 hours (a ledger rollover), found the ledger too.
+        - `--owner-grace` is at least 4 hours.
         - Owners and ledgers come from one store, or were read in an order that proves absence.
 
     What to do:
         Start with the oldest and largest. Ask the topic's owner whether it was deleted on purpose: a lost
-        znode can be put back only while its ledgers exist. Delete a ledger only if all hold: it is
-        confirmed, its topic is known to be gone, and nobody plans to restore the application's metadata.
+        znode can be put back only while its ledgers exist. Delete a ledger only if the finding is confirmed,
+        its topic is known to be gone, and nobody plans to restore the application's metadata.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell deleteledger -l ID`
-          Never for one that is only suspected.
+          Never for a ledger that is only suspect.
 
     Limits:
-        Not reported: ledgers of unknown age, unread owners, other applications or unknown namespaces.
+        Not reported: ledgers of unknown age, of unread owners, of other applications or of unknown
+        namespaces.
     """
     is_complete = not incomplete_reasons(tables.roster.owner_stores)
     doubt = F.coalesce("why", F.lit(None if is_complete else NOT_COMPLETE))

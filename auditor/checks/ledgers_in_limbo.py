@@ -29,26 +29,26 @@ def ledgers_in_limbo(tables: Tables) -> DataFrame:
     """A bookie has ledgers in limbo, and refuses to read them.
 
     What it finds:
-        After the loss of a disk, a bookie with data integrity check puts its open ledgers in limbo. These
-        copies count as unknown.
+        After the loss of a disk, a bookie with data integrity check marks its open ledgers as being in limbo.
+        These copies count as unknown.
 
     Why it matters:
         Replication cannot use these copies ("unknown ledger state").
 
     How sure:
-        Confirmed: the index says so. A ledger that the running bookie serves does not count. Suspect with
-        `disk-id-mismatch`.
+        Confirmed: the index says so.
 
     What to do:
-        Let the data integrity check end. If it does not, read the bookie's log and start the bookies that
-        it reads from.
+        Wait for the end of the bookie's data integrity check. If it does not end, read the bookie's log, and
+        start the bookies from which the check reads.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        In protocol version 2 the bookie serves what it has.
+        A ledger that the running bookie serves does not count. To clients of protocol version 2, the bookie
+        serves the entries that it has.
     """
     rows = filter_part("in_limbo", tables.availability).select(*LEDGER, "bookie_id")
     members = (

@@ -33,21 +33,21 @@ _LOCATIONS_SUFFIX = "/current/locations(-scoped)?$"
     ),
 )
 def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
-    """A bookie has ledgers in another of its directories than it looks in.
+    """A bookie looks for ledgers in another of its directories than the one that has them.
 
     What it finds:
         DbLedgerStorage looks for ledger ID only in directory number ID modulo the number of directories.
-        These copies count as unknown.
+        Copies in another directory count as unknown.
 
     Why it matters:
-        The bookie denies the ledger, and a recovery may close it too early.
+        The bookie answers that it does not have the ledger, and a recovery may close the ledger too early.
 
     How sure:
-        Confirmed: the databases were read. Suspect with `disk-id-mismatch`.
+        Confirmed: the databases were read. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Stop the bookie at once: after the correction it does not find ledgers that it writes now. Exchange
-        directories back, or restore ledgerDirectories. Then audit again.
+        Stop the bookie at once: when the directories are right again, it will not find ledgers that it writes
+        now. Put the directories, or their order in ledgerDirectories, back. Then audit again.
 
     Commands:
         - `bkaudit explain bookie BOOKIE`
@@ -55,7 +55,7 @@ def ledgers_in_wrong_directory(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        Only for DbLedgerStorage.
+        The check covers only DbLedgerStorage.
     """
     rows = filter_part("in_wrong_directory", tables.availability).select(*REPLICA)
     bookie_rows = with_ledgers(of_members(rows, tables), "bookie_id")

@@ -22,7 +22,7 @@ def location_depths_mixed(roster: Roster) -> Findings:
         /region/rack.
 
     How sure:
-        Confirmed by this run's mapping. Only the processes know which bookie came first.
+        Confirmed by this run's mapping.
 
     What to do:
         Give all bookies locations of one depth. Then restart clients and the Auditor.
@@ -31,7 +31,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -rw -h`.
 
     Limits:
-        Read-only and absent bookies do not count.
+        Read-only and absent bookies do not count. Only the clients and the Auditor know which bookie came
+        first.
     """
     from auditor.model.adherence import ServerView, depth_of  # NumPy, too slow for bkaudit explain check
 
@@ -51,7 +52,8 @@ def location_depths_mixed(roster: Roster) -> Findings:
     ]
     yield bookie_finding(
         None,
-        f"locations have {len(depths)} depths, and the first that joins evicts the others: "
+        f"locations have {len(depths)} depths, and a server leaves out bookies of other depths "
+        "than the first: "
         f"{'; or '.join(groups)}",
         {"depths": [{"depth": depth, "bookies": names} for depth, names in sorted(depths.items())]},
     )

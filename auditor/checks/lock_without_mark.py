@@ -24,7 +24,8 @@ def lock_without_mark(tables: Tables) -> DataFrame:
         No worker takes a locked ledger. Garbage collection keeps its over-replicated copies.
 
     How sure:
-        Always suspect: a worker may just have finished. Two runs with the same lock time leave no doubt.
+        Always suspect: a worker may just have finished. If two runs see the same lock time, there is no
+        doubt.
 
     What to do:
         Check whether autorecovery, or a bookie's garbage collection, still works on the lock's machine. A

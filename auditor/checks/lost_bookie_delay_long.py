@@ -17,7 +17,8 @@ def lost_bookie_delay_long(roster: Roster) -> Findings:
     """The cluster waits more than a day before it repairs a lost bookie.
 
     What it finds:
-        A long lostBookieRecoveryDelay. An error if unmarked ledgers depend on a bookie that is down.
+        The store's lostBookieRecoveryDelay is long. Severity: error if unmarked ledgers depend on a bookie
+        that is down.
 
     Why it matters:
         Until the delay has passed, the auditor marks no ledger of a lost bookie and nobody copies it. A

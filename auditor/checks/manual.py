@@ -19,10 +19,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 RISKS = {
-    "none": "nothing changes, and nothing is felt",
-    "load": "nothing changes, but bookies feel it",
-    "writes": "something changes, and can be changed back",
-    "danger": "something changes that cannot be changed back, or data may be lost",
+    "none": "nothing changes, and bookies do not slow down",
+    "load": "nothing changes, but bookies may slow down",
+    "writes": "something changes, and you can undo it",
+    "danger": "something changes that you cannot undo, or data may be lost",
 }
 _STORAGES = {"regenerate-interleaved-": "idx", "rebuild-db-": "rocksdb", "check-db-": "rocksdb"}
 """Kind of index, files (Interleaved, Sorted) or RocksDB, by the first part of the shell's commands for it."""
@@ -33,7 +33,7 @@ class Command:
     """A command, its effect and its risk; ``level`` is the first word of ``risk``."""
 
     text: str
-    does: str
+    effect: str
     risk: str
 
     @property
@@ -59,72 +59,74 @@ _SHARED_COMMANDS = """\
 - `ledgermetadata -l ID` prints the ledger's metadata. Risk: none; it reads metadata.
 - `ledgermetadata -l ID -dumptofile FILE` writes the ledger's metadata to a file. Risk: none; it reads
   metadata, and writes to FILE. If the server refuses the record, keep it with the store's own client.
-- `ledgermetadata -l ID -restorefromfile FILE` makes the ledger's metadata again from a file of -dumptofile.
-  Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It helps only while bookies
-  have the entries. A wrong ensemble makes them unfindable: audit then.
-- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for these entries, without that of -le.
-  Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
-- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does; it stops at one that no
-  bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
+- `ledgermetadata -l ID -restorefromfile FILE` writes the ledger's metadata again from a file that
+  -dumptofile made. Risk: writes; it refuses an existing ledger, and deleteledger takes it back. It
+  helps only while bookies have the entries. With a wrong ensemble nobody finds them, so audit
+  afterwards.
+- `readledger -l ID -fe FIRST -le NEXT -b BOOKIE` asks one bookie for the entries from -fe to the one
+  before -le. Risk: load; it reads from the bookie. Never add -r: that closes the ledger.
+- `readledger -l ID -fe FIRST -le LAST` reads these entries as a client does, and stops at an entry that
+  no bookie has. Risk: load; it reads from the bookies. Never add -r: that closes the ledger.
 - `cookie_get BOOKIE` prints the bookie's cookie in the store. Risk: none; it reads metadata.
-- `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file:
-  directories separated by commas, in configured order; -ix INDEXES if indexDirectories is configured.
-  Risk: none; it changes only the file. Compare it with a VERSION.
-- `cookie_update -cf FILE BOOKIE` replaces the store's cookie. Risk: writes; a wrong one keeps the bookie
-  from starting. Keep the output of cookie_get.
-- `updatecookie -b hostname` on the stopped bookie (or -b ip), changes its cookie in the store and on its
-  disks between these two forms. Risk: writes; the ledgers still name the old id.
+- `cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE` writes a cookie to a file. Give
+  the directories in configured order, separated by commas, and -ix INDEXES if indexDirectories is
+  configured. Risk: none; it changes only the file. Compare it with a VERSION file.
+- `cookie_update -cf FILE BOOKIE` replaces the bookie's cookie in the store. Risk: writes; a wrong
+  cookie keeps the bookie from starting. First save the output of cookie_get.
+- `updatecookie -b hostname` on the stopped bookie, changes its id in the cookies in the store and on
+  its disks to a host name (with -b ip: to an address). Risk: writes; the ledgers still name the old id.
 - `updatecookie -e` on the stopped bookie, adds newly configured empty directories to the cookie in the
   store and on every disk. Risk: writes; it changes the store's cookie and every VERSION.
-- `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its cookie;
-  it asks before. Risk: danger; it deletes all data of the bookie.
+- `bookieformat -deleteCookie` on the stopped bookie, empties all its directories and deletes its
+  cookie; it asks before. Risk: danger; it deletes all data of the bookie.
 - `listbookies -a` lists every bookie with a cookie. Risk: none; it reads metadata.
 - `listbookies -rw -h` lists the writable bookies with their addresses. Risk: none; it reads metadata.
 - `listbookies -ro -h` lists the read-only bookies with their addresses. Risk: none; it reads metadata.
-- `endpointinfo -b BOOKIE` prints the bookie's registration; it needs the bookie's cookie. Risk: none; it
+- `endpointinfo -b BOOKIE` prints the bookie's registration, if the bookie has a cookie. Risk: none; it
   reads metadata.
 - `whatisinstanceid` prints the instance id of the store's cluster. Risk: none; it reads metadata.
-- `listledgers -bookieid BOOKIE` lists the ledgers with entries on the bookie. Risk: none; it reads all
-  metadata.
-- `listunderreplicated -pmr -prw` lists the marked ledgers with their missing replicas and their workers.
-  Risk: none; it reads metadata.
-- `whoisauditor` prints the auditor. Risk: none; it reads metadata.
-- `lostbookierecoverydelay -g` prints for how many seconds the auditor waits before it marks the ledgers of
-  a lost bookie. Risk: none; it reads metadata.
+- `listledgers -bookieid BOOKIE` lists the ledgers that have entries on the bookie, according to the
+  metadata. Risk: none; it reads all metadata.
+- `listunderreplicated -pmr -prw` lists the marked ledgers with their missing replicas and their
+  workers. Risk: none; it reads metadata.
+- `whoisauditor` prints the elected auditor. Risk: none; it reads metadata.
+- `lostbookierecoverydelay -g` prints for how many seconds the auditor waits before it marks the ledgers
+  of a lost bookie. Risk: none; it reads metadata.
 - `queryautorecoverystatus` prints whether replication is switched on. Risk: none; it reads metadata.
-- `autorecovery -e` switches replication on for the whole cluster. Risk: writes; workers copy every marked
-  ledger, which loads the bookies. `autorecovery -d` switches it off again.
-- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y anyway.
-  Risk: none with -q; it reads all metadata.
-- `recover -dr -sk -sku BOOKIE` prints what the same without -dr would copy and where; it asks for a Y
-  anyway. Risk: none with -dr; it reads all metadata.
-- `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata, except
-  for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it fences open
-  ledgers, whose writers then fail. It takes no locks: stop replication workers.
+- `autorecovery -e` switches replication on for the whole cluster. Risk: writes; workers copy every
+  marked ledger, which loads the bookies. `autorecovery -d` switches it off again.
+- `recover -q BOOKIE` lists the ledgers that name the bookie, and their ensembles; it asks for a Y
+  anyway. Risk: none with -q; it reads all metadata.
+- `recover -dr -sk -sku BOOKIE` prints what the command without -dr would copy and where to; it asks for
+  a Y anyway. Risk: none with -dr; it reads all metadata.
+- `recover -sk -sku BOOKIE` copies the bookie's entries to other bookies and rewrites the metadata,
+  except for open ledgers (-sk) and those that cannot be copied (-sku). Risk: danger; without -sk it
+  fences open ledgers, whose writers then fail. It takes no locks: stop replication workers.
 - `recover -dr -l ID BOOKIE` prints how the ledger would be copied away from the bookie; it asks for a Y
   anyway. Risk: none with -dr; it reads metadata.
-- `recover -l ID BOOKIE` copies the bookie's entries of the ledger to another bookie, from any bookie that
-  serves them, and writes that bookie into the metadata; it asks before. Risk: writes; it takes no lock. It
-  fences a ledger that is not closed if its last segment names the bookie.
+- `recover -l ID BOOKIE` copies the entries that the bookie should have of the ledger, from any bookie
+  that serves them, to a new bookie, and writes the new bookie into the metadata; it asks before. Risk:
+  writes; it takes no lock. It fences a ledger that is not closed if its last segment names the bookie.
 - `decommissionbookie -bookieid BOOKIE` has the bookie's ledgers copied, then deletes its cookie. Risk:
-  danger; stop the bookie and have replication on. It waits for ever on a ledger that cannot be copied.
-  Without its cookie the bookie does not start again.
+  danger; first stop the bookie and switch replication on. The command waits for ever on a ledger that
+  cannot be copied. Without its cookie the bookie does not start again.
 - `updateBookieInLedger -sb OLD -db NEW` writes the new id into the metadata of every ledger that names
-  the old one. Risk: danger; it ignores data: if NEW has none, the copies are lost. OLD must not be
-  registered. Only the same command with exchanged ids takes it back, and also changes ledgers that named
-  NEW before.
-- `updateledgers -bookieId hostname` on the bookie (or -bookieId ip), does the same between the two
-  address forms of its own id; configure useHostNameAsBookieID so before. Risk: danger; it ignores data.
+  the old one. Risk: danger; it moves no data: if NEW does not have it, the copies are lost. OLD must
+  not be registered. Only the same command with exchanged ids takes it back, and also changes ledgers
+  that named NEW before.
+- `updateledgers -bookieId hostname` on the bookie, changes its id in the metadata of every ledger to a
+  host name (with -bookieId ip: to an address); set useHostNameAsBookieID first. Risk: danger; it moves
+  no data.
 - `deleteledger -l ID` deletes the ledger's metadata; it asks before. Risk: danger; every bookie then
-  deletes its data for good, and applications that name the ledger fail to open it.
+  deletes the ledger's data for good, and applications that name the ledger fail to open it.
 - `listfilesondisc -txn -log -idx` on the bookie, lists its journals, entry logs and index files. Risk:
   none; it only reads files of the bookie.
-- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, prints the
-  ledger's entries in its entry logs; it requires a password but does not use it. Risk: none with -dryRun;
-  it reads every entry log.
+- `regenerate-interleaved-storage-index-file -l ID -password ANY -dryRun` on the stopped bookie, prints
+  the ledger's entries in its entry logs; it requires a password but does not use it. Risk: none with
+  -dryRun; it reads every entry log.
 - `rebuild-db-ledger-locations-index` on the stopped bookie with DbLedgerStorage, writes a new index of
   locations from all entry logs. Risk: danger; it takes long and finds only ledgers in the index of
-  ledgers. It keeps the old one as locations.BACKUP-TIME.
+  ledgers. It keeps the old index as locations.BACKUP-TIME.
 - `rebuild-db-ledgers-index` on the stopped bookie with DbLedgerStorage, writes a new index of ledgers
   from entry logs and journals. Risk: danger; all ledgers come back fenced and without a master key. It
   moves the old index aside.
@@ -135,13 +137,13 @@ _SHARED_COMMANDS = """\
 SECTIONS = ("What it finds", "Why it matters", "How sure", "What to do", "Commands", "Limits")
 
 _SECTION = re.compile(r"^(\w[\w ]+):\n((?:\n|    .*\n?)+)", re.MULTILINE)
-_BULLET = re.compile(r"^- ", re.MULTILINE)
+_BULLET_MARK = re.compile(r"^- ", re.MULTILINE)
 _COMMAND = re.compile(rf"`([^`]+)` (.+?)\. Risk: ((?:{'|'.join(RISKS)})\b.*)")
-_SHARED = re.compile(r"`([^`]+)`(?: (.+))?\.")
+_SHARED_BULLET = re.compile(r"`([^`]+)`(?: (.+))?\.")
 
 
 def _shared_commands() -> Iterator[tuple[str, Command]]:
-    for bullet in _BULLET.split(_SHARED_COMMANDS)[1:]:
+    for bullet in _BULLET_MARK.split(_SHARED_COMMANDS)[1:]:
         match = _COMMAND.fullmatch(" ".join(bullet.split()))
         assert match is not None, bullet
         text = f"bookkeeper shell {match[1]}"
@@ -174,22 +176,24 @@ def commands(text: str) -> tuple[Command, ...]:
         ValueError: the section has no command, a command lacks its risk, or it repeats a shared description.
 
     >>> [command] = commands("- `bkaudit decode layout FILE` shows it. Risk: none; it reads the file.")
-    >>> (command.text, command.does, command.risk, command.level)
+    >>> (command.text, command.effect, command.risk, command.level)
     ('bkaudit decode layout FILE', 'shows it', 'none; it reads the file.', 'none')
-    >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].does
+    >>> commands("- `bookkeeper shell cookie_get BOOKIE` Keep the output.")[0].effect
     "prints the bookie's cookie in the store. Keep the output"
     """
-    before, *bullets = _BULLET.split(text)
-    if before.strip() or not bullets:
+    leading_text, *bullets = _BULLET_MARK.split(text)
+    if leading_text.strip() or not bullets:
         raise ValueError("commands stand one per bullet")
     return tuple(_command(" ".join(bullet.split())) for bullet in bullets)
 
 
-def _command(words: str) -> Command:
-    own, shared = _COMMAND.fullmatch(words), _SHARED.fullmatch(words)
-    if own is not None and own[1] not in SHARED:
-        return Command(*own.groups())
-    if own is None and shared is not None and shared[1] in SHARED:
-        command = SHARED[shared[1]]
-        return command if shared[2] is None else replace(command, does=f"{command.does}. {shared[2]}")
-    raise ValueError(f"no command with its risk: {words}")
+def _command(bullet_text: str) -> Command:
+    described, reference = _COMMAND.fullmatch(bullet_text), _SHARED_BULLET.fullmatch(bullet_text)
+    if described is not None and described[1] not in SHARED:
+        return Command(*described.groups())
+    if described is None and reference is not None and reference[1] in SHARED:
+        command = SHARED[reference[1]]
+        return (
+            command if reference[2] is None else replace(command, effect=f"{command.effect}. {reference[2]}")
+        )
+    raise ValueError(f"no command with its risk: {bullet_text}")

@@ -32,7 +32,7 @@ def mark_directory_empty(tables: Tables) -> DataFrame:
           counts the marked ledgers. Risk: none; it reads metadata.
 
     Limits:
-        Only ZooKeeper's client can remove them (`delete PATH`).
+        Only ZooKeeper's client can remove these directories (`delete PATH`).
     """
     listed_whole = F.lit(tables.cluster.has_marks)
     rows = tables.empty_directories.where(listed_whole).withColumn("whole", F.lit(True))

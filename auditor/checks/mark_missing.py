@@ -17,23 +17,24 @@ def mark_missing(tables: Tables) -> DataFrame:
     """Ledgers depend on an unregistered bookie and are not marked for replication.
 
     What it finds:
-        Only non-empty segments count. Not on etcd, which has no marks.
+        Only segments with entries count. Etcd has no marks, so nothing is reported there.
 
     Why it matters:
         Replication copies only marked ledgers. The auditor should have marked these ledgers.
 
     How sure:
-        Confirmed: all marks were listed. Suspect if all of the ledgers changed between the scans.
+        Confirmed: all marks were listed. Suspect if all of the ledgers changed between the two metadata
+        scans.
 
     What to do:
-        Check whether the cluster has an auditor, and whether it waits.
+        Check whether the cluster has an auditor, and whether the auditor still waits for the recovery delay.
 
     Commands:
         - `bookkeeper shell whoisauditor`.
         - `bookkeeper shell lostbookierecoverydelay -g`.
         - `bookkeeper shell queryautorecoverystatus`.
         - `bookkeeper shell triggeraudit`
-          makes it look now; it refuses where replication is switched off or no auditor is elected.
+          makes the auditor check now; it fails if replication is off or no auditor is elected.
           Risk: writes; it marks the ledgers, and replication starts on them.
 
     Limits:

@@ -11,7 +11,8 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have no metadata.
 
     What it finds:
-        Not reported if a damaged or unread part of the tree could hold the ledgers. Table `marks` has them.
+        Not reported if a damaged or unread part of the ledger tree could hold the ledgers. The table `marks`
+        has the marks.
 
     Why it matters:
         These ledgers count as under-replicated until a worker removes the marks.
@@ -24,10 +25,10 @@ def mark_of_deleted_ledger(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+          There should be no metadata.
 
     Limits:
-        Marks without a bookie's name do not count.
+        Marks without a bookie's id do not count.
     """
     bookie_rows = count_per_bookie(marks_by_bookie(deleted_marks(tables), tables.moved))
     return finding_rows(

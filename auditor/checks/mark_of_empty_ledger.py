@@ -17,18 +17,18 @@ def mark_of_empty_ledger(tables: Tables) -> DataFrame:
     """Closed ledgers without entries have been marked as under-replicated for a day.
 
     What it finds:
-        Marks that no worker holds.
+        Only marks without a worker's lock count.
 
     Why it matters:
         Nothing can be lost. But workers before 4.14.6 and 4.15.1 leave the lost bookie in the ensemble, so
         the ledger returns to the queue (bookkeeper #3220).
 
     How sure:
-        Confirmed by metadata and mark. Suspect if all of the ledgers changed between the scans.
+        Confirmed by metadata and mark. Suspect if all of the ledgers changed between the two metadata scans.
 
     What to do:
-        Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run
-        newer workers. If they are newer, find out why none takes the marks.
+        Nothing, if the bookie comes back. If it is gone for good, replace it in these ensembles or run newer
+        workers. If the workers are newer, find out why none takes the marks.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

@@ -11,13 +11,13 @@ def mark_stale(tables: Tables) -> DataFrame:
     """Ledgers are marked as under-replicated but have all their copies.
 
     What it finds:
-        The named bookies came back or left the ensembles (table `stale_marks`).
+        The bookies in the marks came back or left the ensembles (table `stale_marks`).
 
     Why it matters:
         The number of marks no longer says how many ledgers need help.
 
     How sure:
-        Confirmed: no copy is unknown. Suspect if all of the ledgers changed between the scans.
+        Confirmed: no copy is unknown. Suspect if all of the ledgers changed between the two metadata scans.
 
     What to do:
         Usually nothing: a worker that takes the mark removes it.
@@ -27,7 +27,7 @@ def mark_stale(tables: Tables) -> DataFrame:
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Marks without a bookie's name do not count.
+        Marks without a bookie's id do not count.
     """
     marks = marks_by_bookie(tables.stale_marks, tables.moved, "why")
     returned = (F.col("why") == "returned").cast("bigint").alias("returned")

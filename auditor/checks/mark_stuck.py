@@ -19,15 +19,15 @@ def mark_stuck(tables: Tables) -> DataFrame:
     """A ledger has been marked as under-replicated for a day, and nobody works on it.
 
     What it finds:
-        Marks without a worker's lock. An error if the ledger's only bookie is not registered: no worker can
-        copy it.
+        Marks without a worker's lock. Severity: error if the ledger's only bookie is not registered, because
+        no worker can copy the ledger.
 
     Why it matters:
         Replication is off, lacks writable bookies, or fails on this ledger again and again.
 
     How sure:
-        Confirmed by the mark's own time. Suspect if the scan does not show whether the ledger exists.
-        Suspect if the ledger changed between the scans.
+        Confirmed by the mark's own time. Suspect if the metadata scan does not show whether the ledger
+        exists. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Search the replication workers' logs for the ledger. For a ledger with one copy, start its bookie.
@@ -38,10 +38,10 @@ def mark_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell listunderreplicated -pmr -prw`.
         - `bookkeeper shell listbookies -rw -h`.
         - `bookkeeper shell deleteledger -l ID`
-          It gives up a ledger of which no copy will return.
+          Only for a ledger of which no copy will return.
 
     Limits:
-        A mark has the time of the last bookie added to it. A ledger that takes more than a day to copy
+        A mark's time is that of the last bookie added to it. A ledger that takes more than a day to copy
         looks the same.
     """
 

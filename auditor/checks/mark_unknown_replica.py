@@ -7,10 +7,10 @@ from auditor.model.columns import LEDGER
 
 @check(Severity.NOTE, rests_on=Basis.METADATA, needs={Need.MARKS}, asks="marks")
 def mark_unknown_replica(tables: Tables) -> DataFrame:
-    """Marks name a bookie that nothing else in the cluster knows.
+    """Underreplication marks have a bookie id that nothing else in the cluster has.
 
     What it finds:
-        Bookie ids that marks name, but that have no cookie, no registration and no place in an ensemble.
+        Bookie ids in underreplication marks that have no cookie, no registration and no place in an ensemble.
 
     Why it matters:
         Somebody retired or renamed the bookie. The marks do not help to find missing entries.
@@ -23,7 +23,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
 
     Commands:
         - `bookkeeper shell listunderreplicated -mr BOOKIE`
-          lists the marks that name it. Risk: none; it reads metadata.
+          lists the marks with this id. Risk: none; it reads metadata.
         - `bookkeeper shell listbookies -a`.
 
     Limits:
@@ -40,6 +40,7 @@ def mark_unknown_replica(tables: Tables) -> DataFrame:
     return finding_rows(
         rows,
         bookie_id="bookie_id",
-        message="{bookie_id} is known only to {total:mark|marks}, such as that of ledger {sample:,}",
+        message="{bookie_id} is known only from "
+        "{total:under-replication mark|under-replication marks}, such as that of ledger {sample:,}",
         evidence="total AS marks, sample",
     )

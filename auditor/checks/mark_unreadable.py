@@ -16,11 +16,10 @@ def mark_unreadable(tables: Tables) -> DataFrame:
     """A mark or lock cannot be read, or is where no worker looks.
 
     What it finds:
-        Znodes below underreplication that do not parse, and marks whose path does not spell their ledger's
-        id.
+        Znodes below underreplication that do not parse, and marks whose path is not that of their ledger id.
 
     Why it matters:
-        An auditor's pass may end at such a mark.
+        A pass of BookKeeper's auditor may break off at such a mark.
 
     How sure:
         Confirmed: the znode was read.
@@ -37,7 +36,7 @@ def mark_unreadable(tables: Tables) -> DataFrame:
           `autorecovery -e` switches it on again.
 
     Limits:
-        A lock may be gone already.
+        A lock may have been removed since the scan.
     """
     misplaced = F.when(F.col("misplaced"), "its path does not spell the ledger's id")
     marks = tables.marks.where("damage is not null or misplaced").select(

@@ -13,7 +13,7 @@ from auditor.model.columns import LEDGER
     action=ActionKind.RECOVER,
 )
 def master_key_mismatch(tables: Tables) -> DataFrame:
-    """A bookie's index has another master key of a ledger than its copies or password.
+    """A bookie's master key of a ledger differs from the other bookies' key or from the password.
 
     What it finds:
         Only with `--deep`: master keys in `.idx` files or RocksDB unlike the credentials file's password,
@@ -21,17 +21,17 @@ def master_key_mismatch(tables: Tables) -> DataFrame:
 
     Why it matters:
         A DbLedgerStorage bookie refuses the right key (EIO: "masterKey in db can only be set once"), so
-        recovery may find no quorum. With `.idx` files it refuses (EUA) only if its start replays a journal
-        without the key. Plain reads work.
+        recovery may find no quorum. A bookie with `.idx` files refuses it (EUA) only if it starts from a
+        journal without the key. Plain reads work.
 
     How sure:
-        Confirmed if most bookies have one key, or the password fits one. Suspect if nothing says which key
-        is right. Suspect with `disk-id-mismatch`.
+        Confirmed if most bookies have one key, or if the password fits one key. Suspect if nothing shows
+        which key is right. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Have a closed ledger copied to another bookie. For an open one, check that its other bookies can be
-        fenced before its writer ends. Then have the bookie's copies made anew: the first writer sets the
-        key.
+        If the ledger is closed, have it copied to another bookie. If it is open, check that its other bookies
+        can be fenced before its writer ends. Then have the bookie's copies made anew: the first write sets
+        the key.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

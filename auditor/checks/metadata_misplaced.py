@@ -31,31 +31,33 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
     """A znode below the ledger tree is not at the path of a ledger.
 
     What it finds:
-        Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` counts
-        paths of another layout. If these are as many as the ledgers, or above 10,000, LAYOUT and tree
-        disagree: critical unless bookies list them.
+        Znodes whose name does not parse, or whose path is not that of their ledger id. `elsewhere` is the
+        number of znodes at paths of another layout. If they are as many as the ledgers, or above 10,000,
+        LAYOUT and the ledger tree disagree. Severity: then critical, unless bookies list these ledgers.
 
     Why it matters:
-        A bookie's collector takes the ledger for deleted, and clients do not find it. With a wrong LAYOUT
-        the first collection deletes every ledger, even with verifyMetadataOnGC (seen with 4.17.2).
+        A bookie's garbage collector takes the ledger for deleted, and clients do not find it. With a wrong
+        LAYOUT the first garbage collection deletes every ledger, even with verifyMetadataOnGC (seen with
+        4.17.2).
 
     How sure:
-        Confirmed: the path was listed. Suspect if the ledger changed between the scans, or if LAYOUT is
-        absent and another layout has the path.
+        Confirmed: the path was listed. Suspect if LAYOUT is absent and another layout has the path. Suspect
+        if the ledger changed between the two metadata scans.
 
     What to do:
-        If LAYOUT and tree disagree, stop every bookie first. If no ledger is at the paths of LAYOUT, put
-        back the tree's LAYOUT. Check with one bookie that it lists its ledgers. Otherwise find the znode's
-        ledger, perhaps by its content. Move it only while no bookie collects garbage: copy it with
-        ZooKeeper's client under another name first.
+        If LAYOUT and tree disagree, stop every bookie first. If no ledger is at a path of LAYOUT, put back
+        the LAYOUT that fits the tree, and check with one bookie that it lists its ledgers. Otherwise find out
+        which ledger the znode belongs to, perhaps by its content. Move the znode only while no bookie
+        collects garbage: copy it with ZooKeeper's client under another name first.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID -dumptofile FILE`
           It reads the right path.
 
     Limits:
-        Orphans that such a znode could name (`low` to `high`), and all orphans if LAYOUT and tree disagree,
-        are suspect. In a moved layout's old tree, deleted ledgers look like ledgers.
+        Orphans are suspect if such a znode could have their id (`low` to `high`), or if LAYOUT and tree
+        disagree. If the layout was changed, ledgers that were deleted later are still in the old tree and
+        look like ledgers.
     """
     elsewhere = F.col("damage").isNotNull()  # where another layout keeps ledgers
     tree_elsewhere = tables.cluster.tree_elsewhere
@@ -89,7 +91,9 @@ def metadata_misplaced(tables: Tables) -> DataFrame:
             "{where}{total:znode is|znodes are} not at the path of a ledger: {sample:,}{deletes}",
             where=if_known(F.when(is_elsewhere, f"{tree_elsewhere}; ")),
             deletes=if_known(
-                F.when(is_deleted, "; no bookie lists these, and collectors delete their ledgers")
+                F.when(
+                    is_deleted, "; bookies do not list their ledgers, and garbage collection deletes these"
+                )
             ),
         ),
         evidence="total AS count, sample AS paths, string(low) AS low, string(high) AS high, reason, "

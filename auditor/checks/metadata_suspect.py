@@ -44,35 +44,34 @@ def metadata_suspect(tables: Tables) -> DataFrame:
     """So much of a bookie's data has no metadata that the metadata itself is in doubt.
 
     What it finds:
-        Bookies with many orphans. `recent_orphans` were in the metadata within the collectors' last
-        interval (gcWaitTime of `--bookie-conf`, else 15 minutes). `unexplained_orphans` are not recent,
-        have no index newer than a saved scan, and were not dropped by their owner. The evidence names the
-        rules that hold; numbers are minimums:
-
-        - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the ledgers.
-        - `every-ledger`: 100 orphans, and no other ledger.
-        - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all orphans that are not recent.
+        Bookies with many orphans: ledgers that the metadata does not list. `recent_orphans` were listed
+        within one garbage collection interval before the scan (gcWaitTime of `--bookie-conf`, else 15
+        minutes). `unexplained_orphans` are not recent, have no index newer than the scan, and were not
+        dropped by their owner. The evidence has the rules that hold. These numbers are minimums:
+        - `orphan-share`: 100 orphans that are not recent, and more than 5 % of the bookie's ledgers.
+        - `every-ledger`: 100 orphans, and no other ledger on the bookie.
+        - `vanished-ranges`: 100 ledgers in a block of 10,000 ids, all of them orphans that are not recent.
         - `foreign-instance`: all directories carry another cluster's instance id.
-        - `store-older`: the id generator gave out all listed ids, but not an orphan's (a restored backup,
-          or another cluster's store).
-        - `store-bare`: an orphan, and neither LAYOUT nor id generator, unless Pulsar has ledgers in the
-          store.
-        - `large-orphan-share`: 5 unexplained orphans, more than 20 % of the ledgers.
-        - `store-empty`: an unexplained orphan in a store without ledgers, whose generator gave out 5 ids.
+        - `store-older`: the id generator gave out all listed ids, but not an orphan's (a restored backup, or
+          another cluster's store).
+        - `store-bare`: one orphan, in a store with neither LAYOUT nor id generator, unless Pulsar has ledgers
+          in the store.
+        - `large-orphan-share`: 5 unexplained orphans, and more than 20 % of the bookie's ledgers.
+        - `store-empty`: one unexplained orphan, in a store without ledgers whose id generator gave out 5 ids.
 
     Why it matters:
         If the metadata is wrong, good data is lost within minutes of the bookie's start.
 
     How sure:
-        Confirmed as a count, which does not prove wrong metadata. Suspect if only `large-orphan-share` or
-        `store-empty` holds, or only `store-bare` in a saved store. Suspect if the rule needs orphans that
-        unread parts of the store may have (`in_doubt`). Suspect in a running store if only `orphan-share`
-        and `vanished-ranges` hold, until a run an hour or more later finds enough of the same orphans
-        (`lasting_orphans`).
+        Confirmed means that the numbers are right, not that the metadata is wrong. Suspect if only
+        `large-orphan-share` or `store-empty` holds, or only `store-bare` in a saved store. Suspect if the
+        rule needs orphans whose records may be in unread parts of the store (`in_doubt`). Suspect in a
+        running store if only `orphan-share` and `vanished-ranges` hold, until a run an hour or more later
+        finds enough of the same orphans (`lasting_orphans`).
 
     What to do:
-        Stop the bookie until you know whether metadata or data is right. If metadata was lost, restore the
-        store from its snapshot before you start any bookie.
+        Stop the bookie until you know whether its metadata or its data is right. If metadata was lost,
+        restore the store from its snapshot before you start any bookie.
 
     Commands:
         - `bookkeeper shell whatisinstanceid`.
@@ -81,9 +80,10 @@ def metadata_suspect(tables: Tables) -> DataFrame:
           counts what the store lists. Risk: none; it reads all metadata.
 
     Limits:
-        With an earlier run within the interval, a partial loss looks like deletions. Large retention runs,
-        removed applications, stuck collectors and deleted ledgers with chosen ids look like a loss.
-        `store-older` ignores flat layouts and dumps without cversion.
+        If an earlier run is within the last garbage collection interval, a partial loss of metadata looks
+        like deletions. Large retention runs, removed applications, stopped garbage collectors, and deleted
+        ledgers with ids that an application chose look like a loss. `store-older` ignores flat layouts and
+        dumps without cversion.
     """
     earlier_run = "null" if tables.cluster.orphans_known is None else tables.cluster.orphans_known
     return finding_rows(
@@ -95,7 +95,7 @@ def metadata_suspect(tables: Tables) -> DataFrame:
             "garbage: {rules:,}{unseen}{second_look}",
             unseen=F.when(
                 F.col("in_doubt") > 0,
-                words("; {in_doubt} of these may have some: not all metadata could be read"),
+                words("; {in_doubt} of these may have metadata: not all metadata could be read"),
             ).otherwise(""),
             second_look=_second_look(tables.cluster),
         ),
@@ -113,7 +113,7 @@ def _second_look(cluster: ClusterFacts) -> Column:
         return F.lit("")
     last_run_time = cluster.orphans_known
     if last_run_time is None:
-        clause = F.lit("; suspect until a run an hour or more later finds the same ones")
+        clause = F.lit("; suspect until a run at least an hour later finds the same orphans")
     else:
         clause = words(
             "; {lasting} of them were orphans in the run of {time} already", time=format_time(last_run_time)

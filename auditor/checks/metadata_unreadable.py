@@ -23,7 +23,8 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
         No client can open the ledger, and BookKeeper's auditor breaks off at it. Bookies keep the data.
 
     How sure:
-        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the scans.
+        Confirmed: the bytes do not follow the format. Suspect if the ledger changed between the two metadata
+        scans.
 
     What to do:
         Keep the old bytes. Restore the record from a backup with the store's own client: BookKeeper's shell
@@ -35,7 +36,7 @@ def metadata_unreadable(tables: Tables) -> DataFrame:
           shows how far the bytes can be read. Risk: none; it reads the file.
 
     Limits:
-        Other checks report metadata that breaks a rule.
+        Other checks report metadata that can be decoded but breaks a rule.
     """
     return finding_rows(
         filter_part("unreadable_ledgers", tables.ledgers),

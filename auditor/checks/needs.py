@@ -151,51 +151,58 @@ class Lack:
 
 def lacks(sight: Sight) -> dict[Need, Lack]:
     """Return the needs that are not met, with reasons. Needs that are not met at all come first."""
-    missing_needs = [*_of_store(sight), *_of_bookies(sight), *_of_options(sight), *_of_parts(sight)]
-    first: dict[Need, Lack] = {}
+    missing_needs = [
+        *_store_lacks(sight),
+        *_bookie_lacks(sight),
+        *_option_lacks(sight),
+        *_partial_lacks(sight),
+    ]
+    lack_by_need: dict[Need, Lack] = {}
     for need, lack in sorted(
         missing_needs, key=lambda need_and_lack: (bool(need_and_lack[1].where), not need_and_lack[1].is_known)
     ):
-        first.setdefault(need, lack)
-    return first
+        lack_by_need.setdefault(need, lack)
+    return lack_by_need
 
 
-def _unsaid(what: str) -> Lack:
-    return Lack(f"an earlier version wrote this run, which does not say whether {what}", is_known=False)
+def _unrecorded(missing_fact: str) -> Lack:
+    return Lack(
+        f"an earlier version wrote this run, and did not record whether {missing_fact}", is_known=False
+    )
 
 
-def _of_store(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _store_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """Yield needs that the metadata store does not keep, or that the scan could not list."""
     if sight.keeps_marks is False:
         yield Need.MARKS, Lack("the store keeps no under-replication marks and no locks")
     elif sight.keeps_marks is None:
-        yield Need.MARKS, _unsaid("the store keeps under-replication marks")
+        yield Need.MARKS, _unrecorded("the store keeps under-replication marks")
     elif sight.marks_listed is False:
         yield Need.ALL_MARKS, Lack("not all under-replication marks could be listed")
     if sight.keeps_times is False:
         yield Need.TIMES, Lack("the store keeps no times, so no age is known")
     elif sight.keeps_times is None:
-        yield Need.TIMES, _unsaid("the store keeps times")
+        yield Need.TIMES, _unrecorded("the store keeps times")
     if sight.hidden is not None:
         yield Need.ALL_BOOKIES, Lack(sight.hidden)
     elif sight.unclear is None:
-        yield Need.ALL_BOOKIES, _unsaid("all cookies and registrations could be read")
+        yield Need.ALL_BOOKIES, _unrecorded("all cookies and registrations could be read")
     elif sight.unclear:
-        where = first_names(sight.unclear, UNCLEAR_SHOWN)
-        yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", where)
+        affected_part = first_names(sight.unclear, UNCLEAR_SHOWN)
+        yield Need.ALL_BOOKIES, Lack("a cookie or a registration could not be read", affected_part)
     if sight.registrations is None:
-        yield Need.REGISTRATIONS, _unsaid("any bookie was registered")
+        yield Need.REGISTRATIONS, _unrecorded("any bookie was registered")
     elif not sight.registrations:
-        why = "the saved metadata has no registration, so which bookies are down is unknown"
-        yield Need.REGISTRATIONS, Lack(why)
+        reason = "the saved metadata has no registration, so which bookies are down is unknown"
+        yield Need.REGISTRATIONS, Lack(reason)
     if not sight.instance_id:
         yield Need.INSTANCE_ID, Lack("the cluster has no instance id to compare with")
     if not sight.two_scans:
-        why = "saved metadata is scanned once, so changes cannot be seen"
-        yield Need.TWO_SCANS, Lack(why, "changes while the bookies were read")
+        reason = "saved metadata is scanned once, so changes cannot be seen"
+        yield Need.TWO_SCANS, Lack(reason, "changes while the bookies were read")
 
 
-def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _bookie_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """Yield needs that no bookie met, or that no bookie was asked for."""
     if not sight.directories and not sight.read:
         lack = Lack("no bookie was read" if sight.sources else "no --bookies was given")
@@ -203,50 +210,58 @@ def _of_bookies(sight: Sight) -> Iterator[tuple[Need, Lack]]:
         yield Need.DISKS, lack
         yield Need.ENTRY_LOGS, lack
     elif sight.directories is None:
-        yield Need.DISKS, _unsaid("it read the directories of any bookie")
+        yield Need.DISKS, _unrecorded("it read the directories of any bookie")
     elif sight.directories == 0:
-        yield Need.DISKS, Lack("bookies were only asked (rpc:), which shows nothing of their disks")
+        yield (
+            Need.DISKS,
+            Lack("bookies were only asked for their entries (rpc:), so their disks were not checked"),
+        )
     elif sight.witness is False:
-        why = "--witness no" if sight.live else "saved metadata"
-        yield Need.WITNESS, Lack(f"{why}: no bookie was asked for entries that its index lacks")
+        reason = "--witness no" if sight.live else "saved metadata"
+        yield Need.WITNESS, Lack(f"{reason}: no bookie was asked for entries that its index lacks")
     if sight.witness is None:
-        yield Need.WITNESS, _unsaid("bookies could be asked for entries that their indexes lack")
+        yield Need.WITNESS, _unrecorded("bookies could be asked for entries that their indexes lack")
 
 
-def _of_options(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _option_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """Yield needs that an option of the run leaves out."""
     if not sight.entry_logs:
         yield Need.ENTRY_LOGS, Lack("entry logs were not read: --entry-logs adds them")
     elif not sight.deep:
         yield Need.DIGESTS, Lack("no entry was read completely: --deep reads a sample")
     if sight.placement is None:
-        yield Need.LOCATIONS, _unsaid("it checked placement")
+        yield Need.LOCATIONS, _unrecorded("it checked placement")
     elif not sight.placement:
-        why = "placement was not checked: no racks are beside BookKeeper's root, and --racks gives none"
-        yield Need.LOCATIONS, Lack(why)
+        reason = (
+            "placement was not checked: no racks were found next to BookKeeper's root, and --racks was not "
+            "given"
+        )
+        yield Need.LOCATIONS, Lack(reason)
     if not sight.owners:
-        why = "owners were not read: none are beside BookKeeper's root, and --owners names none"
-        yield Need.OWNERS, Lack(why)
+        reason = "owners were not read: none were found next to BookKeeper's root, and --owners was not given"
+        yield Need.OWNERS, Lack(reason)
     elif not sight.offload_listing:
         yield Need.OBJECTS, Lack("objects of offloaded ledgers were not checked: --offload-listing adds them")
 
 
-def _of_parts(sight: Sight) -> Iterator[tuple[Need, Lack]]:
+def _partial_lacks(sight: Sight) -> Iterator[tuple[Need, Lack]]:
     """Yield needs that are met except for some bookies, ids or places of the metadata."""
     if sight.unread and (sight.read or sight.directories):
         unread_count = len(sight.unread)
-        where = f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
-        lack = Lack("entries outside readable indexes are unknown", where)
+        affected_part = (
+            f"{unread_count:,} bookies that were not fully read" if unread_count > 1 else sight.unread[0]
+        )
+        lack = Lack("entries outside readable indexes are unknown", affected_part)
         yield from ((need, lack) for need in (Need.COPIES, Need.DISKS, Need.ENTRY_LOGS))
     if sight.gaps:
-        lack = Lack("not all of the metadata could be read", "records in the gaps")
+        lack = Lack("not all of the metadata could be read", "records that could not be read")
         yield from ((need, lack) for need in (Need.METADATA, Need.ALL_LEDGERS, Need.COPIES, Need.DISKS))
     if sight.in_doubt:
-        why = "a part of the ledger tree could not be read, or is in the wrong place"
-        lack = Lack(why, "ids that it may hide")
+        reason = "a part of the ledger tree could not be read, or is in the wrong place"
+        lack = Lack(reason, "ledger ids that this part may hide")
         yield Need.ALL_LEDGERS, lack
         yield Need.METADATA, lack
     if sight.undecided:
-        lack = Lack("not everything could be checked: see the coverage", "unchecked copies")
+        lack = Lack("not everything could be checked (see coverage)", "unchecked copies")
         yield Need.COPIES, lack
         yield Need.DISKS, lack

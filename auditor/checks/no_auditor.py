@@ -21,8 +21,8 @@ def no_auditor(roster: Roster) -> Findings:
         Without an auditor nobody marks the ledgers of a lost bookie, and no worker runs.
 
     How sure:
-        Confirmed if no scan saw a live vote. Unconfirmed for a bookie that is down: AutoRecovery may run
-        there alone, or the vote's session has not expired.
+        Confirmed if no metadata scan saw a live vote. Unconfirmed for a bookie that is down: AutoRecovery may
+        run there alone, or the vote's session has not expired.
 
     What to do:
         Check that AutoRecovery is configured (autoRecoveryDaemonEnabled, or its own processes). Read its
@@ -33,7 +33,7 @@ def no_auditor(roster: Roster) -> Findings:
         - `bookkeeper shell queryautorecoverystatus`.
 
     Limits:
-        Stores without znode `underreplication` are left out.
+        Stores without the znode `underreplication` are not checked.
     """
     state = roster.cluster.repair
     names_ledgers = any(row["named"] for row in roster.bookies)
@@ -51,6 +51,6 @@ def no_auditor(roster: Roster) -> Findings:
     elif state.auditor_down:
         message = (
             f"the auditor's vote is of {state.auditor}, which is not registered: the auditor may be gone, or "
-            f"run beside that bookie; {waiting_words(state)}"
+            f"still run on that bookie's host; {waiting_words(state)}"
         )
         yield bookie_finding(None, message, evidence, confidence=Confidence.SUSPECT)

@@ -6,7 +6,7 @@ from auditor.checks.finding_rows import finding_rows, if_known, words
 
 @check(Severity.NOTE, rests_on=Basis.OBJECTS, asks="offload_objects")
 def object_orphan(tables: Tables) -> DataFrame:
-    """The bucket has a copy of a ledger that no topic's list names.
+    """The bucket has a copy of a ledger, but no topic's ledger list has that copy.
 
     What it finds:
         Offloaded objects whose UUID and ledger no offload context has.
@@ -15,12 +15,12 @@ def object_orphan(tables: Tables) -> DataFrame:
         The broker never deletes them.
 
     How sure:
-        Suspect: another cluster may offload into the bucket, or the offload began after the owners were
-        read. Unknown if a topic's list could not be read (`doubt`).
+        Suspect: another cluster may offload into the bucket, or the offload began after the owners were read.
+        Unknown if a topic's ledger list could not be read (`doubt`).
 
     What to do:
         Check that no other cluster uses the bucket, and that no topic has the ledger (`bkaudit explain
-        ledger`). Keep the copy until two listings some days apart have it without a context.
+        ledger`). Keep the copy until two bucket listings some days apart have it without an offload context.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.

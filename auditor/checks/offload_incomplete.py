@@ -9,14 +9,14 @@ def offload_incomplete(tables: Tables) -> DataFrame:
     """A ledger's copy to an object store was begun and is incomplete.
 
     What it finds:
-        Ledgers in a topic's list, closed longer ago than `--owner-grace`, with an incomplete offload
+        Ledgers in a topic's ledger list, closed longer ago than `--owner-grace`, with an incomplete offload
         context.
 
     Why it matters:
-        The broker removes the objects only if it tries again. BookKeeper has the whole ledger.
+        The broker removes the incomplete objects only if it offloads again. BookKeeper has the whole ledger.
 
     How sure:
-        Suspect: an offload of an old ledger that runs now looks the same.
+        Suspect: an offload of an old ledger that is running now looks the same.
 
     What to do:
         See whether an offload runs (`pulsar-admin topics offload-status`). If not, read the broker's log

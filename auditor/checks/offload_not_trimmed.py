@@ -17,20 +17,21 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     """A ledger's copy in an object store is complete, and the ledger still fills the bookies' disks.
 
     What it finds:
-        The topic's list calls the ledger deleted, or its offload became complete longer ago than
-        `--owner-grace`. With `--offload-listing`, only ledgers whose copy the bucket has.
+        The topic's ledger list says that BookKeeper's copy was deleted, or the offload became complete longer
+        ago than `--owner-grace`. With `--offload-listing`, only ledgers whose copy is in the bucket count.
 
     Why it matters:
         The space is not free.
 
     How sure:
-        Confirmed where the bucket was listed and has both objects of the copy. Suspect if it was not
-        listed: the ledger may be the only copy.
+        Confirmed if the bucket's listing has both objects of the copy. Suspect if the bucket was not listed:
+        the ledger may be the only copy.
 
     What to do:
-        If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the list
-        says deleted, a delete failed and is not repeated: see `ledger-unowned`. Otherwise the offload
-        deletion lag (`pulsar-admin namespaces`) may exceed `--owner-grace`, or the topic is not loaded.
+        If the bucket was not listed, keep the ledger and list the bucket (`--offload-listing`). If the
+        topic's ledger list says that BookKeeper's copy was deleted, the delete failed and Pulsar does not
+        repeat it: see `ledger-unowned`. Otherwise the offload deletion lag (`pulsar-admin namespaces`) may
+        exceed `--owner-grace`, or the topic is not loaded.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
@@ -38,8 +39,8 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
     Limits:
         Objects are listed, but not read.
     """
-    given_up = F.when(F.col("offload") == "deleted", "was given up for it").otherwise(
-        "was not given up for it"
+    given_up = F.when(F.col("offload") == "deleted", "is recorded as deleted from BookKeeper").otherwise(
+        "is not recorded as deleted from BookKeeper"
     )
     rows = with_fault(tables, "offload-not-trimmed")
     is_listed = "offload_objects" in tables.frames
@@ -55,9 +56,11 @@ def offload_not_trimmed(tables: Tables) -> DataFrame:
         ledger_id="ledger_id",
         confidence=suspect_if(F.lit(not is_listed)),
         message=words(
-            "ledger {ledger} of {owner_name} {copy}, {given_up}, and is still there{doubt}",
+            "ledger {ledger} of {owner_name} {copy}, {given_up}, and BookKeeper still has it{doubt}",
             owner_name=owner_name(),
-            copy="has a complete copy in the bucket" if is_listed else "has a complete copy by its list",
+            copy="has a complete copy in the bucket"
+            if is_listed
+            else "has a complete copy in the bucket according to its topic",
             given_up=given_up,
             doubt=doubt or "",
         ),

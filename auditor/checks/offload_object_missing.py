@@ -23,18 +23,18 @@ from auditor.checks.finding_rows import finding_rows, if_known, owner_evidence, 
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.DELETE_LEDGER,)),),
 )
 def offload_object_missing(tables: Tables) -> DataFrame:
-    """A topic's list says that a ledger was offloaded, and the bucket lacks its data or their index.
+    """A topic's ledger list has a ledger as offloaded, and the bucket lacks its data or their index.
 
     What it finds:
-        Critical if BookKeeper has given the ledger up: then nobody has its entries.
+        Severity: critical if Pulsar has deleted BookKeeper's copy: then nobody has the entries.
 
     Why it matters:
         Readers of the bucket's copy fail.
 
     How sure:
-        Confirmed if the listing is surely newer than the copy: it has objects of another offload, which
-        became complete at least `--owner-grace` later. Suspect if the listing may be older than the copy, or
-        the context has no time.
+        Confirmed if the bucket's listing is surely newer than the copy: it has objects of another offload,
+        which became complete at least `--owner-grace` later. Suspect if the listing may be older than the
+        copy, or the offload context has no time.
 
     What to do:
         If BookKeeper still has the ledger, offload it again before its trim. Look for the object among the
@@ -47,11 +47,13 @@ def offload_object_missing(tables: Tables) -> DataFrame:
         Needs `--offload-listing`. A listed object may be unreadable. Streaming offloads are ignored.
     """
     lacking = (
-        F.when(F.col("has_index"), "the data are")
-        .when(F.col("has_data"), "their index is")
+        F.when(F.col("has_index"), "its data object is")
+        .when(F.col("has_data"), "its index object is")
         .otherwise("both objects are")
     )
-    given_up = F.when(F.col("offload") == "deleted", ", and BookKeeper has given the ledger up for it")
+    given_up = F.when(
+        F.col("offload") == "deleted", ", and the ledger is recorded as deleted from BookKeeper"
+    )
     return finding_rows(
         tables.offload_objects.where(F.col("fault") == "offload-object-missing"),
         ledger_id="ledger_id",

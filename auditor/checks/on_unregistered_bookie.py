@@ -20,10 +20,10 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         Only segments that stripe entries to the bookie count.
 
     Why it matters:
-        Readers cannot reach these copies. If the disks were not read, the replicas are undecided.
+        Readers cannot reach these copies. If the bookie's disks were not read, the copies are unknown.
 
     How sure:
-        Confirmed: neither scan of the metadata saw a registration.
+        Confirmed: neither metadata scan saw a registration.
 
     What to do:
         If the bookie's disks are good, start it again. If it is gone for good, have its ledgers copied.
@@ -36,11 +36,11 @@ def on_unregistered_bookie(tables: Tables) -> DataFrame:
         - `bookkeeper shell recover -sk -sku BOOKIE`.
 
     Limits:
-        See `bookie-down`.
+        Those of `bookie-down`.
     """
     rows = tables.unregistered.where("depending > 0")
     read = (
-        F.when(F.col("read") == BookieRead.READ, "its data was read and is counted as it lies on disk")
+        F.when(F.col("read") == BookieRead.READ, "its data was read from its disks and is counted")
         .when(F.col("read") == BookieRead.PARTIAL, "its data was read in part, the rest is unknown")
         .otherwise("its data was not read, so these replicas are undecided")
     )

@@ -10,31 +10,31 @@ def orphan_ledger(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that the metadata store does not list.
 
     What it finds:
-        Ledgers with an index that neither scan of the metadata lists.
+        Ledgers in a bookie's index that neither the first nor the second metadata scan lists.
 
     Why it matters:
-        The bookie's collector frees them within an hour. If there are very many, the metadata may be wrong
-        (`metadata-suspect`).
+        The bookie's garbage collector deletes them within an hour. If there are very many, the metadata may
+        be wrong (`metadata-suspect`).
 
     How sure:
-        Confirmed where neither scan knows the ledger and the index is older than the scan. Suspect if it
-        may be newer than a saved scan; in RocksDB, if the id is above all listed ones. Suspect with
-        `metadata-suspect`. Suspect if an unread or misplaced record may be the ledger's (`doubt`). Suspect
-        with `disk-id-mismatch`.
+        Confirmed if neither metadata scan lists the ledger, and its index is older than both. Suspect if the
+        index file is newer than the first scan. Suspect in RocksDB if the ledger's id is above all ids in a
+        saved scan. Suspect if the bookie also has `metadata-suspect`. Suspect if a record that was unreadable
+        or misplaced may be this ledger's (`doubt`).
 
     What to do:
-        Wait for one garbage collection and audit again. If they stay, search the bookie's log for its
-        collector. Never delete index files or entry logs by hand.
+        Wait for one garbage collection and audit again. If the ledgers are still there, search the bookie's
+        log for its garbage collector. Never delete index files or entry logs by hand.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`
-          There should be none.
+          There should be no metadata.
         - `bookkeeper shell whatisinstanceid`
-          The bookie's cookie must have the same.
+          The bookie's cookie must have this id.
 
     Limits:
-        If the server's listing reads the id out of a malformed name, no collector deletes the ledger, and
-        it is only a suspect.
+        If a malformed znode name contains the ledger's id, the server's listing has the ledger, and no bookie
+        deletes it. The finding is then only suspect.
     """
     return finding_rows(
         doubted_orphans(tables).where("not in_m0 and not in_m1"),

@@ -10,24 +10,24 @@ def orphan_ledger_deleting(tables: Tables) -> DataFrame:
     """A bookie keeps a ledger that was deleted while the audit ran.
 
     What it finds:
-        Ledgers with an index that only the first scan of the metadata lists.
+        Ledgers in a bookie's index that only the first of the two metadata scans lists.
 
     Why it matters:
-        The next collection deletes the data.
+        The bookie's next garbage collection deletes the data.
 
     How sure:
-        Confirmed by both scans. Suspect if an unread or misplaced record may be the ledger's (`doubt`).
-        Suspect with `disk-id-mismatch`.
+        Confirmed by both metadata scans. Suspect if a record that was unreadable or misplaced may be this
+        ledger's (`doubt`). Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Nothing. If the deletion was a mistake, stop the bookie's collector at once.
+        Nothing. If the deletion was a mistake, stop garbage collection on the bookie at once.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        Saved metadata is one scan, which cannot show this.
+        Saved metadata has only one scan, which cannot show this.
     """
     return finding_rows(
         doubted_orphans(tables).where("in_m0 and not in_m1"),

@@ -14,23 +14,26 @@ from auditor.model.states import GcPass, GcReason
     settings=("stuck_passes",),
 )
 def orphan_stuck(tables: Tables) -> DataFrame:
-    """A running bookie keeps ledgers that its collector should have deleted: collection has stopped.
+    """A running bookie keeps ledgers that garbage collection should have deleted: it has stopped.
 
     What it finds:
-        Registered bookies with garbage that an earlier run saw longer ago than twice gcWaitTime of
-        `--bookie-conf` (without it, an hour). `causes` says what a pass would do.
+        Registered bookies with ledgers that were garbage in an earlier run too. That run is older than twice
+        gcWaitTime of `--bookie-conf` (without that file, an hour). `causes` has the server's reasons to
+        delete or keep them (table gc_foresight).
 
     Why it matters:
-        The disks fill up. The collector died, cannot list the metadata, or waits for a compaction. On etcd
-        it stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
+        The disks fill up. The garbage collector's thread died, cannot list the metadata, or waits for a
+        compaction. On etcd it stops after a day, unless gcOverreplicatedLedgerWaitTime is 0.
 
     How sure:
-        Confirmed where the bookie's index is newer than the first of these runs. Suspect if that is not
-        known, or with `metadata-suspect`. Suspect with `disk-id-mismatch`.
+        Confirmed if the bookie's index is newer than the first run that saw the garbage. Suspect if that is
+        not known, or if the bookie also has `metadata-suspect`. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
-        First settle `metadata-suspect`: the stuck collector may keep the data. Search the bookie's log for
-        GarbageCollectorThread and ScanAndCompareGarbageCollector. A restart starts a new collector.
+        First clear up `metadata-suspect`: if the metadata is wrong, the stopped collector protects data.
+        Search the bookie's log for GarbageCollectorThread and ScanAndCompareGarbageCollector. A restart of
+        the bookie starts garbage collection again.
 
     Commands:
         - `bkaudit diff OLD NEW`
@@ -38,8 +41,8 @@ def orphan_stuck(tables: Tables) -> DataFrame:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        Needs two runs in one directory. A collector that reads metadata slowly or compacts for hours looks
-        the same.
+        The check needs two runs in one directory. A garbage collector that reads metadata slowly or compacts
+        for hours looks the same.
     """
 
     from auditor.tables.orphans import COLLECTED_WITHIN_MS

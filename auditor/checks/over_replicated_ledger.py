@@ -7,31 +7,31 @@ from auditor.model.ledger_metadata import LedgerState
 
 @check(Severity.NOTE, rests_on=Basis.DISKS, asks="over_replicated")
 def over_replicated_ledger(tables: Tables) -> DataFrame:
-    """A bookie holds entries of a ledger whose ensembles do not name it.
+    """A bookie holds entries of a ledger, but no ensemble of the ledger names the bookie.
 
     What it finds:
-        Ledgers, neither marked nor locked, on a bookie that no segment names. The number of entries is 0 if
-        the entries are unknown.
+        Ledgers without an underreplication mark and without a lock count. If the entries are unknown, their
+        number is 0.
 
     Why it matters:
-        Mostly replication moved the copy. The collector deletes the old one after a day of running, even if
-        these are the only copies because the bookie changed its id.
+        Usually replication moved the copy to another bookie. After a day of uptime the bookie's garbage
+        collector deletes the old copy. If the bookie changed its id, that may be the only copy.
 
     How sure:
-        Confirmed for closed ledgers. Suspect if the ledger is not closed: BookKeeper keeps the copy.
-        Suspect if a member is unregistered or read-only: an operator may be copying without a lock. Suspect
-        with `disk-id-mismatch`.
+        Confirmed if the ledger is closed. Suspect if it is not closed: BookKeeper then keeps the copy.
+        Suspect if a bookie of its ensembles is unregistered or read-only: an operator may be copying the
+        ledger without a lock. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        If a bookie has very many, find out whether it was renamed. Meanwhile
-        gcOverreplicatedLedgerWaitTime=0 and a restart stop this collection.
+        If a bookie has very many such ledgers, find out whether it was renamed. Until then, set
+        gcOverreplicatedLedgerWaitTime=0 and restart the bookie: it then keeps these copies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell updateBookieInLedger -sb OLD -db NEW`.
 
     Limits:
-        A fresh copy by replication without a lock looks the same.
+        A copy that replication has just made without a lock looks the same.
     """
     rows = with_attribution(tables.over_replicated, tables).where("not marked and not locked")
     rows = rows.withColumn("open", F.col("state") != LedgerState.CLOSED)

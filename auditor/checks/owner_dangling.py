@@ -39,34 +39,35 @@ def owner_dangling(tables: Tables) -> DataFrame:
     """A topic, subscription or schema names a ledger that the metadata store does not have.
 
     What it finds:
-        Ledgers that neither scan lists, in a topic's list, a subscription (positions, delayed messages,
-        compacted ledger) or a schema. A warning if the ledger's offload is complete: the object store has
-        the data. If the list also calls it deleted, there is no finding.
+        Ledgers that neither metadata scan lists, in a topic's ledger list, a subscription (positions, delayed
+        messages, compacted ledger) or a schema. Severity: warning if the ledger's offload is complete,
+        because the object store has the data. Not reported if the topic's ledger list also says that
+        BookKeeper's copy was deleted.
 
     Why it matters:
         Readers fail at the missing ledger. Without the ledger a subscription restarts from an older
         position, a topic may not load, and a schema refuses producers and consumers.
 
     How sure:
-        Confirmed where owner and ledgers were read at one time, or the owner between two scans that lack
-        the ledger. Suspect if the owner changed, the listing has gaps that could hold the id, or owners and
-        ledgers were saved apart (`doubt`).
+        Confirmed if owner and ledgers were read at one time, or if the owner was read between two metadata
+        scans without the ledger. Suspect if the owner changed, if the scans have gaps that could hide the
+        ledger, or if owners and ledgers were saved apart (`doubt`).
 
     What to do:
-        Look for the ledger on the bookies' disks (`orphan-ledger`) before they collect it, and put its
-        metadata back. A subscription needs it unless every mark-delete position is past it (`bkaudit
-        explain topic`). Never delete the topic before you know.
+        Look for the ledger on the bookies' disks (`orphan-ledger`) before garbage collection deletes it, and
+        put its metadata back. A subscription needs the ledger unless every mark-delete position is past it
+        (`bkaudit explain topic`). Never delete the topic before you know that.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell ledgermetadata -l ID -restorefromfile FILE`.
 
     Limits:
-        A schema that is being deleted looks the same. Only saved metadata and the bookies' directories show
-        a compacted ledger that a cursor's own ledger names.
+        A schema that is being deleted looks the same. If a cursor's own ledger names a compacted ledger, this
+        is seen only with saved metadata and the bookies' directories.
     """
     is_offloaded = F.col("offload") == "complete"
-    place = words(" ({place + 1} of {list_size} in its list)")
+    place = words(" (place {place + 1} of {list_size} in its list)")
     copy = F.when(is_offloaded, "; its copy in the object store is complete")
     return finding_rows(
         with_fault(tables, "owner-dangling"),

@@ -26,27 +26,28 @@ from auditor.checks.finding_rows import finding_rows, owner_evidence, owner_name
     ),
 )
 def owner_length_mismatch(tables: Tables) -> DataFrame:
-    """A topic's list says another number of entries or bytes than the closed ledger has.
+    """A topic's ledger list has another number of entries or bytes than the closed ledger.
 
     What it finds:
         The last entry or the length differs.
 
     Why it matters:
-        Readers fail at entries past the ledger's end, or miss entries that the list leaves out.
+        If the topic's list has too many entries, readers fail past the ledger's end. If it has too few,
+        readers miss the rest.
 
     How sure:
         Confirmed: both are written once, when the ledger is closed.
 
     What to do:
-        First stop garbage collection on all bookies with entries of the ledger. Find out whether list or
-        metadata was restored or edited. If the list has more entries, the ledger may have been closed too
-        early (`below-ack-quorum`, `entry-lost`).
+        First stop garbage collection on all bookies with entries of the ledger. Find out whether the topic's
+        list or the ledger's metadata was restored or edited. If the list has more entries, the ledger may
+        have been closed too early (`below-ack-quorum`, `entry-lost`).
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
 
     Limits:
-        A list has no length of an open ledger.
+        Open ledgers are not compared: a topic's ledger list has no length for them.
     """
     return finding_rows(
         with_fault(tables, "owner-length-mismatch"),

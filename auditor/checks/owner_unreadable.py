@@ -29,10 +29,10 @@ def owner_unreadable(tables: Tables) -> DataFrame:
         trees that could not be listed.
 
     Why it matters:
-        The topic does not load. No ledger that claims this owner counts as unowned.
+        The topic does not load. No ledger that claims this owner is reported as unowned.
 
     How sure:
-        Confirmed: the bytes break the format. A place that could not be listed may be readable to others.
+        Confirmed: the bytes break the format.
 
     What to do:
         Restore the znode from a snapshot of the store.
@@ -44,7 +44,8 @@ def owner_unreadable(tables: Tables) -> DataFrame:
           does the same for a subscription. Risk: none; it reads the file.
 
     Limits:
-        Damage that follows the format is not noticed.
+        Damage that follows the format is not noticed. Other clients may be able to list a place that the
+        audit could not list.
     """
     from auditor.sources.owners.applications import APPLICATIONS  # imported late: `explain` does not need it
 

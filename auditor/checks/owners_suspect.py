@@ -24,8 +24,7 @@ def owners_suspect(roster: Roster) -> Findings:
     """The stores of owners are not proved complete.
 
     What it finds:
-        A warning if there are `ledger-unowned` findings. The proof needs all of these:
-
+        Severity: warning if there are `ledger-unowned` findings. The proof needs all of these:
         - `--owners-complete` names exactly the stores that were read, and no store has two names.
         - At least 99 % of the claims in custom metadata are in namespaces that a store has.
         - Of the ledgers that an earlier run saw listed, and that still exist, at most 1 % lost their owner.
@@ -41,8 +40,8 @@ def owners_suspect(roster: Roster) -> Findings:
 
     What to do:
         Nothing, if no ledger is to be deleted. Otherwise pass `--owners` with the store of every Pulsar
-        cluster that has ledgers here, and `--owners-complete` with all of them. If lists lost ledgers,
-        first find out whether the store was restored or wiped.
+        cluster that has ledgers here, and `--owners-complete` with all of them. If owners lost ledgers, first
+        find out whether the store was restored or wiped.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`

@@ -37,6 +37,6 @@ def placement_settings_differ(roster: Roster) -> Findings:
     if differences:
         yield bookie_finding(
             None,
-            f"AutoRecovery places otherwise than brokers: {'; '.join(differences)}",
+            f"AutoRecovery and brokers place copies by different settings: {'; '.join(differences)}",
             {"differences": list(differences)},
         )

@@ -16,13 +16,12 @@ def placement_violated(tables: Tables) -> DataFrame:
     """An ensemble breaks the placement policy.
 
     What it finds:
-        Ledgers, open ones too, with a segment that the server's placement class calls FAIL. A note if
+        Ledgers, open ones too, with a segment that the server's placement class rates FAIL. Severity: note if
         only an unwritable bookie is at fault.
-
         - Racks: a write quorum in fewer racks than minNumRacksPerWriteQuorum.
-        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone,
-          or a bookie without a zone.
-        - Zones, once for the cluster: a write quorum that does not divide the ensemble size, or is not
+        - Zones: fewer zones than minNumZonesPerWriteQuorum, one upgrade domain for all bookies of a zone, or
+          a bookie without a zone.
+        - Zones, one finding for the cluster: a write quorum that does not divide the ensemble size, or is not
           above minNumZonesPerWriteQuorum.
 
     Why it matters:
@@ -30,27 +29,27 @@ def placement_violated(tables: Tables) -> DataFrame:
         repairedPlacementPolicyNotAdheringBookieEnable the Auditor moves the data.
 
     How sure:
-        Confirmed, as a server would answer that starts now with this mapping and these settings. Suspect
-        if the ledger changed between the two scans.
+        Confirmed: a server that starts now with this mapping and these settings rates the same. Suspect if
+        the ledger changed between the two metadata scans.
 
     What to do:
-        Check that the report's policy and mapping are your Auditor's. If sizes are refused, change them
-        or the minimum. For a note, make the bookies writable again. Other ledgers stay until the Auditor
-        repairs them or you replace their bookies.
+        Check that the report's policy and mapping are your Auditor's. If a quorum or ensemble size is at
+        fault, change it or the minimum. If the finding is a note, make its bookies writable again. Other
+        ledgers stay where they are until the Auditor repairs them or you replace their bookies.
 
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Ack quorums, entries and isolation groups do not count. With mixed depths only a FAIL for every
-        depth counts. For regions see `placement-at-risk`.
+        Ack quorums, entries and isolation groups do not count. If locations have different depths, a ledger
+        counts only if it is FAIL for every depth. For regions see `placement-at-risk`.
     """
     settings = tables.cluster.placement
     if settings is None:
         return finding_rows(tables.bookies.limit(0), message="no policy is known", evidence="bookie_id")
     refused = _refused_shapes(tables, settings)
-    if "placement" in tables.known_empty:
+    if "placement" not in tables.frames:
         return refused
     by_places = _by_places(tables, rule_of(settings))
     return by_places.unionByName(refused) if settings.policy is Policy.ZONE else by_places
@@ -59,7 +58,8 @@ def placement_violated(tables: Tables) -> DataFrame:
 def _by_places(tables: Tables, rule: str) -> DataFrame:
     """Return one finding for each ledger with bookies whose locations break the policy."""
     excuse_words = words(
-        "; by the locations of its bookies it keeps to it, but not writable are {unwritable:,}"
+        "; the locations of its bookies satisfy the policy, but these bookies are not writable: "
+        "{unwritable:,}"
     )
     return finding_rows(
         by_ledger(tables.placement.where("violated")),
@@ -103,8 +103,8 @@ def _refused_shapes(tables: Tables, settings: PlacementSettings) -> DataFrame:
     return finding_rows(
         shape_totals.where("ledgers > 0"),
         message=words(
-            "the placement policy ({rule}) takes no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
-            "are: it wants a write quorum larger than {least} that divides the ensemble size; these have "
+            "the placement policy ({rule}) accepts no ensemble of {ledgers:ledger|ledgers}, wherever bookies "
+            "are: it requires a write quorum larger than {least} that divides the ensemble size; these have "
             "{named:,}",
             rule=rule,
             least=settings.min_zones,

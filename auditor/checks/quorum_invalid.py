@@ -22,7 +22,7 @@ def quorum_invalid(tables: Tables) -> DataFrame:
         No client can write or recover the ledger.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's shell
@@ -33,6 +33,6 @@ def quorum_invalid(tables: Tables) -> DataFrame:
           It fails on such a record.
 
     Limits:
-        The ledger's copies are undecided.
+        The audit does not judge the ledger's copies.
     """
     return ledgers_breaking(tables, "quorum-invalid")

@@ -25,7 +25,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
         it with recovery.
 
     How sure:
-        Confirmed by the record's own time. Suspect if the ledger changed between the scans.
+        Confirmed by the record's own time. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         First start the bookies of its last ensemble that are down: without them recovery may cut off
@@ -34,7 +34,7 @@ def recovery_stuck(tables: Tables) -> DataFrame:
     Commands:
         - `bookkeeper shell ledgermetadata -l ID`.
         - `bookkeeper shell readledger -l ID -r`
-          opens it with recovery, then reads all of it. Risk: danger; it fences the ledger, fixes its
+          opens the ledger with recovery, then reads it all. Risk: danger; it fences the ledger, fixes its
           end, and cannot be undone.
 
     Limits:

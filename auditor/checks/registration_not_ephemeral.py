@@ -21,7 +21,7 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         id cannot register.
 
     How sure:
-        Confirmed: the store says whose each registration is.
+        Confirmed: the store has the owner of each registration.
 
     What to do:
         Check that no tool copies trees into this store. Delete the registration. A bookie registers anew
@@ -37,7 +37,7 @@ def registration_not_ephemeral(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        The bookie may be running all the same. Dumps without that field are not judged.
+        The bookie may be running all the same. Dumps without `ephemeralOwner` are not checked.
     """
     persistent = [row for row in roster.registrations if row["ephemeral"] is False]
     bookies = {row["bookie_id"]: row for row in roster.bookies}

@@ -29,18 +29,18 @@ def replica_mismatch(tables: Tables) -> DataFrame:
 
     What it finds:
         Only with `--deep`: sampled entries whose payloads differ, while no copy contradicts its own digest.
-        The evidence has no payload, only lengths and CRC-32Cs of a few.
+        The evidence has lengths and CRC-32Cs of a few payloads, but no payload.
 
     Why it matters:
         Readers and replication get either payload. A client that reuses a buffer during a send can cause
         this (pulsar #22906).
 
     How sure:
-        Confirmed: written entries never change. Suspect with `disk-id-mismatch`.
+        Confirmed: written entries never change. Suspect if the bookie also has `disk-id-mismatch`.
 
     What to do:
-        Read the entry from each bookie and keep both payloads. Ask the application which is right before
-        anything copies the ledger.
+        Read the entry from each bookie and keep both payloads. Ask the application which payload is right
+        before anything copies the ledger.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.

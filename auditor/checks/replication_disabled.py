@@ -17,8 +17,8 @@ def replication_disabled(roster: Roster) -> Findings:
     """Replication is switched off for the whole cluster.
 
     What it finds:
-        The znode `underreplication/disable`, which `autorecovery -d` makes; an error if ledgers wait and it
-        is more than a day old, or of unknown age.
+        The znode `underreplication/disable` exists, which `autorecovery -d` makes. Severity: error if ledgers
+        wait for replication and the znode is more than a day old, or of unknown age.
 
     Why it matters:
         Nothing is marked or copied, also if a bookie is lost.
@@ -34,7 +34,7 @@ def replication_disabled(roster: Roster) -> Findings:
         - `bookkeeper shell autorecovery -e`.
 
     Limits:
-        The check does not know of maintenance.
+        The check does not know of planned maintenance.
     """
     state = roster.cluster.repair
     if not state.disabled:

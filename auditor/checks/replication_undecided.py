@@ -10,12 +10,12 @@ _REASON_WORDS = {
     UnknownCopy.UNREADABLE: "index unreadable on ",
     UnknownCopy.LIMBO: "in limbo on ",
     UnknownCopy.NOT_INDEXED: "not in the index of ledgers on ",
-    UnknownCopy.MISPLACED: "index outside its place on ",
+    UnknownCopy.MISPLACED: "index file in the wrong place on ",
     UnknownCopy.WRONG_DIRECTORY: "in the wrong directory on ",
-    UnknownCopy.DENIED: "an entry of the index denied by ",
-    UnknownCopy.INDEX_INCOMPLETE: "index without entries that are served on ",
-    UnknownCopy.NOT_ASKED: "index too old, and not all asked, on ",
-    UnknownCopy.ENTRY_LOG: "in an entry log that is not there on ",
+    UnknownCopy.DENIED: "an indexed entry denied by ",
+    UnknownCopy.INDEX_INCOMPLETE: "index lacks entries that are served by ",
+    UnknownCopy.NOT_ASKED: "index too old, and not all entries asked for, on ",
+    UnknownCopy.ENTRY_LOG: "in a missing entry log on ",
     UnknownCopy.UNREAD: "not read: ",
 }
 _OF_BOOKIES = (UnknownCopy.UNREAD, UnknownCopy.LIMBO, UnknownCopy.WRONG_DIRECTORY)
@@ -27,12 +27,12 @@ _HARMLESS = (LedgerClass.HEALTHY, LedgerClass.NOT_CLOSED)
 
 @check(Severity.NOTE, rests_on=Basis.COPIES, asks="undecided")
 def replication_undecided(tables: Tables) -> DataFrame:
-    """A ledger's class is not known, because a bookie's index of it is old or cannot be read.
+    """Whether a ledger has all copies is unknown: a bookie's index of it is old or unreadable.
 
     What it finds:
-        A bookie's index is damaged, misplaced or incomplete, differs from its answers, or points into an
-        entry log that a collection lacks. One finding per bookie if its index is older than the ledgers and
-        no journal shows newer entries.
+        A bookie's index is damaged, misplaced or incomplete, differs from the bookie's answers, or points
+        into an entry log that is not there. If a bookie's index is older than the ledgers and no journal
+        shows newer entries, the bookie has one finding for all of them.
 
     Why it matters:
         The ledger may be losing copies.
@@ -41,15 +41,15 @@ def replication_undecided(tables: Tables) -> DataFrame:
         Always unknown: the data cannot be read.
 
     What to do:
-        Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass its
-        directories too. With journalWriteData=false, wait for a flush of the index, or add `--bookies rpc:`
-        to the disks.
+        Repair the index (`index-unreadable`, `ledger-not-indexed`). If the journal was not read, pass the
+        journal directories too. With journalWriteData=false, wait for a flush of the index, or add `--bookies
+        rpc:` to the disks.
 
     Commands:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes of a whole
+        `bookie-unread`, `ledgers-in-limbo` and `ledgers-in-wrong-directory` report causes that affect a whole
         bookie.
     """
     rows = judged_with_class(tables).where(F.col("class") != F.col("potential_class"))

@@ -22,7 +22,7 @@ def segment_gap(tables: Tables) -> DataFrame:
         Readers cannot find these entries. The metadata was edited or cut.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Dump the present record, then restore the ledger's metadata from a backup of the store.

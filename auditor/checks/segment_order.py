@@ -13,7 +13,7 @@ from auditor.checks.ledger_queries import ledgers_breaking
     holds=(HoldRule(HoldTarget.LEDGER, (ActionKind.RECOVER, ActionKind.DELETE_LEDGER)),),
 )
 def segment_order(tables: Tables) -> DataFrame:
-    """The segments of a ledger are not in ascending order, or there is none.
+    """The segments of a ledger are not in ascending order, or the ledger has none.
 
     What it finds:
         Descending or repeated first entries of segments, or no segment.
@@ -23,7 +23,7 @@ def segment_order(tables: Tables) -> DataFrame:
         is found.
 
     How sure:
-        Confirmed: the record says so. Suspect if the ledger changed between the scans.
+        Confirmed: the record says so. Suspect if the ledger changed between the two metadata scans.
 
     What to do:
         Keep the record. Restore the metadata from a backup with the store's own client: BookKeeper's
@@ -34,6 +34,6 @@ def segment_order(tables: Tables) -> DataFrame:
           It fails on such a record.
 
     Limits:
-        The ledger's copies are undecided.
+        The audit does not judge the ledger's copies.
     """
     return ledgers_breaking(tables, "segment-order", "no-segment")

@@ -15,29 +15,29 @@ def source_suspect(roster: Roster) -> Findings:
 
     What it finds:
         Bookies for which one of these holds:
-
-        - Its files are more than an hour older than the metadata, and its index has none of its later
-          ledgers.
-        - Its collection was made more than an hour before the metadata was read, or in the future.
+        - The bookie's files are more than an hour older than the metadata, and its index has none of its
+          later ledgers.
+        - Its tables of `bkaudit collect` were made more than an hour before the metadata was read, or in the
+          future.
         - All bookies' directories carry another cluster's instance id than the store's own cookies.
 
     Why it matters:
         Acting on old data can destroy good copies.
 
     How sure:
-        Always unconfirmed: the data may be an old copy. No finding that rests on it is confirmed, its
-        missing entries are unknown, and the exit code is 3.
+        Always unconfirmed: the data may be an old copy. No finding that depends on this data is confirmed,
+        entries that it lacks are unknown, and the exit code is 3.
 
     What to do:
-        Do nothing to the bookie. Audit its present directories, or a collection and metadata of one time
-        and cluster.
+        Do nothing to the bookie. Audit its present directories, or tables of `bkaudit collect` and metadata
+        of one time and cluster.
 
     Commands:
         - `bookkeeper shell cookie_get BOOKIE`.
 
     Limits:
-        A copy without lastMark and journal files looks new, unless `--index-time` is given. On etcd only
-        collections have a date.
+        Copied directories without lastMark and journal files look new, unless `--index-time` is given. With
+        etcd, only tables of `bkaudit collect` have a date.
     """
     for bookie_id, reason in sorted(roster.cluster.unproved_bookies.items()):
         yield bookie_finding(

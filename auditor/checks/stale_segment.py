@@ -9,14 +9,15 @@ def stale_segment(tables: Tables) -> DataFrame:
     """A bookie holds entries of a segment that it has left, and is still in another segment of the ledger.
 
     What it finds:
-        The entries are in column `stale` of the table `judged`.
+        Column `stale` of the table `judged` has the entries.
 
     Why it matters:
-        BookKeeper frees their space only with the ledger.
+        BookKeeper frees their space only when the ledger is deleted.
 
     How sure:
-        Confirmed for closed ledgers. Suspect if all ledgers are doubtful: open, changing, or with
-        `disk-id-mismatch`. Doubtful ledgers are counted apart.
+        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
+        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         Nothing: the entries are good spare copies.
@@ -27,6 +28,6 @@ def stale_segment(tables: Tables) -> DataFrame:
           on the bookie, dumps its index of the ledger. Risk: none; it only reads files of the bookie.
 
     Limits:
-        The bytes are an estimate by average entry length, without open ledgers.
+        The number of bytes is an estimate from average entry lengths, without open ledgers.
     """
     return entries_besides(tables, "stale", "from segments that do not name it")

@@ -29,23 +29,23 @@ def start_refused(roster: Roster) -> Findings:
     """A bookie would refuse its next start because of its cookies or its journal.
 
     What it finds:
-        A note if the cluster does not know the bookie. Not reported beside `cookie-missing` or
-        `instance-id-missing` for the same cause. Causes:
-
+        Severity: note if the cluster does not know the bookie. Not reported if `cookie-missing` or
+        `instance-id-missing` has the same cause. Causes:
         - Cookies that LegacyCookieValidation rejects, or data without any cookie.
         - `journal-gone`: the file that lastMark points at is missing.
-        - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows the mark.
+        - `journal-invalid-record`, `journal-unreadable`: a damaged record or file follows lastMark.
         - `index-not-in-cookie`: cookies from before 4.16 do not name the separate index directories, which
-          4.16 and later refuse. A note while the bookie runs.
+          4.16 and later refuse. Severity: note while the bookie runs.
         - `index-count`: DbLedgerStorage with unequal numbers of index and ledger directories.
 
     Why it matters:
         The bookie still runs, until its next restart.
 
     How sure:
-        Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if a
-        running bookie has a newer journal file, or a damaged journal: its mark may move past that. Suspect
-        if the release decides, or if only this copy has no journal file.
+        Confirmed by the server's own rules; the configuration is inferred from the cookies. Suspect if the
+        bookie runs and has a newer journal file or a damaged journal: its lastMark may move past the fault.
+        Suspect if the answer depends on the BookKeeper release. Suspect if perhaps only the audited copy
+        lacks journal files.
 
     What to do:
         Remove the cause before a restart. Never copy VERSION from one directory to another.
@@ -62,10 +62,10 @@ def start_refused(roster: Roster) -> Findings:
         - `bookkeeper shell cookie_generate -j JOURNALS -l LEDGERS -i INSTANCE -o FILE BOOKIE`.
 
     Limits:
-        The configuration is that of the last start, unless `--bookie-conf` names the bookie's id or, less
-        sure, its directories. Only the cookie under its own id counts. If no copy has a journal file, none
-        is reported missing. Refusals that depend on directories need these directories.
-        dataIntegrityChecking changes the rules.
+        The audit assumes the configuration of the last start, unless `--bookie-conf` has the bookie's id or,
+        less surely, its directories. Only the cookie under the bookie's own id counts. If no directory has a
+        journal file, `journal-gone` is not reported. A fault in a directory is found only if the directory
+        was given. With dataIntegrityChecking, servers use other rules.
     """
     bookies = {row["bookie_id"]: row for row in roster.bookies}
     clear_bookie_ids = {row["bookie_id"] for row in roster.clear_bookies}

@@ -10,16 +10,17 @@ def stray_file(tables: Tables) -> DataFrame:
     """A bookie's index directories hold files that no bookie writes.
 
     What it finds:
-        Files whose name or place no index has: their number and the first ten paths.
+        Files whose name or place is not that of an index. The evidence has their number and the first ten
+        paths.
 
     Why it matters:
-        BookKeeper ignores them. A moved index is missing at its own place.
+        BookKeeper ignores them. An index file that was moved is missing at its own place.
 
     How sure:
         Confirmed: the paths were listed.
 
     What to do:
-        Stop the bookie before you move any away.
+        Stop the bookie before you move any of these files away.
 
     Commands:
         - `bookkeeper shell listfilesondisc -idx`

@@ -9,15 +9,16 @@ def surplus_entries(tables: Tables) -> DataFrame:
     """A bookie holds entries that are past the end of the ledger or are striped to other bookies.
 
     What it finds:
-        The entries, except `entries-past-end`, are in column `surplus` of the table `judged`.
+        Column `surplus` of the table `judged` has the entries, except those of `entries-past-end`.
 
     Why it matters:
         Mostly harmless: recovery cut off unacknowledged writes, or replication copied whole ranges.
-        BookKeeper frees the space only with the ledger.
+        BookKeeper frees the space only when the ledger is deleted.
 
     How sure:
-        Confirmed for closed ledgers. Suspect if all ledgers are doubtful: open, changing, or with
-        `disk-id-mismatch`. Doubtful ledgers are counted apart.
+        Confirmed if at least one ledger is closed and did not change during the audit. Suspect if the bookie
+        has no such ledger. Other ledgers are counted separately. Suspect if the bookie also has
+        `disk-id-mismatch`.
 
     What to do:
         Nothing.
@@ -27,6 +28,6 @@ def surplus_entries(tables: Tables) -> DataFrame:
         - `bookkeeper shell readledger -l ID -fe FIRST -le NEXT -b BOOKIE`.
 
     Limits:
-        The bytes are an estimate by average entry length, without open ledgers.
+        The number of bytes is an estimate from average entry lengths, without open ledgers.
     """
     return entries_besides(tables, "surplus", "that are beyond the last entry or not in this bookie's stripe")

@@ -15,8 +15,8 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
     """Fewer bookies are writable than an ensemble needs.
 
     What it finds:
-        An error if the smallest ensemble in use does not fit, a warning for larger ones. Ledgers that are
-        open or less than a week old count; without any, all do.
+        Severity: error if the smallest ensemble size in use does not fit, warning if only larger ones do not.
+        Sizes of ledgers that are open or less than a week old count. If there are none, all sizes count.
 
     Why it matters:
         Applications cannot create ledgers with such an ensemble, and their writers stop at the next
@@ -33,7 +33,7 @@ def too_few_writable_bookies(roster: Roster) -> Findings:
         - `bookkeeper shell listbookies -ro -h`.
 
     Limits:
-        Configured ensembles that no ledger has are not seen.
+        The check does not see configured ensemble sizes that no ledger has.
     """
     state, cluster = roster.cluster.repair, roster.cluster
     if not state.knows_registrations or not cluster.bookies_listed or cluster.unclear_bookies:

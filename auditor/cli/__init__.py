@@ -46,10 +46,10 @@ PACKAGES = {
 
 COMMANDS = {
     "demo": "An embedded ZooKeeper and a sample cluster, audited end to end.",
-    "doctor": "Say whether everything is there that an audit needs.",
+    "doctor": "Check whether everything that an audit needs is there.",
     "audit": "Compare metadata and bookies' indexes, and report faults.",
     "watch": "Audit repeatedly, with a line and metrics for each round.",
-    "scan": "Read metadata into tables, and nothing else.",
+    "scan": "Read only the metadata, and write it as tables.",
     "collect": "Write bookies' directories as tables, to be audited elsewhere.",
     "dump": "Save a running store's metadata in a file, to be audited elsewhere.",
     "status": "Print one line on the result of the newest run.",
@@ -58,7 +58,7 @@ COMMANDS = {
     "compare": "Check whether one metadata store has everything that another has.",
     "history": "List the runs of a directory, and the changes between them.",
     "decommission": "Say whether bookies can be decommissioned, and what has to be copied.",
-    "plan": "Plan the repair of what a run found; nothing is ever applied.",
+    "plan": "Plan the repair of a run's findings. bkaudit never applies a plan.",
     "space": "Show what fills the bookies' disks, and which steps free most.",
     "simulate": "Show the losses if bookies, racks or regions failed.",
     "prune": "Remove old runs of a directory; without --yes only list them.",
@@ -147,8 +147,10 @@ class LazyGroup(click.Group):
             click.echo(f"bkaudit: {error}", err=True)
             ctx.exit(error.exit_code)
         except KeyboardInterrupt as interruption:
-            go_on = f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
-            click.echo(f"bkaudit: interrupted{go_on}", err=True)
+            resume_note = (
+                f"; to resume: {interruption.command}" if isinstance(interruption, Interruption) else ""
+            )
+            click.echo(f"bkaudit: interrupted{resume_note}", err=True)
             ctx.exit(INTERRUPTED)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
@@ -161,8 +163,10 @@ class LazyGroup(click.Group):
             package = (error.name or "auditor").partition(".")[0]
             if package == "auditor":
                 self._bug(ctx)
-            way_out = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
-            click.echo(f"bkaudit: {package}: this Python package is not installed. Run: {way_out}", err=True)
+            install_command = f"{sys.executable} -m pip install {PACKAGES.get(package, package)}"
+            click.echo(
+                f"bkaudit: {package}: this Python package is not installed. Run: {install_command}", err=True
+            )
             ctx.exit(AuditorError.exit_code)
         except Exception:
             self._bug(ctx)

@@ -1,8 +1,10 @@
 """``bkaudit audit``, the whole audit, and ``bkaudit scan``, which reads only the metadata."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,15 +23,31 @@ from auditor.cli.options import (
 )
 from auditor.cli.output import TextChoice, flat_option, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
-from auditor.cli.verbosity import say, takes_up, verbosity_options
-from auditor.model.report import exit_code
+from auditor.cli.verbosity import resumable, say, verbosity_options
+from auditor.model.amounts import duration, plural
+from auditor.model.audit_stage import AuditStage
+from auditor.model.options import AuditOptions
+from auditor.model.report import Report, exit_code
 from auditor.spark.types import SparkSession
+
+if TYPE_CHECKING:
+    from auditor.audit.audit import StoppedRun
+
+
+stop_after_option = click.option(
+    "--stop-after",
+    metavar="STAGE",
+    type=click.Choice([str(stage) for stage in AuditStage]),
+    help="End after this stage, with its tables and without a report. The same command without this option "
+    f"continues the run. Stages: {', '.join(AuditStage)}.",
+)
 
 
 @click.command(cls=GroupedCommand)
 @source_options
 @bookies_option(f"{BOOKIES_HELP} Without it only metadata is checked, and the exit code is 3 at best.")
 @out_option
+@stop_after_option
 @outputs_option
 @flat_option
 @verbosity_options
@@ -42,6 +60,7 @@ def audit(
     cluster: str | None,
     bookies: tuple[str, ...],
     out: str | None,
+    stop_after: str | None,
     forms: tuple[str, ...],
     flat: bool,
     conf: Path | None,
@@ -50,8 +69,8 @@ def audit(
     """Compare a cluster's metadata with its bookies' indexes, and say what is wrong.
 
     Exit codes: 0 clean and everything was checked; 1 confirmed findings at or above --fail-on; 2 wrong usage;
-    3 only unconfirmed findings, or not everything was checked; 4 the metadata could not be read; 5 the
-    metadata is too damaged to judge.
+    3 only unconfirmed findings, or not everything was checked (always with --stop-after); 4 the metadata
+    could not be read; 5 the metadata is too damaged to judge.
     """
     options = options_from_flags(conf, flags)
     inputs = sources(metadata, bookies, cluster, conf)
@@ -63,13 +82,36 @@ def audit(
 
     out = out or run_to_make("audit", inputs, options)
     report_outputs = outputs(forms, out)
-    with takes_up(out), shown_progress() as progress:
-        report = Audit(inputs.metadata, inputs.bookies, out, options).run(
-            session() if session else None, progress
+    cluster_audit = Audit(inputs.metadata, inputs.bookies, out, options)
+    with resumable(out), shown_progress() as progress:
+        spark = session() if session else None
+        result = (
+            cluster_audit.run_until(stop_after, spark, progress)
+            if stop_after
+            else cluster_audit.run(spark, progress)
         )
+    if not isinstance(result, Report):
+        say(_stopped_text(result, out, inputs.metadata, options))
+        raise click.exceptions.Exit(STOPPED_EXIT_CODE)
     say(f"the run is in {out}")
     show(open_run(out), report_outputs, TextChoice(flat=flat))
-    raise click.exceptions.Exit(exit_code(report, options.fail_on, options.fail_on_suspect))
+    raise click.exceptions.Exit(exit_code(result, options.fail_on, options.fail_on_suspect))
+
+
+STOPPED_EXIT_CODE = 3
+"""Exit code of an audit that ``--stop-after`` ended: not everything was checked."""
+
+
+def _stopped_text(stopped: StoppedRun, out: str, metadata: str, options: AuditOptions) -> str:
+    """Return what a stopped run wrote, and how to continue it."""
+    from auditor.sources.metadata.stores import is_live
+
+    limit = f" within {duration(options.resume_within)}" if is_live(metadata) else ""
+    tables = plural(len(stopped.tables), "table is", "tables are")
+    return (
+        f"stopped after {stopped.place}: {tables} in {out}/tables, and there is no report. "
+        f"The same command without --stop-after continues the run{limit}"
+    )
 
 
 @click.command(cls=GroupedCommand)
@@ -96,7 +138,7 @@ def scan(
     parse_metadata_uri(inputs.metadata)  # said before a session is started
 
     out = out or run_to_make("scan", inputs, options)
-    with takes_up(out), shown_progress() as progress:
+    with resumable(out), shown_progress() as progress:
         rows = Audit(inputs.metadata, (), out, options).scan(session() if session else None, progress)
     for name, count in rows.items():
         click.echo(f"{count:>12,}  {name}")

@@ -69,12 +69,12 @@ def collect(
 
         spark = build_session(options.master, driver_memory=options.driver_memory)
     with shown_progress() as progress:
-        collected = collect_directories(bookies, out, options, spark, progress)
-    for name in collected.manifest.tables:
-        click.echo(f"{collected.manifest.rows(name):>12,}  {name}")
-    for line in collected.unread_lines:
+        collection = collect_directories(bookies, out, options, spark, progress)
+    for name in collection.manifest.tables:
+        click.echo(f"{collection.manifest.rows(name):>12,}  {name}")
+    for line in collection.unread_lines:
         click.echo(f"bkaudit: not read: {line}", err=True)
-    if collected.unread > len(collected.unread_lines):
-        click.echo(f"bkaudit: and {collected.unread - len(collected.unread_lines):,} more", err=True)
-    say(f"the collection is in {collected.path}")
-    raise click.exceptions.Exit(NOT_COVERED if collected.unread else CLEAN)
+    if collection.unread > len(collection.unread_lines):
+        click.echo(f"bkaudit: and {collection.unread - len(collection.unread_lines):,} more", err=True)
+    say(f"the collection is in {collection.path}")
+    raise click.exceptions.Exit(NOT_COVERED if collection.unread else CLEAN)

@@ -1,7 +1,7 @@
 """Shell completion of runs, checks, report forms, clusters and bookies.
 
-A function returns the values that continue ``begun``, the word typed so far. It loads modules only when it is
-called, that is at the first Tab.
+A function returns the values that continue ``word_start``, the word typed so far. It loads modules only when
+it is called, that is at the first Tab.
 """
 
 import os
@@ -13,20 +13,20 @@ from click.shell_completion import CompletionItem
 Completions = list[str] | list[CompletionItem]
 
 
-def runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
+def runs(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
     """Return the finished runs (`run_names`). If none matches, complete directories."""
-    return run_names(context, begun) or directories(context, parameter, begun)
+    return run_names(context, word_start) or directories(context, parameter, word_start)
 
 
-def earlier_runs(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
+def earlier_runs(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
     """Return the values of --since: finished runs and ``last``. If none matches, complete directories."""
     from auditor.model.options import LAST
 
-    names = run_names(context, begun) + ([LAST] if LAST.startswith(begun) else [])
-    return names or directories(context, parameter, begun)
+    names = run_names(context, word_start) + ([LAST] if LAST.startswith(word_start) else [])
+    return names or directories(context, parameter, word_start)
 
 
-def run_names(context: click.Context, begun: str) -> list[str]:
+def run_names(context: click.Context, word_start: str) -> list[str]:
     """Return the finished runs in the directory of runs and in the directory that is typed so far.
 
     The directory of runs is the cluster's, or ./runs.
@@ -38,46 +38,50 @@ def run_names(context: click.Context, begun: str) -> list[str]:
         cluster_runs = Path(runs_directory(context.params.get("cluster"), _conf(context)))
     except UsageError:
         return []
-    above = Path(begun) if begun.endswith("/") else Path(begun or f"{cluster_runs}/").parent
+    typed_directory = (
+        Path(word_start) if word_start.endswith("/") else Path(word_start or f"{cluster_runs}/").parent
+    )
     run_paths = {
-        str(report.parent) for place in {above, cluster_runs} for report in place.glob("*/report.json")
+        str(report.parent)
+        for directory in {typed_directory, cluster_runs}
+        for report in directory.glob("*/report.json")
     }
-    return sorted(path for path in run_paths if path.startswith(begun))
+    return sorted(path for path in run_paths if path.startswith(word_start))
 
 
-def paths(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def paths(_: click.Context, __: click.Parameter, word_start: str) -> list[CompletionItem]:
     """Let the shell complete files and directories."""
-    return [CompletionItem(begun, type="file")]
+    return [CompletionItem(word_start, type="file")]
 
 
-def directories(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
+def directories(_: click.Context, __: click.Parameter, word_start: str) -> list[CompletionItem]:
     """Let the shell complete directories."""
-    return [CompletionItem(begun, type="dir")]
+    return [CompletionItem(word_start, type="dir")]
 
 
-def checks(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def checks(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     """Return the ids of checks."""
     from auditor.checks import BY_ID
 
-    return sorted(id for id in BY_ID if id.startswith(begun))
+    return sorted(check_id for check_id in BY_ID if check_id.startswith(word_start))
 
 
-def check_lists(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def check_lists(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     """Return completions of a list of check ids that are separated by commas. They complete the last id."""
     from auditor.checks import BY_ID
 
-    before, comma, last = begun.rpartition(",")
-    return sorted(f"{before}{comma}{id}" for id in BY_ID if id.startswith(last))
+    earlier_ids, separator, last_id = word_start.rpartition(",")
+    return sorted(f"{earlier_ids}{separator}{check_id}" for check_id in BY_ID if check_id.startswith(last_id))
 
 
-def forms(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
+def forms(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
     """Return the values of --format, the forms of a report."""
     from auditor.reports.forms import FORMS
 
-    return sorted(form for form in FORMS if form.startswith(begun))
+    return sorted(form for form in FORMS if form.startswith(word_start))
 
 
-def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+def bookies(context: click.Context, _: click.Parameter, word_start: str) -> list[str]:
     """Return the ids of the bookies of a run: the run in the command line, or else the newest run."""
     from auditor.cli.defaults import newest_run, runs_directory
     from auditor.errors import AuditorError
@@ -89,21 +93,25 @@ def bookies(context: click.Context, _: click.Parameter, begun: str) -> list[str]
         table = RunReader(run).table("bookies", ["bookie_id"])
     except AuditorError:
         return []
-    return sorted(id for id in table["bookie_id"].to_pylist() if id.startswith(begun))
+    return sorted(
+        bookie_id for bookie_id in table["bookie_id"].to_pylist() if bookie_id.startswith(word_start)
+    )
 
 
-def policies(context: click.Context, parameter: click.Parameter, begun: str) -> Completions:
+def policies(context: click.Context, parameter: click.Parameter, word_start: str) -> Completions:
     """Return the values of --placement, names of policies. If none matches, complete files."""
     from auditor.model.placement import Policy
 
-    return [str(policy) for policy in Policy if policy.startswith(begun)] or paths(context, parameter, begun)
+    return [str(policy) for policy in Policy if policy.startswith(word_start)] or paths(
+        context, parameter, word_start
+    )
 
 
-def clusters(context: click.Context, _: click.Parameter, begun: str) -> list[str]:
+def clusters(context: click.Context, _: click.Parameter, word_start: str) -> list[str]:
     """Return the clusters in the file that --conf or BKAUDIT_CONF names."""
     from auditor.cli.defaults import cluster_names
 
-    return [name for name in cluster_names(_conf(context)) if name.startswith(begun)]
+    return [name for name in cluster_names(_conf(context)) if name.startswith(word_start)]
 
 
 def _conf(context: click.Context) -> Path | None:

@@ -18,19 +18,19 @@ def project_files() -> dict[str, Path]:
     """
     files = {}
     for folder in FOLDERS:
-        places = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
-        place = next((candidate for candidate in places if candidate.is_dir()), None)
-        if place is None:
+        candidate_folders = [_PACKAGE / "shipped" / folder, _PACKAGE.parent / folder]
+        folder_path = next((candidate for candidate in candidate_folders if candidate.is_dir()), None)
+        if folder_path is None:
             continue
-        for file in sorted(place.rglob("*")):
+        for file in sorted(folder_path.rglob("*")):
             if file.is_file() and "__pycache__" not in file.parts and file.suffix != ".png":
-                name = file.relative_to(place).as_posix()
+                name = file.relative_to(folder_path).as_posix()
                 files[name if folder == "conf" else f"{folder}/{name}"] = file
     return files
 
 
-def _names(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
-    return [name for name in project_files() if name.startswith(begun)]
+def _complete_names(_: click.Context, __: click.Parameter, word_start: str) -> list[str]:
+    return [name for name in project_files() if name.startswith(word_start)]
 
 
 @click.group()
@@ -41,32 +41,32 @@ def conf() -> None:
 @conf.command(name="list")
 def list_() -> None:
     """List the names of the files."""
-    _list()
+    _print_names()
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=_complete_names)
 def show(name: str | None) -> None:
     """Show the file NAME; without a name, list all files."""
     if name is None:
-        _list()
+        _print_names()
         return
-    click.echo(_file(name).read_text("utf-8"), nl=False)
+    click.echo(_named_file(name).read_text("utf-8"), nl=False)
 
 
 @conf.command()
-@click.argument("name", required=False, shell_complete=_names)
+@click.argument("name", required=False, shell_complete=_complete_names)
 def path(name: str | None) -> None:
     """Print the path of the file NAME, for spark-submit and other tools."""
-    click.echo(_file(name))
+    click.echo(_named_file(name))
 
 
-def _list() -> None:
+def _print_names() -> None:
     for name in project_files():
         click.echo(name)
 
 
-def _file(name: str | None) -> Path:
+def _named_file(name: str | None) -> Path:
     files = project_files()
     if name is None:
         raise UsageError(f"NAME: missing. It must be one of {', '.join(files)}")

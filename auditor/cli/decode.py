@@ -13,7 +13,7 @@ import click
 
 from auditor.errors import DecodeError, FileSystemError, RuleError, UsageError
 
-LIMIT = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Largest size of an input file, in bytes. The index of a ledger with 30 million entries has this size."""
 
 
@@ -105,7 +105,7 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
         if value and name not in decoder.settings:
             raise UsageError(f"--{name.replace('_', '-')}: not valid for {kind}")
     try:
-        source = file if decoder.by_parts else _whole(kind, file)
+        source = file if decoder.by_parts else _read_whole(kind, file)
         value = decoder.decode(source, **{name: settings[name] for name in decoder.settings})
     except RuleError as error:
         click.echo(json.dumps(jsonable(error.value), indent=2, ensure_ascii=False))
@@ -114,8 +114,8 @@ def decode(kind: str, file: BinaryIO, **settings: Any) -> None:
         raise DecodeError(f"{input_name(file)}: {error.what}", error.offset, error.reason) from None
     except OSError as error:  # of a read, which knows no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
-    shown = value if decoder.key is None else {decoder.key: value}
-    click.echo(json.dumps(jsonable(shown), indent=2, ensure_ascii=False))
+    printable_value = value if decoder.key is None else {decoder.key: value}
+    click.echo(json.dumps(jsonable(printable_value), indent=2, ensure_ascii=False))
 
 
 def input_name(file: BinaryIO) -> str:
@@ -124,10 +124,12 @@ def input_name(file: BinaryIO) -> str:
     return name if isinstance(name, str) and name != "<stdin>" else "standard input"
 
 
-def _whole(kind: str, file: BinaryIO) -> bytes:
-    data = file.read(LIMIT + 1)
-    if len(data) > LIMIT:
-        raise DecodeError(kind, LIMIT, f"larger than {LIMIT} bytes. An audit reads files of this size")
+def _read_whole(kind: str, file: BinaryIO) -> bytes:
+    data = file.read(MAX_FILE_BYTES + 1)
+    if len(data) > MAX_FILE_BYTES:
+        raise DecodeError(
+            kind, MAX_FILE_BYTES, f"larger than {MAX_FILE_BYTES} bytes. An audit reads files of this size"
+        )
     return data
 
 

@@ -54,9 +54,13 @@ def decode_availability(data: bytes, java: bool, entries: bool) -> Any:
     """
     if java:
         answer = availability.decode(data, mode="java")
-        shown = {"groups": answer.groups, "total": answer.total}
-        return {**shown, "entries": answer.entries(availability.MOST_EXPANDED)} if entries else shown
-    return _groups(availability.decode(data), entries)
+        described_groups = {"groups": answer.groups, "total": answer.total}
+        return (
+            {**described_groups, "entries": answer.entries(availability.MOST_EXPANDED)}
+            if entries
+            else described_groups
+        )
+    return _describe_groups(availability.decode(data), entries)
 
 
 def decode_index(data: bytes, entries: bool) -> Any:
@@ -65,14 +69,14 @@ def decode_index(data: bytes, entries: bool) -> Any:
     ``entries``: whether to list each entry too.
     """
     header = index_file.decode_header(data)
-    whole, cut_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
-    slots = np.frombuffer(data, ">i8", count=whole, offset=index_file.HEADER_BYTES)
-    groups = fold_slots(slots, np.array([0, whole]))
+    slot_count, remaining_bytes = divmod(len(data) - index_file.HEADER_BYTES, 8)
+    slots = np.frombuffer(data, ">i8", count=slot_count, offset=index_file.HEADER_BYTES)
+    groups = fold_slots(slots, np.array([0, slot_count]))
     return {
         "header": header,
         "columns_of_groups": GROUP.names,
-        **_groups(np.frombuffer(groups.tobytes(), GROUP), entries),
-        "bytes_of_a_cut_slot": cut_bytes,
+        **_describe_groups(np.frombuffer(groups.tobytes(), GROUP), entries),
+        "bytes_of_a_cut_slot": remaining_bytes,
     }
 
 
@@ -88,18 +92,18 @@ def decode_bookie_frame(data: bytes, entries: bool) -> Any:
         raise DecodeError(
             "bookie's answer", offset, f"a frame of {length} bytes, {len(data) - prefix} present"
         )
-    begins = prefix
+    answer_offset = prefix
     try:
         answer = bookie_wire.answer(data[prefix:])
-        begins += answer.at
-        listed = None if answer.availability is None else availability.decode(answer.availability)
+        answer_offset += answer.at
+        held_groups = None if answer.availability is None else availability.decode(answer.availability)
     except DecodeError as damage:
-        raise DecodeError(damage.what, begins + damage.offset, damage.reason) from damage
+        raise DecodeError(damage.what, answer_offset + damage.offset, damage.reason) from damage
     return {
         "txn_id": answer.txn_id,
         "status": bookie_wire.status_text(answer.status),
         "ledger_id": None if answer.ledger_id is None else str(answer.ledger_id),
-        "availability": None if listed is None else _groups(listed, entries),
+        "availability": None if held_groups is None else _describe_groups(held_groups, entries),
     }
 
 
@@ -128,8 +132,10 @@ def decode_entry_log(file: BinaryIO) -> Any:
     a header senseless reads the entries itself.
     """
     with _seekable(file) as seekable:
-        contents = contents_of(lambda offset, length: _part(seekable, offset, length), _size(seekable))
-        uninitialised = any(_part(seekable, 0, HEADER_BYTES)[NUMBERS_BYTES:])
+        contents = contents_of(
+            lambda offset, length: _read_part(seekable, offset, length), _file_size(seekable)
+        )
+        uninitialised = any(_read_part(seekable, 0, HEADER_BYTES)[NUMBERS_BYTES:])
     for damage in (contents.damage, contents.map_damage):
         if damage is not None and not (
             damage is contents.map_damage and contents.map_unreadable and uninitialised
@@ -138,7 +144,9 @@ def decode_entry_log(file: BinaryIO) -> Any:
     sizes = [
         *zip(contents.ledger_ids.tolist(), contents.bytes.tolist(), contents.scope_ids.tolist(), strict=True)
     ]
-    largest = sorted(sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[:_LARGEST_SHOWN]
+    largest_ledgers = sorted(sizes, key=lambda ledger_bytes: (-ledger_bytes[1], ledger_bytes[0]))[
+        :_LARGEST_SHOWN
+    ]
     return {
         "header": contents.header,
         "direct": contents.direct,
@@ -155,7 +163,7 @@ def decode_entry_log(file: BinaryIO) -> Any:
         "ledgers": len(sizes),
         "largest": [
             {"scope_id": str(scope), "ledger_id": str(ledger), "bytes": size}
-            for ledger, size, scope in largest
+            for ledger, size, scope in largest_ledgers
         ],
         "cut": contents.cut,
         "map_damage": None if contents.map_damage is None else str(contents.map_damage),
@@ -169,14 +177,16 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     with each entry. Otherwise the largest ledgers are shown as groups of entries.
     """
     with _seekable(file) as seekable:
-        journal = Journal.open(lambda offset, length: _part(seekable, offset, length), _size(seekable))
+        journal = Journal.open(
+            lambda offset, length: _read_part(seekable, offset, length), _file_size(seekable)
+        )
         batches = list(journal.records())
     if journal.cut and journal.end == 0:
         # Version 1 has no header, so that any bytes look like the begin of its first record.
         raise DecodeError("journal", 0, "neither the header of a journal nor a whole record")
     entry_ids = np.concatenate([np.empty(0, np.int64), *(records.entry_ids for records in batches)])
     kinds = {"master_keys": MASTER_KEY, "fences": FENCE, "explicit_lacs": EXPLICIT_LAC}
-    rows = list(_rows_of_entries([records.entries() for records in batches], entries))
+    rows = list(_entry_rows_by_scope([records.entries() for records in batches], entries))
     return {
         "version": journal.version,
         "records": len(entry_ids),
@@ -189,17 +199,17 @@ def decode_journal(file: BinaryIO, entries: bool) -> Any:
     }
 
 
-def _rows_of_entries(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
+def _entry_rows_by_scope(batches: Sequence[Records], entries: bool) -> Iterator[dict[str, Any]]:
     """Yield one row for each pair of scope and ledger id, because two scopes can have the same ledger id."""
     scopes = np.concatenate([np.empty(0, np.int64), *(batch.scope_ids for batch in batches)])
     for scope_id in np.unique(scopes).tolist():
-        in_scope = [(batch, batch.scope_ids == scope_id) for batch in batches]
+        batch_masks = [(batch, batch.scope_ids == scope_id) for batch in batches]
         ids, sets = ledger_sets(
-            np.concatenate([batch.ledger_ids[rows] for batch, rows in in_scope]),
-            np.concatenate([batch.entry_ids[rows] for batch, rows in in_scope]),
+            np.concatenate([batch.ledger_ids[rows] for batch, rows in batch_masks]),
+            np.concatenate([batch.entry_ids[rows] for batch, rows in batch_masks]),
         )
         for ledger_id, value in zip(ids.tolist(), sets.values(), strict=True):
-            groups = _groups(np.frombuffer(value, GROUP), entries)
+            groups = _describe_groups(np.frombuffer(value, GROUP), entries)
             yield {"scope_id": str(scope_id), "ledger_id": str(ledger_id), **groups}
 
 
@@ -208,24 +218,26 @@ def _seekable(file: BinaryIO) -> Iterator[BinaryIO]:
     if file.seekable():
         yield file
         return
-    with tempfile.TemporaryFile() as copy:
-        shutil.copyfileobj(file, copy)
-        yield copy
+    with tempfile.TemporaryFile() as temporary_copy:
+        shutil.copyfileobj(file, temporary_copy)
+        yield temporary_copy
 
 
-def _size(file: BinaryIO) -> int:
+def _file_size(file: BinaryIO) -> int:
     return file.seek(0, os.SEEK_END)
 
 
-def _part(file: BinaryIO, offset: int, length: int) -> bytes:
+def _read_part(file: BinaryIO, offset: int, length: int) -> bytes:
     file.seek(offset)
     return file.read(length)
 
 
-def _groups(groups: Any, entries: bool) -> dict[str, Any]:
+def _describe_groups(groups: Any, entries: bool) -> dict[str, Any]:
     """Return groups as [first_start, last_start, size, period], and the number of entries in all groups."""
-    shown = {"groups": groups.tolist(), "total": coverage.count(groups)}
-    return {**shown, "entries": availability.expand(groups).tolist()} if entries else shown
+    described_groups = {"groups": groups.tolist(), "total": coverage.count(groups)}
+    return (
+        {**described_groups, "entries": availability.expand(groups).tolist()} if entries else described_groups
+    )
 
 
 def decode_cursor(data: bytes) -> Any:

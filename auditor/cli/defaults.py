@@ -102,15 +102,15 @@ def named_cluster(name: str, conf: Path | None) -> Mapping[str, Any]:
         names = ", ".join(clusters) if isinstance(clusters, dict) and clusters else "none"
         raise UsageError(f"{conf}: no table [{CLUSTERS}.{name}]. Clusters in the file: {names}")
     values = dict(clusters[name])
-    where = f"{conf}: {CLUSTERS}.{name}"
+    setting_path = f"{conf}: {CLUSTERS}.{name}"
     for key, value in values.items():
         if key not in _KEYS:
-            raise UsageError(f"{where}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
-        texts = value if key == "bookies" and isinstance(value, list) else [value]
-        if not all(isinstance(text, str) and text for text in texts):
-            raise UsageError(f"{where}: {key}: {value!r} is not a string")
+            raise UsageError(f"{setting_path}: {key}: no such key. Valid keys: {', '.join(_KEYS)}")
+        strings = value if key == "bookies" and isinstance(value, list) else [value]
+        if not all(isinstance(string, str) and string for string in strings):
+            raise UsageError(f"{setting_path}: {key}: {value!r} is not a string")
         if key == "bookies":
-            values[key] = tuple(texts)
+            values[key] = tuple(strings)
     return values
 
 

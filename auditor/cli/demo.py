@@ -11,15 +11,15 @@ from auditor.cli.output import TextChoice, outputs, outputs_option, show
 from auditor.cli.progress import shown_progress
 from auditor.cli.verbosity import say, verbosity_options
 
-NOT_AS_KNOWN = 1
-AHEAD = "its time is set 25 hours ahead, because the sample is new and some faults show after a day"
+UNEXPECTED_FINDINGS = 1
+CLOCK_NOTE = "its time is set 25 hours ahead, because the sample is new and some faults show after a day"
 
 
 @click.command()
 @out_option
 @outputs_option
 @click.option(
-    "--all", "all_findings", is_flag=True, help="text: every finding too, not only the first screen."
+    "--all", "all_findings", is_flag=True, help="For text: print every finding, not only the first screen."
 )
 @verbosity_options
 @option_flags(*DEMO_OPTIONS)
@@ -37,13 +37,13 @@ def demo(
     from auditor.notebook.run import open_run
 
     with shown_progress() as progress:
-        shown = show_demo(out, options, progress)
+        outcome = show_demo(out, options, progress)
     say(f"the run is in {out}")
-    say(AHEAD)
+    say(CLOCK_NOTE)
     show(open_run(out), report_outputs, TextChoice(all=all_findings, screen_only=True))
-    for label, keys in (("not found", shown.not_found), ("not known", shown.not_known)):
+    for label, keys in (("not found", outcome.not_found), ("not known", outcome.not_known)):
         for key in keys:
-            click.echo(f"bkaudit: {label}: {' '.join(part or '-' for part in key)}", err=True)
-    if not shown.as_known:
-        raise click.exceptions.Exit(NOT_AS_KNOWN)
+            click.echo(f"bkaudit: {label}: {' '.join(key_part or '-' for key_part in key)}", err=True)
+    if not outcome.as_known:
+        raise click.exceptions.Exit(UNEXPECTED_FINDINGS)
     say("the audit found exactly the known findings of the sample")

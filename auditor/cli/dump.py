@@ -26,7 +26,7 @@ from auditor.model.report import CLEAN, NOT_COVERED
 @click.option(
     "--without-owners",
     is_flag=True,
-    help="Leave out owners beside BookKeeper's root: Pulsar's topics.",
+    help="Leave out the owners of ledgers next to BookKeeper's root: Pulsar's topics.",
 )
 @quietness_options
 @option_flags(*STORE_OPTIONS)
@@ -62,11 +62,11 @@ def dump(
     extra_trees = (PULSAR_MAPPING, *(() if without_owners else trees))
     options = store_options(options_from_flags(conf, flags))
     request = SaveRequest(parse_metadata_uri(inputs.metadata), extra_trees, not without_secrets, options)
-    opened = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
-    with opened as out:
-        saved = save(request, out, _now_and_then())
-    where = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
-    say(f"{plural(saved.records, 'record')} in {where}")
+    output_file = nullcontext(sys.stdout.buffer) if file == "-" else new_file(Path(file))
+    with output_file as out:
+        saved = save(request, out, _throttled_progress())
+    target_text = "standard output" if file == "-" else f"{file}, {size(Path(file).stat().st_size)}"
+    say(f"{plural(saved.records, 'record')} in {target_text}")
     for path, reason in saved.gaps:
         click.echo(f"bkaudit: not read: {path}: {reason}", err=True)
     if saved.unread > len(saved.gaps):
@@ -74,7 +74,7 @@ def dump(
     raise click.exceptions.Exit(NOT_COVERED if saved.unread else CLEAN)
 
 
-def _now_and_then() -> Callable[[int], None]:
+def _throttled_progress() -> Callable[[int], None]:
     """Return a function that takes the number of saved records and prints it at most twice a minute."""
     last_print = time.monotonic()
 

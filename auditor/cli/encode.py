@@ -13,11 +13,11 @@ from auditor.cli.decode import input_name
 from auditor.errors import FileSystemError, UsageError
 from auditor.runs.whole_file import write_whole
 
-LIMIT = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Largest size of a file of entry ids, in bytes. It has room for 30 million ids."""
 
 _MAX_ENTRY = 2**63 - 2
-_WORD = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
+_ID_OR_RANGE = re.compile(r"([0-9]{1,19})(?:-([0-9]{1,19}))?")
 
 
 @click.group()
@@ -28,7 +28,7 @@ def encode() -> None:
 @encode.command()
 @click.argument("file", type=click.File("rb"))
 @click.option("--out", type=click.Path(), help="The file to write.  [default: standard output]")
-@click.option("--unfolded", is_flag=True, help="Write the server's form: one group a run of entries.")
+@click.option("--unfolded", is_flag=True, help="Write one group for each run of entries, as the server does.")
 def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     """Encode the entry ids of FILE as a BP-34 value; - reads standard input.
 
@@ -38,12 +38,12 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     from auditor.codecs.availability import wire
 
     try:
-        data = file.read(LIMIT + 1)
+        data = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:  # of a read, which knows no path
         raise FileSystemError(f"{input_name(file)}: {error.strerror or error}") from None
-    if len(data) > LIMIT:
-        raise UsageError(f"{input_name(file)}: entry ids: more than {LIMIT} bytes")
-    groups = _groups(data, input_name(file))
+    if len(data) > MAX_FILE_BYTES:
+        raise UsageError(f"{input_name(file)}: entry ids: more than {MAX_FILE_BYTES} bytes")
+    groups = _parse_groups(data, input_name(file))
     value = wire.encode_unfolded(groups) if unfolded else wire.encode(groups)
     if out in (None, "-"):
         if sys.stdout.isatty():
@@ -55,7 +55,7 @@ def availability(file: BinaryIO, out: str | None, unfolded: bool) -> None:
     write_whole(out, lambda target: target.write(value))
 
 
-def _groups(data: bytes, name: str) -> Any:
+def _parse_groups(data: bytes, name: str) -> Any:
     """Return the entry ids in a text as ascending groups that do not overlap.
 
     ``name`` is the name of the input, for error messages.
@@ -69,29 +69,33 @@ def _groups(data: bytes, name: str) -> Any:
         raise UsageError(
             f"{name}: entry ids: byte {error.start} is neither a digit nor a separator"
         ) from None
-    runs: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for number, line in enumerate(text.splitlines(), 1):
-        runs += [_run(word, f"{name}: entry ids: line {number}") for word in line.replace(",", " ").split()]
-    merged: list[tuple[int, int]] = []
-    for first, last in sorted(runs):
-        if merged and first <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        ranges += [
+            _parse_range(word, f"{name}: entry ids: line {number}") for word in line.replace(",", " ").split()
+        ]
+    merged_ranges: list[tuple[int, int]] = []
+    for first_entry, last_entry in sorted(ranges):
+        if merged_ranges and first_entry <= merged_ranges[-1][1] + 1:
+            merged_ranges[-1] = (merged_ranges[-1][0], max(last_entry, merged_ranges[-1][1]))
         else:
-            merged.append((first, last))
-    return fold(GroupBatch.of([[(first, first, last - first + 1, 0) for first, last in merged]])).groups()
+            merged_ranges.append((first_entry, last_entry))
+    return fold(
+        GroupBatch.of([[(start, start, end - start + 1, 0) for start, end in merged_ranges]])
+    ).groups()
 
 
-def _run(word: str, where: str) -> tuple[int, int]:
+def _parse_range(word: str, place_text: str) -> tuple[int, int]:
     """Return the first and the last entry of a word: of one id, or of a range such as 0-9.
 
-    ``where`` names the input and the line, for error messages.
+    ``place_text`` names the input and the line, for error messages.
     """
-    match = _WORD.fullmatch(word)
+    match = _ID_OR_RANGE.fullmatch(word)
     if match is None:
-        raise UsageError(f"{where}: {word[:40]!r} is neither an entry id nor a range such as 0-9")
-    first, last = int(match[1]), int(match[2] or match[1])
-    if not first <= last <= _MAX_ENTRY:
+        raise UsageError(f"{place_text}: {word[:40]!r} is neither an entry id nor a range such as 0-9")
+    first_entry, last_entry = int(match[1]), int(match[2] or match[1])
+    if not first_entry <= last_entry <= _MAX_ENTRY:
         raise UsageError(
-            f"{where}: {word!r}: invalid range. It must ascend, and the largest entry id is {_MAX_ENTRY}"
+            f"{place_text}: {word!r}: invalid range. It must ascend, and the largest entry id is {_MAX_ENTRY}"
         )
-    return first, last
+    return first_entry, last_entry

@@ -108,22 +108,22 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 """Examples by the words of a command, such as "explain ledger". The empty key is the whole program."""
 
 
-def with_examples(command: click.Command, words: str) -> click.Command:
+def with_examples(command: click.Command, command_path: str) -> click.Command:
     """Add examples to the end of the help of a command and of its subcommands. Return the command.
 
     The help of a group lists each subcommand with the whole first paragraph of its help, which click would
-    cut. ``words`` are the words that call the command.
+    cut. ``command_path`` are the words that call the command.
     """
     if isinstance(command, click.Group):
-        for name, part in command.commands.items():
-            part.short_help = " ".join((part.help or "").partition("\n\n")[0].split())
-            with_examples(part, f"{words} {name}")
-    if words in EXAMPLES:
-        command.epilog = epilog(words)
+        for name, subcommand in command.commands.items():
+            subcommand.short_help = " ".join((subcommand.help or "").partition("\n\n")[0].split())
+            with_examples(subcommand, f"{command_path} {name}")
+    if command_path in EXAMPLES:
+        command.epilog = epilog(command_path)
     return command
 
 
-def epilog(words: str) -> str:
+def epilog(command_path: str) -> str:
     """Return the end of a command's help: its examples, in a form that click does not fold."""
-    lines = "\n".join(f"  {example}" for example in EXAMPLES[words])
+    lines = "\n".join(f"  {example}" for example in EXAMPLES[command_path])
     return f"\b\nExamples:\n{lines}"

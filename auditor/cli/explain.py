@@ -24,12 +24,18 @@ def explain() -> None:
 @chosen_run("bookies", "judged", "ledgers", "verdicts")
 @click.option("--ascii", is_flag=True, help="Draw with ASCII characters only.")
 @click.option(
-    "--bookie", metavar="BOOKIE", shell_complete=completion.bookies, help="Show one bookie's part alone."
+    "--bookie",
+    metavar="BOOKIE",
+    shell_complete=completion.bookies,
+    help="Show only the ledger's copy on this bookie.",
 )
 @click.option(
     "--availability",
     type=click.File("rb"),
-    help="With --bookie: a BP-34 value of the entries that it holds, instead of the run's.",
+    help=(
+        "With --bookie: a file with a BP-34 list of the ledger's entries on this bookie. It replaces the "
+        "list in the run."
+    ),
 )
 def ledger(
     ledger_id: LedgerId, run: str, ascii: bool, bookie: str | None, availability: BinaryIO | None
@@ -43,7 +49,7 @@ def ledger(
         show_text(_replica(ledger_id, run, bookie, availability))
         return
     if availability is not None:
-        raise UsageError("--availability: needs --bookie, the bookie that holds these entries")
+        raise UsageError("--availability: requires --bookie, the bookie that has these entries")
     from auditor.notebook.run import open_run
     from auditor.reports import ledger as drawing
     from auditor.reports.advice import advice_lines
@@ -51,22 +57,22 @@ def ledger(
     from auditor.runs.load_bookie import storages
     from auditor.runs.load_ledger import findings_for_ledger
 
-    opened = open_run(run)
-    findings = findings_for_ledger(opened, ledger_id.id, ledger_id.scope)
-    kinds = storages(opened)
+    run_view = open_run(run)
+    findings = findings_for_ledger(run_view, ledger_id.id, ledger_id.scope)
+    kinds = storages(run_view)
     try:
-        view = opened.ledger(ledger_id.id, ledger_id.scope)
+        ledger_view = run_view.ledger(ledger_id.id, ledger_id.scope)
     except RunUsageError as error:
         if not findings:
             raise
         # A mark may be all that is left of a ledger.
-        shown = str(error)
+        drawing_text = str(error)
     else:
-        shown = drawing.render(view, not ascii and takes_unicode(), width=text_width())
-    lines = advice_lines(findings, text_width(), opened.report.cluster.instance_id, kinds, opened)
-    holds = ledger_hold_lines(opened, ledger_id.id, ledger_id.scope, text_width())
-    parts = [[shown], holds, lines or ["no finding concerns this ledger"]]
-    show_text("\n\n".join("\n".join(part) for part in parts if part))
+        drawing_text = drawing.render(ledger_view, not ascii and takes_unicode(), width=text_width())
+    lines = advice_lines(findings, text_width(), run_view.report.cluster.instance_id, kinds, run_view)
+    holds = ledger_hold_lines(run_view, ledger_id.id, ledger_id.scope, text_width())
+    sections = [[drawing_text], holds, lines or ["no finding concerns this ledger"]]
+    show_text("\n\n".join("\n".join(section_lines) for section_lines in sections if section_lines))
 
 
 def _replica(ledger_id: LedgerId, run: str, bookie: str, file: BinaryIO | None) -> str:
@@ -95,10 +101,12 @@ def bookie(id: str | None, run: str) -> None:
     from auditor.reports import bookie as telling
     from auditor.runs.load_bookie import BOOKIES_LISTED, bookie_ids, bookie_view
 
-    opened = open_run(run)
+    run_view = open_run(run)
     if id is None:
-        raise UsageError(f"ID: missing. Bookies of {run}: {first_names(bookie_ids(opened), BOOKIES_LISTED)}")
-    show_text(telling.render(bookie_view(opened, id), text_width(), opened))
+        raise UsageError(
+            f"ID: missing. Bookies of {run}: {first_names(bookie_ids(run_view), BOOKIES_LISTED)}"
+        )
+    show_text(telling.render(bookie_view(run_view, id), text_width(), run_view))
 
 
 @explain.command()
@@ -143,10 +151,12 @@ def check(name: str | None) -> None:
     if name is None:
         width = max(len(known_check.id) for known_check in ALL)
         for listed_check in ALL:
-            head = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
+            line_head = f"{listed_check.id:<{width}}  {listed_check.severity:<8}  "
             # A line each for programs; folded below its beginning for eyes.
-            room = text_width() if sys.stdout.isatty() else len(head) + len(listed_check.title)
-            click.echo("\n".join(fold_text(listed_check.title, room, head, " " * len(head))))
+            text_columns = text_width() if sys.stdout.isatty() else len(line_head) + len(listed_check.title)
+            click.echo(
+                "\n".join(fold_text(listed_check.title, text_columns, line_head, " " * len(line_head)))
+            )
         return
     chosen_check = BY_ID.get(name)
     if chosen_check is None:

@@ -7,18 +7,18 @@ import click
 from auditor.errors import UsageError
 
 
-def _commands(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+def _complete_commands(context: click.Context, _parameter: click.Parameter, word_start: str) -> list[str]:
     """Return completions of the next word after ``bkaudit help``: commands, or the subcommands of a group."""
     try:
-        group, _ = _find(context.find_root(), tuple(context.params.get("words") or ()))
+        group, _ = _find_command(context.find_root(), tuple(context.params.get("words") or ()))
     except click.UsageError:
         return []
     names = group.list_commands(context) if isinstance(group, click.Group) else []
-    return [name for name in names if name.startswith(begun)]
+    return [name for name in names if name.startswith(word_start)]
 
 
 @click.command()
-@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_commands)
+@click.argument("words", metavar="[COMMAND]...", nargs=-1, shell_complete=_complete_commands)
 @click.option(
     "--man", "roff", is_flag=True, help="Print the whole manual page in the form that man -l - reads."
 )
@@ -32,11 +32,11 @@ def help(context: click.Context, words: tuple[str, ...], roff: bool) -> None:
 
         click.echo(man_page(), nl=False)
         return
-    command, command_context = _find(context.find_root(), words)
+    command, command_context = _find_command(context.find_root(), words)
     click.echo(command.get_help(command_context))
 
 
-def _find(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
+def _find_command(root: click.Context, words: tuple[str, ...]) -> tuple[click.Command, click.Context]:
     """Return the command that ``words`` call, and its context.
 
     Raises:

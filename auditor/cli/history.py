@@ -54,7 +54,7 @@ _HOUR_MS = 3_600_000
     "--max-age",
     type=click.FloatRange(0),
     metavar="HOURS",
-    help="Exit code 3 if the oldest data of the run is older, or its time is still to come.",
+    help="Exit with code 3 if the oldest data of the run is older than this, or has a future time.",
 )
 def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: float | None) -> None:
     """Print one line on the result of the newest run below RUNS (./runs), or of the run RUNS itself.
@@ -75,8 +75,12 @@ def status(runs: str | None, cluster: str | None, conf: Path | None, max_age: fl
     data_time = data_time_of(report, str(run), lambda name: read_regular(run / name))
     code = exit_code(report, *fail_on_of(str(run), lambda name: read_regular(run / name)))
     click.echo(status_line(report, str(run), current_ms, data_time))
-    is_of_future = max(data_time, report.run.scan_time) - current_ms > MAX_CLOCK_AHEAD_MS
-    if code == 0 and max_age is not None and (is_of_future or current_ms - data_time > max_age * _HOUR_MS):
+    is_ahead_of_clock = max(data_time, report.run.scan_time) - current_ms > MAX_CLOCK_AHEAD_MS
+    if (
+        code == 0
+        and max_age is not None
+        and (is_ahead_of_clock or current_ms - data_time > max_age * _HOUR_MS)
+    ):
         code = NOT_COVERED
     raise click.exceptions.Exit(code)
 
@@ -105,9 +109,9 @@ def diff(old: str, new: str, form: str) -> None:
             for warning in difference.summary.warnings:
                 click.echo(f"bkaudit: {warning}", err=True)
             return
-        shown = report.samples(difference.changes())
+        change_samples = report.samples(difference.changes())
         if form == "text":
-            click.echo(report.text(difference.summary, shown, text_width()))
+            click.echo(report.text(difference.summary, change_samples, text_width()))
         else:
             render = {"json": report.to_json, "markdown": report.markdown}[form]
-            click.echo(render(difference.summary, shown))
+            click.echo(render(difference.summary, change_samples))

@@ -54,14 +54,14 @@ def lasting_interrupts() -> Iterator[None]:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _interrupt_unless_importing(number: int, frame: FrameType | None) -> None:
+def _interrupt_unless_importing(signal_number: int, frame: FrameType | None) -> None:
     caller = frame
     while caller is not None:
         if caller.f_code.co_filename == IMPORT_CODE:
             _interrupt_later()
             return
         caller = caller.f_back
-    signal.default_int_handler(number, frame)
+    signal.default_int_handler(signal_number, frame)
 
 
 def _interrupt_later() -> None:

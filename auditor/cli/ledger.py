@@ -51,7 +51,7 @@ def show(
 @click.argument("scope", metavar="[SCOPE]", type=int, required=False)
 @source_options
 @conf_option
-@click.option("--ledger-scope-id", type=int, help="The scope whose ledgers to list.  [default: 0]")
+@click.option("--ledger-scope-id", type=int, help="List the ledgers of this scope.  [default: 0]")
 @credentials_option
 def list_(
     scope: int | None,
@@ -72,15 +72,15 @@ def list_(
     from auditor.errors import UnreadError
     from auditor.sources.metadata.ledgers import list_ledgers
 
-    gaps = 0
-    for entry in list_ledgers(inputs.metadata, scope_id, _store_options(conf, credentials)):
-        if isinstance(entry, tuple):
-            gaps += 1
-            click.echo(f"bkaudit: {entry[0]}: {entry[1]}", err=True)
+    gap_count = 0
+    for ledger_or_gap in list_ledgers(inputs.metadata, scope_id, _store_options(conf, credentials)):
+        if isinstance(ledger_or_gap, tuple):
+            gap_count += 1
+            click.echo(f"bkaudit: {ledger_or_gap[0]}: {ledger_or_gap[1]}", err=True)
         else:
-            click.echo(json.dumps(_ledger_json(entry), ensure_ascii=False, separators=(",", ":")))
-    if gaps:
-        raise UnreadError("the list is not complete", f"{plural(gaps, 'place')} could not be listed")
+            click.echo(json.dumps(_ledger_json(ledger_or_gap), ensure_ascii=False, separators=(",", ":")))
+    if gap_count:
+        raise UnreadError("the list is not complete", f"{plural(gap_count, 'place')} could not be listed")
 
 
 def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
@@ -89,18 +89,18 @@ def _store_options(conf: Path | None, credentials: str | None) -> StoreOptions:
     return store_options(options_from_flags(conf, {"credentials": credentials}))
 
 
-def _ledger_json(stored: StoredLedger) -> dict[str, Any]:
+def _ledger_json(stored_ledger: StoredLedger) -> dict[str, Any]:
     from auditor.cli.decode import jsonable
 
     return {
-        "scope_id": str(stored.ledger.scope),
-        "ledger_id": str(stored.ledger.id),
-        "ledger_qualified_name": stored.ledger.qualified_name,
-        "path": stored.path,
-        "version": stored.version,
-        "ctime": stored.ctime,
-        "mtime": stored.mtime,
-        "metadata": jsonable(stored.metadata),
-        "damage": stored.damage,
-        "rules": list(stored.rules),
+        "scope_id": str(stored_ledger.ledger.scope),
+        "ledger_id": str(stored_ledger.ledger.id),
+        "ledger_qualified_name": stored_ledger.ledger.qualified_name,
+        "path": stored_ledger.path,
+        "version": stored_ledger.version,
+        "ctime": stored_ledger.ctime,
+        "mtime": stored_ledger.mtime,
+        "metadata": jsonable(stored_ledger.metadata),
+        "damage": stored_ledger.damage,
+        "rules": list(stored_ledger.rules),
     }

@@ -12,13 +12,13 @@ import click
 from auditor.cli import COMMANDS, main
 
 EXIT_CODES = {
-    0: "Nothing was found at or above --fail-on, and all of it was checked or is accepted.",
-    1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to "
-    "be deleted. decommission: the bookies may not go now.",
+    0: "No finding is at or above --fail-on, and everything was checked, or suppressions accept the rest.",
+    1: "Confirmed findings at or above --fail-on (error by default), or data is lost or about to be "
+    "deleted. For decommission: the bookies may not be removed now.",
     2: "Wrong usage.",
     3: "Only unconfirmed findings at that level, or not all was checked.",
-    4: "The environment: the metadata store, a file system or Spark.",
-    5: "A damaged run, or metadata that is too damaged to judge by.",
+    4: "A problem of the environment: the metadata store, a file system or Spark.",
+    5: "A damaged run, or metadata that is too damaged for a verdict.",
     70: "A bug of the program.",
     130: "An interruption.",
 }
@@ -54,7 +54,7 @@ def man_page() -> str:
         command = main.get_command(context, name)
         assert command is not None
         lines += _command(command, click.Context(command, context, info_name=name))
-    lines += [".SH EXIT STATUS", *_terms({str(code): words for code, words in EXIT_CODES.items()})]
+    lines += [".SH EXIT STATUS", *_terms({str(code): meaning for code, meaning in EXIT_CODES.items()})]
     lines += [".SH ENVIRONMENT", *_terms(VARIABLES)]
     lines += [".SH EXAMPLES", *_paragraphs((main.epilog or "").replace("Examples:\n", ""))]
     return "\n".join(lines) + "\n"
@@ -69,19 +69,19 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
     yield f".SS {_escape(context.command_path)}"
     yield from _usage(command, context)
     yield from _paragraphs(command.help or "")
-    records = [parameter.get_help_record(context) for parameter in command.get_params(context)]
-    yield from _terms(dict(filter(None, records)))
+    option_helps = [parameter.get_help_record(context) for parameter in command.get_params(context)]
+    yield from _terms(dict(filter(None, option_helps)))
     yield from _paragraphs(command.epilog or "")
     if isinstance(command, click.Group):
-        for name, part in command.commands.items():
-            yield from _command(part, click.Context(part, context, info_name=name))
+        for name, subcommand in command.commands.items():
+            yield from _command(subcommand, click.Context(subcommand, context, info_name=name))
 
 
 def _usage(command: click.Command, context: click.Context) -> Iterator[str]:
     """Yield the synopsis of a command, with the words of the command in bold."""
     yield f".B {_escape(context.command_path)}"
-    if pieces := command.collect_usage_pieces(context):
-        yield from _text(" ".join(pieces))
+    if usage_words := command.collect_usage_pieces(context):
+        yield from _text(" ".join(usage_words))
 
 
 def _paragraphs(help: str) -> Iterator[str]:
@@ -102,9 +102,9 @@ def _terms(texts: dict[str, str]) -> Iterator[str]:
     for name, text in texts.items():
         yield ".TP"
         yield f".B {_escape(name)}"
-        first, *later = text.replace("\b\n", "\b").split("\n\n")
-        yield from _text(first)
-        for paragraph in later:
+        first_paragraph, *later_paragraphs = text.replace("\b\n", "\b").split("\n\n")
+        yield from _text(first_paragraph)
+        for paragraph in later_paragraphs:
             lines = [line for line in paragraph.removeprefix("\b").split("\n") if line]
             yield from (".IP", ".nf", *(_line(line) for line in lines), ".fi")
 
@@ -116,8 +116,8 @@ def _text(text: str) -> Iterator[str]:
 
 def _line(text: str) -> str:
     """Return a text as a line of roff. A dot or quote in front does not turn it into a roff request."""
-    escaped = _escape(text)
-    return rf"\&{escaped}" if escaped.startswith((".", "'")) else escaped
+    escaped_text = _escape(text)
+    return rf"\&{escaped_text}" if escaped_text.startswith((".", "'")) else escaped_text
 
 
 def _escape(text: str) -> str:

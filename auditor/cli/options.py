@@ -50,21 +50,21 @@ cluster_option = click.option(
     "--cluster",
     metavar="NAME",
     shell_complete=completion.clusters,
-    help="A cluster of the file that --conf names: where its metadata, bookies and runs are.",
+    help="Name of a cluster in the file of --conf, which has the places of its metadata, bookies and runs.",
 )
 
 conf_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF,
-    help="A file of options such as `bkaudit conf show audit.toml` prints; flags override it.",
+    help="A file of options, such as `bkaudit conf show audit.toml` prints. Flags override the file.",
 )
 
 clusters_option = click.option(
     "--conf",
     type=click.Path(path_type=Path),
     envvar=CONF,
-    help="The file of options that --cluster is looked up in.",
+    help="The file of options that has the cluster of --cluster.",
 )
 
 out_option = click.option(
@@ -127,7 +127,7 @@ credentials_option = click.option(
 
 _DECIMAL = re.compile("-?[0-9]{1,20}")
 
-_LONG = range(-(2**63), 2**63)
+_LONG_RANGE = range(-(2**63), 2**63)
 """Valid scopes and ids: signed 64-bit numbers. A larger number would wrap around to another id."""
 
 
@@ -173,22 +173,22 @@ def option_flags(*names: str) -> Callable[[Command], Command]:
 
     def decorate(command: Command) -> Command:
         for name in reversed(names):
-            kind, option = option_types()[name]
+            value_type, option = option_types()[name]
             default = getattr(AuditOptions(), name)
-            shown = f" [default: {default}]" if default not in (None, ()) else ""
+            default_note = f" [default: {default}]" if default not in (None, ()) else ""
             flag = f"--{name.replace('_', '-')}"
-            if kind is bool:
+            if value_type is bool:
                 # The second form overrides a file's true.
                 decorated = click.option(f"{flag}/--no-{flag[2:]}", name, default=None, help=option.help)
             else:
                 decorated = click.option(
                     flag,
                     name,
-                    type=_click_type(kind),
+                    type=_click_type(value_type),
                     metavar=option.value or None,
-                    multiple=kind == Texts,
+                    multiple=value_type == Texts,
                     shell_complete=_COMPLETERS.get(option.value),
-                    help=option.help + shown,
+                    help=option.help + default_note,
                 )
             command = decorated(command)
         return conf_option(command)
@@ -258,7 +258,7 @@ class ScaledNumber(click.ParamType[int]):
 
 def run_to_make(kind: str, inputs: Sources, options: AuditOptions) -> str:
     """Return the directory of a run without --out: the newest interrupted run of the kind, or a new one."""
-    from auditor.audit.landing import run_identity, unfinished_run
+    from auditor.audit.run_store import run_identity, unfinished_run
 
     identity = run_identity(kind, inputs.metadata, inputs.bookies, options)
     run = unfinished_run(inputs.runs, identity, options.resume_within)
@@ -326,7 +326,7 @@ def named_ledger(
         return LedgerId.parse(ledger_qualified_name)
     if ledger_id is None:
         raise UsageError("no ledger is named. Pass ID, --ledger-id or --ledger-qualified-name")
-    if ledger_id not in _LONG:
+    if ledger_id not in _LONG_RANGE:
         raise UsageError(f"--ledger-id {ledger_id}: ids are signed 64-bit numbers")
     return LedgerId(ledger_id, named_scope(ledger_scope_id))
 
@@ -349,7 +349,7 @@ def named_ledgers(names: Sequence[str]) -> tuple[tuple[int, int], ...]:
 
 def named_scope(ledger_scope_id: int | None) -> int:
     """Return the scope that the option names. It is 0 without the option."""
-    if ledger_scope_id is not None and ledger_scope_id not in _LONG:
+    if ledger_scope_id is not None and ledger_scope_id not in _LONG_RANGE:
         raise UsageError(f"--ledger-scope-id {ledger_scope_id}: scopes are signed 64-bit numbers")
     return ledger_scope_id or 0
 
@@ -360,8 +360,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "offload_listing", "bookie_conf", "conf",
     ),
     "Run and report": (
-        "out", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within", "quiet",
-        "verbose", "log_level",
+        "out", "stop_after", "start_spark", "form", "forms", "flat", "samples", "since", "resume_within",
+        "quiet", "verbose", "log_level",
     ),
     "Exit code": ("fail_on", "fail_on_suspect", "suppressions"),
     "Checks": ("checks", "skip_checks", "check_settings"),
@@ -382,13 +382,13 @@ class GroupedCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section for each heading that has options of the command."""
-        shown = {
+        help_by_name = {
             param.name: record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))
         }
         for heading, names in GROUPS.items():
-            records = [shown.pop(name) for name in names if name in shown]
+            records = [help_by_name.pop(name) for name in names if name in help_by_name]
             if records:
                 with formatter.section(heading):
                     formatter.write_dl(records)
         with formatter.section("Other options"):
-            formatter.write_dl(list(shown.values()))
+            formatter.write_dl(list(help_by_name.values()))

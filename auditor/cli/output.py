@@ -51,14 +51,14 @@ class TextChoice:
     screen_only: bool = False
     flat: bool = False
 
-    def findings_wanted(self, terminal: bool) -> bool:
+    def findings_wanted(self, is_terminal: bool) -> bool:
         """Return whether to show findings.
 
-        ``terminal`` is whether standard output is a terminal, which shows findings only if the user asked for
-        them. A pipe shows the sampled findings unless ``screen_only`` is set.
+        ``is_terminal`` is whether standard output is a terminal. It shows findings only if the user asked
+        for them. A pipe shows the sampled findings unless ``screen_only`` is set.
         """
         is_chosen = self.all or self.suppressed or self.flat or not self.selection.everything
-        return is_chosen or not (terminal or self.screen_only)
+        return is_chosen or not (is_terminal or self.screen_only)
 
     @property
     def shows_suppressed(self) -> bool:
@@ -73,36 +73,36 @@ class TextChoice:
 
 def print_text(run: Any, choice: TextChoice) -> None:
     """Print the report of a run as text, at a terminal or into a pipe. The first screen comes last."""
-    terminal = sys.stdout.isatty()
-    for part in _parts(run, choice, terminal):
+    is_terminal = sys.stdout.isatty()
+    for part in _text_parts(run, choice, is_terminal):
         print(colour_words(part) if wants_colour() else part)
-    if not choice.findings_wanted(terminal) and sum(run.report.counts.values()):
+    if not choice.findings_wanted(is_terminal) and sum(run.report.counts.values()):
         say(f"every finding: bkaudit report {shlex.quote(printable(run.path))} --all")
 
 
-def _parts(run: Any, choice: TextChoice, terminal: bool) -> Iterator[str]:
+def _text_parts(run: Any, choice: TextChoice, is_terminal: bool) -> Iterator[str]:
     from auditor.reports import first_screen, text
 
-    width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if terminal else text.UNLIMITED_WIDTH
-    if choice.findings_wanted(terminal):
+    width = max(text.MIN_WIDTH, min(columns(), text.MAX_WIDTH)) if is_terminal else text.UNLIMITED_WIDTH
+    if choice.findings_wanted(is_terminal):
         if choice.all or not choice.selection.everything:
             findings: text.OfRank = SelectedRun(run, choice.selection).with_standings
         else:
             findings = partial(sampled_findings, run)
-        shown = (choice.shows_suppressed, choice.shows_grouped)
-        if terminal:
-            sections = text.for_terminal(run.report, findings, run.path, width, *shown)
+        visibility = (choice.shows_suppressed, choice.shows_grouped)
+        if is_terminal:
+            sections = text.for_terminal(run.report, findings, run.path, width, *visibility)
             parts: Iterator[str] = (f"{section}\n" for section in sections)
         else:
-            parts = text.for_pipe(run.report, findings, *shown)
-        if (first := next(parts, None)) is not None:
-            yield first
+            parts = text.for_pipe(run.report, findings, *visibility)
+        if (first_part := next(parts, None)) is not None:
+            yield first_part
             yield from parts
         elif not choice.selection.everything:
             say("no finding matches the selection")
-        if not choice.shows_suppressed and (hidden := text.suppressed_note(run.report)):
-            yield f"{hidden}\n"
-        elif not terminal:
+        if not choice.shows_suppressed and (suppressed_note := text.suppressed_note(run.report)):
+            yield f"{suppressed_note}\n"
+        elif not is_terminal:
             yield ""
     yield first_screen.render(run.report, run.path, width)
 
@@ -125,7 +125,7 @@ def flat_option(command: Command) -> Command:
     return click.option(
         "--flat",
         is_flag=True,
-        help="text: list the findings that one cause explains too; else they are counted.",
+        help="For text: also list findings that follow from one cause. Without it they are only counted.",
     )(command)
 
 
@@ -137,8 +137,8 @@ def outputs_option(command: Command) -> Command:
         metavar="FORM[=FILE]",
         multiple=True,
         shell_complete=completion.forms,
-        help=f"How to report: {', '.join(FORMATS)}; as often as wanted. Without FILE the first goes to "
-        "standard output, each further one to RUN/report.ENDING.  [default: text]",
+        help=f"Form of the report: {', '.join(FORMATS)}. May be repeated. Without FILE the first goes to "
+        "standard output, further ones go to RUN/report.ENDING.  [default: text]",
     )(command)
 
 
@@ -162,19 +162,19 @@ def outputs(forms: Sequence[str], run: str) -> tuple[Output, ...]:
             )
         form = FORMS[name]
         if separator:
-            _writable(text, file, Path(run).absolute())
+            _require_writable(text, file, Path(run).absolute())
             chosen_outputs.append(Output(name, file))
         elif form.binary or any(output.file is None for output in chosen_outputs):
             chosen_outputs.append(Output(name, f"{run.rstrip('/')}/report.{form.ending}"))
         else:
             chosen_outputs.append(Output(name))
     files = [os.path.realpath(output.file) for output in chosen_outputs if output.file is not None]
-    if twice := next((file for file in files if files.count(file) > 1), None):
-        raise UsageError(f"--format: {twice} is named twice")
+    if repeated_file := next((file for file in files if files.count(file) > 1), None):
+        raise UsageError(f"--format: {repeated_file} is named twice")
     return tuple(chosen_outputs)
 
 
-def _writable(option: str, file: str, run: Path) -> None:
+def _require_writable(option: str, file: str, run: Path) -> None:
     path = Path(file).absolute()
     if not file or path.is_dir():
         raise UsageError(f"--format {option}: name a file after '='")
@@ -203,38 +203,38 @@ def show(run: ReportSource, report_outputs: Iterable[Output], text: TextChoice =
         RunError: the run is too damaged for some of the reports.
         UsageError: some reports could not be made for another reason.
     """
-    failed = []
-    kinds: set[type[AuditorError]] = set()
+    failures = []
+    error_types: set[type[AuditorError]] = set()
     for output in report_outputs:
         if output.file is None:
-            _print(run, output.form, text)
+            _print_form(run, output.form, text)
         elif output.file != f"{run.path.rstrip('/')}/{REPORT}":  # which the audit has written
             try:
-                write_whole(output.file, partial(_write, run, output.form, text))
+                write_whole(output.file, partial(_write_form, run, output.form, text))
             except OSError as error:
-                failed.append(f"{output.file}: {error.strerror or error}")
-                kinds.add(FileSystemError)
+                failures.append(f"{output.file}: {error.strerror or error}")
+                error_types.add(FileSystemError)
             except AuditorError as error:
-                failed.append(f"{output.file}: {error}")
+                failures.append(f"{output.file}: {error}")
                 is_damage = error.exit_code == RunError.exit_code
-                kinds.add(RunError if is_damage else UsageError)
+                error_types.add(RunError if is_damage else UsageError)
             else:
                 say(f"wrote {output.file}")
-    if failed:
-        kind = next(kind for kind in (FileSystemError, RunError, UsageError) if kind in kinds)
-        raise kind(f"--format: not written: {'; '.join(failed)}")
+    if failures:
+        error_type = next(known for known in (FileSystemError, RunError, UsageError) if known in error_types)
+        raise error_type(f"--format: not written: {'; '.join(failures)}")
 
 
-def _write(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
+def _write_form(run: ReportSource, form: str, choice: TextChoice, out: BinaryIO) -> None:
     """Write a report to a file. Text looks as it does in a pipe."""
     if form == "text":
-        parts = _parts(run, replace(choice, screen_only=False), terminal=False)
+        parts = _text_parts(run, replace(choice, screen_only=False), is_terminal=False)
         write_parts(out, (f"{part}\n" for part in parts))
     else:
         FORMS[form].write(run, out)
 
 
-def _print(run: ReportSource, form: str, text: TextChoice) -> None:
+def _print_form(run: ReportSource, form: str, text: TextChoice) -> None:
     if form == "text":
         print_text(run, text)
         return

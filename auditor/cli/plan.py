@@ -68,8 +68,8 @@ def make(run: str, out: str | None, form: str) -> None:
     if out is None:
         say("no file was written: --out PLAN.toml writes the plan to a file")
     else:
-        newer = "" if _is_running(repair_plan.metadata_uri) else " --run NEWER"
-        say(f"before each step, run: bkaudit plan check {shlex.quote(out)}{newer}")
+        run_option = "" if _is_running(repair_plan.metadata_uri) else " --run NEWER"
+        say(f"before each step, run: bkaudit plan check {shlex.quote(out)}{run_option}")
 
 
 @plan.command()

@@ -11,51 +11,14 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from auditor.checks import GROUPS
 from auditor.cli.streams import error_stream_copy
 from auditor.cli.verbosity import Verbosity, verbosity
 from auditor.model.amounts import duration
 from auditor.model.progress import Progress, Silent
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.progress import Progress as Bars
-
-_TABLES: dict[str, tuple[str, ...]] = {
-    "starting Spark": ("sample cluster", "spark"),
-    "reading the metadata": ("cluster", "ledgers", "marks", "cookies", "registrations"),
-    "reading the indexes": ("directories", "availability", "journal_tails", "tails", "entry_logs"),
-    "asking bookies": ("answers",),
-    "comparing": ("unequal", "judged_by_index", "witness", "judged", "verdicts", "bookies"),
-    "reading the metadata again": ("ledgers_again", "marks_again", "moved"),
-    "checking": (
-        "orphans",
-        "contents",
-        "identities",
-        "holdings",
-        "undrawn",
-        "id_generators",
-        "stale_marks",
-        "gc_foresight",
-        "checks",
-        *GROUPS,
-    ),
-    "reporting": ("findings", "changes", "report"),
-}
-
-STAGES = tuple(_TABLES)
-"""Names of the stages in the order of an audit. Commands with less work leave some stages out."""
-
-_STAGE = {table: number for number, tables in enumerate(_TABLES.values(), 1) for table in tables}
-
-
-def stage_shown(table: str) -> int | None:
-    """Return the number of the stage that makes a table, counted from 1. None if several stages may make it.
-
-    >>> stage_shown("availability"), stage_shown("doubtful_ids")
-    (3, None)
-    """
-    return _STAGE.get(table)
-
 
 PERIOD_S = 30.0
 """Time between two lines of progress in a log, in seconds. It is long enough to keep a night's log short."""
@@ -70,10 +33,10 @@ def shown_progress() -> Iterator[Progress]:
         return
     with _standard_error() as stream:
         if stream.isatty():
-            with _bars(stream) as bars:
-                shown = TerminalProgress(bars, level is Verbosity.VERBOSE)
-                yield shown
-                shown.end()
+            with _new_bars(stream) as bars:
+                progress = TerminalProgress(bars, level is Verbosity.VERBOSE)
+                yield progress
+                progress.end()
         else:
             with LogProgress(
                 lambda line: click.echo(f"bkaudit: {line}", stream), level is Verbosity.VERBOSE
@@ -84,16 +47,17 @@ def shown_progress() -> Iterator[Progress]:
 @contextmanager
 def _standard_error() -> Iterator[TextIO]:
     """Yield a copy of standard error, because a log file takes over descriptor 2 while Spark starts."""
-    copy = error_stream_copy()
-    if copy is None:
+    stream_copy = error_stream_copy()
+    if stream_copy is None:
         yield sys.stderr
     else:
-        with copy:
-            yield copy
+        with stream_copy:
+            yield stream_copy
 
 
-def _bars(stream: TextIO) -> Bars:
-    from rich.console import Console
+def _new_bars(stream: TextIO, console: Console | None = None) -> Bars:
+    """Return the bars of a terminal. ``console`` is None except in tests, which choose its width."""
+    import rich.console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     return Progress(
@@ -101,37 +65,42 @@ def _bars(stream: TextIO) -> Bars:
         BarColumn(bar_width=20),
         TextColumn("{task.description}"),
         TimeElapsedColumn(),
-        console=Console(file=stream),
+        console=console or rich.console.Console(file=stream),
     )
 
 
 class ProgressPosition:
-    """Current stage, and the number of its tasks that are done.
+    """Current stage and table of a command, and the number of the table's tasks that are done.
 
     ``internal`` adds the names of tables to the text, as ``-v`` requests.
 
-    >>> at = ProgressPosition(internal=False)
-    >>> at.stage("availability")
-    >>> at.total, at.done = 40, 12
+    >>> at = ProgressPosition(internal=True)
+    >>> at.stage("indexes", 3, 15)
+    >>> at.table("availability", 40)
+    >>> at.advance(12)
     >>> str(at)
-    'stage 3 of 8, reading the indexes, 12 of 40 tasks'
+    'stage 3 of 15: indexes (availability), 12 of 40 tasks'
     """
 
     def __init__(self, internal: bool) -> None:
         self.internal = internal
+        self.name = "starting"
         self.number = 0
-        self.table = ""
+        self.stages = 0
+        self.table_name = ""
         self.total = 0
         self.done = 0
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Begin to make the table ``name``. The number of the stage never decreases.
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
+        """Begin the stage ``number`` of ``total``. Both are 0 if the stages have no numbers."""
+        self.name, self.number, self.stages = name, number, total
+        self.table_name, self.total, self.done = "", 0, 0
+        self._show()
 
-        ``total`` is the number of tasks. None: it is unknown.
-        """
-        self.table = name
+    def table(self, name: str, total: int | None = None) -> None:
+        """Begin to make the table ``name``. ``total`` is the number of tasks, or None if it is unknown."""
+        self.table_name = name
         self.total, self.done = total or 0, 0
-        self.number = max(self.number, stage_shown(name) or self.number)
         self._show()
 
     def expect(self, added_steps: int) -> None:
@@ -147,31 +116,47 @@ class ProgressPosition:
     def _show(self) -> None:
         """Show the new position. Subclasses override this method, which does nothing."""
 
+    @property
+    def place(self) -> str:
+        """Return the stage, with its number if it has one."""
+        return f"stage {self.number} of {self.stages}: {self.name}" if self.stages else self.name
+
+    @property
+    def tasks(self) -> str:
+        """Return the numbers of tasks, or an empty text if they are unknown."""
+        return f"{self.done:,} of {self.total:,} tasks" if self.total else ""
+
     def __str__(self) -> str:
-        name = STAGES[max(self.number, 1) - 1]
-        table = f" ({self.table})" if self.internal and self.table else ""
-        tasks = f", {self.done:,} of {self.total:,} tasks" if self.total else ""
-        return f"stage {max(self.number, 1)} of {len(STAGES)}, {name}{table}{tasks}"
+        table = f" ({self.table_name})" if self.internal and self.table_name else ""
+        return f"{self.place}{table}, {self.tasks}" if self.tasks else f"{self.place}{table}"
 
 
 class TerminalProgress(ProgressPosition):
-    """Progress at a terminal: one bar for all stages."""
+    """Progress at a terminal: one bar for all stages. With ``-v`` the table is on a line below its stage."""
 
     def __init__(self, bars: Bars, internal: bool) -> None:
         super().__init__(internal)
         self._bars = bars
-        self._task = bars.add_task("starting", total=len(STAGES))
+        self._task = bars.add_task("starting", total=None)
+
+    def note(self, text: str) -> None:
+        """Print a line above the bar."""
+        self._bars.console.print(f"bkaudit: {text}", highlight=False, markup=False, soft_wrap=True)
 
     def end(self) -> None:
-        """Show that all stages are done."""
-        self._bars.update(self._task, completed=len(STAGES), description="done")
+        """Show that the command is done. The bar is full unless ``--stop-after`` left stages out."""
+        self._bars.update(self._task, total=self.stages or 1, completed=self.number or 1, description="done")
 
     def _show(self) -> None:
-        self._bars.update(self._task, completed=max(0, self.number - 1), description=str(self))
+        table = ", ".join(filter(None, (self.table_name, self.tasks)))
+        shown = f"{self.place}\n{table}" if self.internal and self.table_name else str(self)
+        self._bars.update(
+            self._task, total=self.stages or None, completed=max(0, self.number - 1), description=shown
+        )
 
 
 class LogProgress(ProgressPosition):
-    """Progress in a log: a line every `PERIOD_S` seconds, and with ``-v`` a line for each table too."""
+    """Progress in a log: a line every `PERIOD_S` seconds, and with ``-v`` a line for each stage and table."""
 
     def __init__(self, say: Callable[[str], None], internal: bool, period_s: float = PERIOD_S) -> None:
         super().__init__(internal)
@@ -179,7 +164,7 @@ class LogProgress(ProgressPosition):
         self._period_s = period_s
         self._began = time.monotonic()
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._tick, daemon=True)
+        self._thread = threading.Thread(target=self._print_periodically, daemon=True)
 
     def __enter__(self) -> LogProgress:
         self._thread.start()
@@ -189,13 +174,23 @@ class LogProgress(ProgressPosition):
         self._ended.set()
         self._thread.join()
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Begin to make the table ``name``. With ``-v``, write a line."""
-        super().stage(name, total)
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
+        """Begin a stage. With ``-v``, write a line."""
+        super().stage(name, number, total)
         if self.internal:
             self._line()
 
-    def _tick(self) -> None:
+    def table(self, name: str, total: int | None = None) -> None:
+        """Begin to make the table ``name``. With ``-v``, write a line."""
+        super().table(name, total)
+        if self.internal:
+            self._line()
+
+    def note(self, text: str) -> None:
+        """Write a line."""
+        self._say(text)
+
+    def _print_periodically(self) -> None:
         while not self._ended.wait(self._period_s):
             self._line()
 

@@ -16,24 +16,31 @@ from auditor.errors import UsageError
 from auditor.model.amounts import format_time, plural, size
 from auditor.reports.plain_text import fold_text
 
-_LOCKS = ".bkaudit-*.lock"
-_COUNT = click.IntRange(0)
+_LOCK_PATTERN = ".bkaudit-*.lock"
+_RUN_COUNT = click.IntRange(0)
 
 
 @click.command()
 @click.argument("runs", metavar="[RUNS]", required=False, shell_complete=completion.paths)
 @runs_options
-@click.option("--keep-last", type=_COUNT, default=0, metavar="N", help="Keep the newest N runs.")
-@click.option("--keep-daily", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N days.")
-@click.option("--keep-weekly", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N weeks.")
-@click.option("--keep-monthly", type=_COUNT, default=0, metavar="N", help="Keep the newest run of N months.")
+@click.option("--keep-last", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest N runs.")
+@click.option("--keep-daily", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N days.")
+@click.option(
+    "--keep-weekly", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N weeks."
+)
+@click.option(
+    "--keep-monthly", type=_RUN_COUNT, default=0, metavar="N", help="Keep the newest run of N months."
+)
 @click.option(
     "--suppressions",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False),
-    help="Keep the runs that baselines of this file name, and of the one in --conf's file. May be repeated.",
+    help=(
+        "A suppressions file: keep the runs that are its baselines. The suppressions file of --conf "
+        "counts too. May be repeated."
+    ),
 )
-@click.option("--yes", is_flag=True, help="Remove the runs; without it they are only listed.")
+@click.option("--yes", is_flag=True, help="Remove the runs. Without it they are only listed.")
 def prune(
     runs: str | None,
     cluster: str | None,
@@ -68,20 +75,24 @@ def prune(
     run_history.require_runs()
     for reason in run_history.unreadable:
         click.echo(f"bkaudit: kept: {reason}", err=True)
-    choices = decisions(run_history.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs))
-    freed = 0
-    for decision in choices:
+    run_decisions = decisions(
+        run_history.runs, keep, runs_in_use(options_from_flags(conf, {}), suppressions, runs)
+    )
+    freed_bytes = 0
+    for decision in run_decisions:
         run = decision.run
-        why = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
-        _print(f"{'keep' if why else 'remove':<9}  {format_time(run.finished)}  {run.name}{why}")
-        if not why:
-            freed += run_bytes(run.path)
+        reasons_text = f" ({', '.join(decision.reasons)})" if decision.reasons else ""
+        verb = "keep" if reasons_text else "remove"
+        _print(f"{verb:<9}  {format_time(run.finished)}  {run.name}{reasons_text}")
+        if not reasons_text:
+            freed_bytes += run_bytes(run.path)
             if yes:
                 remove_run(run.path)
-    locks = 0 if "://" in runs else _idle_locks(Path(runs), yes)
-    removed = sum(not decision.reasons for decision in choices)
-    done = "removed" if yes else "would be removed. Pass --yes to remove them"
-    _print(f"{plural(removed, 'run')} of {len(choices):,}, {size(freed)}, and {plural(locks, 'lock')} {done}")
+    lock_count = 0 if "://" in runs else _idle_locks(Path(runs), yes)
+    removed_count = sum(not decision.reasons for decision in run_decisions)
+    outcome_text = "removed" if yes else "would be removed. Pass --yes to remove them"
+    run_text = f"{plural(removed_count, 'run')} of {len(run_decisions):,}, {size(freed_bytes)}"
+    _print(f"{run_text}, and {plural(lock_count, 'lock')} {outcome_text}")
 
 
 def _print(line: str) -> None:
@@ -97,18 +108,18 @@ def _idle_locks(directory: Path, remove: bool) -> int:
 
     This process holds each lock while it deletes the lock's file.
     """
-    idle = 0
-    for file in sorted(directory.glob(_LOCKS)):
+    idle_count = 0
+    for file in sorted(directory.glob(_LOCK_PATTERN)):
         descriptor = os.open(file, os.O_RDWR)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            since = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            say(f"{file.name} is held, since {since}")
+            lock_time = datetime.fromtimestamp(file.stat().st_mtime, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            say(f"{file.name} is held, since {lock_time}")
         else:
-            idle += 1
+            idle_count += 1
             if remove:
                 file.unlink()
         finally:
             os.close(descriptor)
-    return idle
+    return idle_count

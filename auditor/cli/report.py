@@ -30,43 +30,63 @@ CHANGES = ("new", "worse", "better", "same")
 @chosen_run("bookies", "verdicts")
 @outputs_option
 @click.option(
-    "--since-last", is_flag=True, help="A message: new, worse and fixed findings since the last complete run."
+    "--since-last",
+    is_flag=True,
+    help="Print a message with the new, worse and fixed findings since the last complete run.",
 )
 @click.option("--by", type=click.Choice(LEVELS), help="Add up ledgers, bytes, leaks and findings by owner.")
 @click.option(
-    "--leaks", is_flag=True, help="List the ledgers without an owner, in the order in which to look at them."
+    "--leaks", is_flag=True, help="List the ledgers without an owner, the ones to check first at the top."
 )
 @click.option(
     "--accept",
     metavar="FINGERPRINT",
     help="Print the entry of a suppressions file that accepts this finding.",
 )
-@click.option("--all", "all_findings", is_flag=True, help="Every finding, not only samples of each check.")
-@click.option("--severity", multiple=True, type=click.Choice(SEVERITIES), help="Only findings this severe.")
+@click.option(
+    "--all", "all_findings", is_flag=True, help="Print every finding, not only samples of each check."
+)
+@click.option(
+    "--severity", multiple=True, type=click.Choice(SEVERITIES), help="Print only findings of this severity."
+)
 @click.option(
     "--check",
     shell_complete=completion.checks,
     multiple=True,
     metavar="ID",
-    help="Only of this check; * and ? are wildcards.",
+    help="Print only findings of this check; * and ? are wildcards.",
 )
 @click.option(
     "--bookie",
     shell_complete=completion.bookies,
     multiple=True,
     metavar="ID",
-    help="Only findings that name this bookie; * and ? are wildcards.",
+    help="Print only findings about this bookie; * and ? are wildcards.",
 )
-@click.option("--ledger", multiple=True, metavar="ID", help="Only this ledger: an id, or 32 hex digits.")
+@click.option(
+    "--ledger",
+    multiple=True,
+    metavar="ID",
+    help=("Print only findings about this ledger: an id, or 32 hex digits."),
+)
 @click.option(
     "--topic",
     multiple=True,
     metavar="NAME",
-    help="Only findings on this topic's ledgers; * and ? are wildcards.",
+    help="Print only findings about ledgers of this topic; * and ? are wildcards.",
 )
-@click.option("--change", multiple=True, type=click.Choice(CHANGES), help="Only findings with this change.")
+@click.option(
+    "--change",
+    multiple=True,
+    type=click.Choice(CHANGES),
+    help="Print only findings with this change since the run before.",
+)
 @flat_option
-@click.option("--show-suppressed", is_flag=True, help="text: suppressed findings too; else they are counted.")
+@click.option(
+    "--show-suppressed",
+    is_flag=True,
+    help=("For text: also print suppressed findings. Without it they are only counted."),
+)
 def report(
     run: str,
     forms: tuple[str, ...],
@@ -115,13 +135,13 @@ def report(
     if all_findings:
         _require_complete(report_outputs)
     selection = Selection(severity, check, bookie, named_ledgers(ledger), topic, change)
-    opened = open_run(run)
+    run_view = open_run(run)
     require_whole_findings(RunDirectory(run))
     if not selection.everything:
-        _check(report_outputs, selection)
-        require_known(opened, selection)
-    shown = opened if selection.everything else SelectedRun(opened, selection)
-    show(shown, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
+        _check_request(report_outputs, selection)
+        require_known(run_view, selection)
+    selected_run = run_view if selection.everything else SelectedRun(run_view, selection)
+    show(selected_run, report_outputs, TextChoice(all_findings, selection, show_suppressed, flat=flat))
 
 
 def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
@@ -137,11 +157,11 @@ def _list_leaks(run: str, forms: tuple[str, ...]) -> None:
     form = forms[0] if forms else "text"
     if len(forms) > 1 or form not in LISTINGS:
         raise UsageError(f"--leaks: requires one --format of {', '.join(LISTINGS)}, to standard output")
-    opened = RunReader(run)
-    leaks = Leaks(opened)
+    run_view = RunReader(run)
+    leaks = Leaks(run_view)
     listing = partial(leaks_text, width=terminal_width()) if form == "text" else LISTINGS[form]
-    for part in listing(leaks.totals(), leaks, opened.report.run.scan_time):
-        click.echo(part, nl=False)
+    for text_part in listing(leaks.totals(), leaks, run_view.report.run.scan_time):
+        click.echo(text_part, nl=False)
 
 
 def _print_acceptance(run: str, fingerprint: str) -> None:
@@ -167,7 +187,7 @@ def _require_complete(report_outputs: tuple[Output, ...]) -> None:
             raise UsageError(f"--all: --format {output.form} does not list every finding; {forms} do")
 
 
-def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
+def _check_request(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     """Raise UsageError for a form that cannot show a selection, or a selected check that does not exist."""
     for output in report_outputs:
         if output.form not in LISTING:
@@ -177,9 +197,11 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     if selection.checks:
         from auditor.checks import BY_ID
 
-        for pattern in selection.checks:
-            if not any(Selection(checks=(pattern,)).matches_check(id) for id in BY_ID):
-                raise UsageError(f"--check {pattern}: no check has that id; bkaudit explain check lists them")
+        for check_pattern in selection.checks:
+            if not any(Selection(checks=(check_pattern,)).matches_check(id) for id in BY_ID):
+                raise UsageError(
+                    f"--check {check_pattern}: no check has that id; bkaudit explain check lists them"
+                )
 
 
 @click.command()
@@ -190,14 +212,14 @@ def _check(report_outputs: tuple[Output, ...], selection: Selection) -> None:
     type=click.Choice(SPACE_BY),
     default="bookie",
     show_default=True,
-    help="Unit of the sums; application: as custom metadata names it.",
+    help="Add bytes up by this. application: the name in the ledgers' custom metadata.",
 )
 @click.option(
     "--top",
     type=click.IntRange(1, 100_000),
     default=20,
     show_default=True,
-    help="Number of ledgers or applications to list, the largest first; the others are one line.",
+    help="Number of ledgers or applications to list, the largest first. One line sums up all others.",
 )
 @format_option("text", "json", "csv")
 def space(run: str, by: SpaceBy, top: int, form: str) -> None:

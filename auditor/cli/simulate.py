@@ -24,41 +24,46 @@ _LEVELS = [str(level) for level in Level]
     type=(click.Choice(_LEVELS), str),
     multiple=True,
     metavar="LEVEL NAME[,NAME...]",
-    help="Bookie, rack, zone or region that fails, and its name. All given ones fail at once.",
+    help="Level (bookie, rack, zone or region) and name of what fails. All that are given fail at once.",
 )
 @click.option(
     "--any",
     "worst_failure",
     type=(click.IntRange(1, 6), click.Choice(_LEVELS)),
     metavar="N LEVEL",
-    help="The worst N bookies, racks, zones or regions that can fail at once.",
+    help="Find the N bookies, racks, zones or regions whose failure at once loses most.",
 )
 @click.option(
     "--racks",
     "mapping",
     metavar="FILE",
     shell_complete=completion.paths,
-    help="Locations of bookies, instead of those of the run; the form is that of `bkaudit audit`.",
+    help=(
+        "A file of the locations of bookies, as --racks of `bkaudit audit` takes it. It replaces the "
+        "locations of the run."
+    ),
 )
 @click.option(
     "--mttf-days",
     type=click.FloatRange(0, min_open=True),
     default=1095.0,
     show_default=True,
-    help="Mean time until a bookie fails for good, for the mean time to data loss.",
+    help="Mean time until a bookie fails for good. Used for the mean time to data loss.",
 )
 @click.option(
     "--mttr-hours",
     type=click.FloatRange(0, min_open=True),
     default=24.0,
     show_default=True,
-    help="Mean time until its copies exist again, for the mean time to data loss.",
+    help="Mean time until the copies of a failed bookie exist again. Used for the mean time to data loss.",
 )
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics", "namespaces", "failures")),
-    help="csv, jsonl, parquet: the table to print; by default the ledgers of a failure, else all "
-    "single failures.",
+    help=(
+        "For csv, jsonl and parquet: the table to print. By default the ledgers of the failure that "
+        "--lose or --any names; without these options, all single failures."
+    ),
 )
 @format_option("text", "json", *TABLE_FORMS)
 def simulate(
@@ -86,24 +91,27 @@ def simulate(
     _check_table(table, form)
     reader = RunReader(run)
     locations = None if mapping is None else _locations(reader, mapping)
-    answer = None
+    failure_answer = None
     if lose:
-        lost = [(Level(level), [part for part in name.split(",") if part]) for level, name in lose]
-        answer = answer_failure(reader, lost, locations)
-        simulation = answer.simulation
+        failed_parts = [
+            (Level(level), [failed_name for failed_name in name.split(",") if failed_name])
+            for level, name in lose
+        ]
+        failure_answer = answer_failure(reader, failed_parts, locations)
+        simulation = failure_answer.simulation
     elif worst_failure:
-        simulation, answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
+        simulation, failure_answer = answer_any(reader, worst_failure[0], Level(worst_failure[1]), locations)
     else:
         simulation = simulate_all(reader, locations, mttf_days, mttr_hours)
     if form in TABLE_FORMS:
-        TABLE_FORMS[form](simulation_table(table, reader, answer, simulation), sys.stdout.buffer)
+        TABLE_FORMS[form](simulation_table(table, reader, failure_answer, simulation), sys.stdout.buffer)
     elif form == "json":
         show_text(report.to_json(simulation))
     else:
-        words = [word for level, name in lose for word in ("--lose", level, name)]
-        words += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
-        words += ["--racks", mapping] if mapping is not None else []
-        command = shlex.join(["bkaudit", "simulate", run, *words])
+        arguments = [argument for level, name in lose for argument in ("--lose", level, name)]
+        arguments += ["--any", str(worst_failure[0]), worst_failure[1]] if worst_failure else []
+        arguments += ["--racks", mapping] if mapping is not None else []
+        command = shlex.join(["bkaudit", "simulate", run, *arguments])
         show_text(report.text(simulation, text_width(), command, whole_names=not sys.stdout.isatty()))
 
 
@@ -128,13 +136,17 @@ def _locations(run: RunReader, mapping: str) -> Locations:
     return Locations(locate_all({name: hosts.get(name) for name in names}, racks), f"--racks {mapping}")
 
 
-_BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M")
+_BYTE_COUNT = ScaledNumber(
+    "bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number of bytes, such as 500k or 20M"
+)
 
 
 @click.command()
 @click.argument("run", metavar="RUN", shell_complete=completion.runs)
 @click.argument("bookies", metavar="BOOKIE...", nargs=-1, required=True, shell_complete=completion.bookies)
-@click.option("--rate", type=_BYTES, help="Bytes that one replication worker copies a second, such as 20M.")
+@click.option(
+    "--rate", type=_BYTE_COUNT, help="Bytes that one replication worker copies a second, such as 20M."
+)
 @click.option(
     "--round-trip",
     type=click.FloatRange(0, 60_000),
@@ -146,8 +158,10 @@ _BYTES = ScaledNumber("bytes", {"k": 10**3, "M": 10**6, "G": 10**9}, "a number o
 @click.option(
     "--table",
     type=click.Choice(("ledgers", "topics")),
-    help="csv, jsonl, parquet: which ledgers may not move and why, or how many of each topic."
-    "  [default: ledgers]",
+    help=(
+        "Rows for csv, jsonl and parquet. ledgers: each ledger that may not move, and why. topics: the "
+        "number of such ledgers of each topic.  [default: ledgers]"
+    ),
 )
 @format_option("text", "json", *TABLE_FORMS)
 def decommission(

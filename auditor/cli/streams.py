@@ -74,22 +74,22 @@ def protected_streams() -> Iterator[None]:
     output could not write is dropped after the block. Otherwise Python would try again, and exit with 120.
     """
     _open_closed_streams()
-    replaced = []
+    replaced_streams = []
     for name, title in (("stdout", "standard output"), ("stderr", "standard error")):
         stream = getattr(sys, name)
         if stream is getattr(sys, f"__{name}__"):
             with suppress(OSError):
                 stream.flush()
-            raw = StandardStream(stream.fileno(), title, name == "stderr")
-            setattr(sys, name, _text(raw, stream))
-            replaced.append((name, stream, raw))
+            raw_stream = StandardStream(stream.fileno(), title, name == "stderr")
+            setattr(sys, name, _text_stream(raw_stream, stream))
+            replaced_streams.append((name, stream, raw_stream))
     try:
         yield
     finally:
-        for name, stream, raw in replaced:
+        for name, stream, raw_stream in replaced_streams:
             with suppress(OutputError):
                 getattr(sys, name).flush()
-            raw.discard()
+            raw_stream.discard()
             setattr(sys, name, stream)
 
 
@@ -102,9 +102,9 @@ def error_stream_copy() -> TextIO | None:
         number = os.dup(sys.stderr.fileno())
     except OSError:
         return None
-    copy = _text(StandardStream(number, "standard error", True, closefd=True), sys.stderr)
-    copy.reconfigure(line_buffering=True)
-    return copy
+    stream_copy = _text_stream(StandardStream(number, "standard error", True, closefd=True), sys.stderr)
+    stream_copy.reconfigure(line_buffering=True)
+    return stream_copy
 
 
 @contextmanager
@@ -127,17 +127,17 @@ def written_output() -> Iterator[None]:
         sys.stdout.flush()
 
 
-def _text(raw: StandardStream, like: TextIO) -> io.TextIOWrapper:
-    """Return a text stream over ``raw`` with the encoding and the buffering of ``like``."""
-    assert isinstance(like, io.TextIOWrapper)
+def _text_stream(raw_stream: StandardStream, model_stream: TextIO) -> io.TextIOWrapper:
+    """Return a text stream over ``raw_stream`` with the encoding and the buffering of ``model_stream``."""
+    assert isinstance(model_stream, io.TextIOWrapper)
     # As Python has it: with -u bytes are not buffered either.
-    buffer = raw if like.write_through else io.BufferedWriter(raw)
+    buffer = raw_stream if model_stream.write_through else io.BufferedWriter(raw_stream)
     return io.TextIOWrapper(
         buffer,
-        like.encoding,
-        like.errors,
-        line_buffering=like.line_buffering,
-        write_through=like.write_through,
+        model_stream.encoding,
+        model_stream.errors,
+        line_buffering=model_stream.line_buffering,
+        write_through=model_stream.write_through,
     )
 
 
@@ -149,10 +149,10 @@ def _open_closed_streams() -> None:
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            opened = os.open(os.devnull, os.O_RDWR)
-            if opened != number:
-                os.dup2(opened, number)
-                os.close(opened)
+            null_descriptor = os.open(os.devnull, os.O_RDWR)
+            if null_descriptor != number:
+                os.dup2(null_descriptor, number)
+                os.close(null_descriptor)
             stream = os.fdopen(number, mode, closefd=False)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)

@@ -10,7 +10,7 @@ import click
 
 from auditor.model.finding import SEVERITY_LABELS, URGENCY_LABELS, Severity, Urgency
 
-NARROWEST, WIDEST = 40, 100
+MIN_TEXT_COLUMNS, MAX_TEXT_COLUMNS = 40, 100
 """Least and largest number of columns into which text is folded, for very narrow and very wide terminals."""
 
 
@@ -20,11 +20,11 @@ def columns() -> int:
 
 
 def text_width() -> int:
-    """Return the number of columns for a page: those of the terminal, within `NARROWEST` and `WIDEST`.
+    """Return the number of columns for a page, from `MIN_TEXT_COLUMNS` to `MAX_TEXT_COLUMNS`: the terminal's.
 
     It is 80 in a pipe.
     """
-    return max(NARROWEST, min(columns(), WIDEST))
+    return max(MIN_TEXT_COLUMNS, min(columns(), MAX_TEXT_COLUMNS))
 
 
 def terminal_width() -> int | None:
@@ -42,31 +42,34 @@ def takes_unicode() -> bool:
 
 
 # Yellow is lost on white and blue on black; a note is not worth a colour.
-_OF_SEVERITY: dict[str, dict[str, Any]] = {
+_SEVERITY_COLOURS: dict[str, dict[str, Any]] = {
     "critical": {"fg": "red", "bold": True},
     "error": {"fg": "red"},
     "warning": {"fg": "magenta"},
 }
-_OF_COUNTS: dict[str, dict[str, Any]] = {
+_COUNT_COLOURS: dict[str, dict[str, Any]] = {
     URGENCY_LABELS[Urgency.DESTROYS_DATA]: {"fg": "red", "bold": True},
     URGENCY_LABELS[Urgency.LOST]: {"fg": "red", "bold": True},
     URGENCY_LABELS[Urgency.NEAR_LOSS]: {"fg": "red"},
     URGENCY_LABELS[Urgency.BELOW_ACK_QUORUM]: {"fg": "red"},
     URGENCY_LABELS[Urgency.UNSEEN]: {"fg": "magenta"},
-    **{SEVERITY_LABELS[Severity(severity)]: colour for severity, colour in _OF_SEVERITY.items()},
-    **{f"other {SEVERITY_LABELS[Severity(severity)]}": colour for severity, colour in _OF_SEVERITY.items()},
+    **{SEVERITY_LABELS[Severity(severity)]: colour for severity, colour in _SEVERITY_COLOURS.items()},
+    **{
+        f"other {SEVERITY_LABELS[Severity(severity)]}": colour
+        for severity, colour in _SEVERITY_COLOURS.items()
+    },
 }
-_OF_VERDICTS: dict[str, dict[str, Any]] = {
+_VERDICT_COLOURS: dict[str, dict[str, Any]] = {
     "HEALTHY": {"fg": "green", "bold": True},
     "NOT HEALTHY": {"fg": "red", "bold": True},
     "INCOMPLETE": {"fg": "magenta", "bold": True},
 }
-_COLOURS = {**_OF_SEVERITY, **_OF_COUNTS, **_OF_VERDICTS}
+_COLOURS = {**_SEVERITY_COLOURS, **_COUNT_COLOURS, **_VERDICT_COLOURS}
 _PATTERNS = (
     # A number follows what heads a line of the first screen.
-    re.compile(rf"^({'|'.join(_OF_COUNTS)})(?= +[\d,]+)", re.MULTILINE),
+    re.compile(rf"^({'|'.join(_COUNT_COLOURS)})(?= +[\d,]+)", re.MULTILINE),
     re.compile(r"^(critical|error|warning)(?= )|(?<=\()(critical|error|warning)(?=;)", re.MULTILINE),
-    re.compile(rf"^({'|'.join(_OF_VERDICTS)})(?=:)", re.MULTILINE),
+    re.compile(rf"^({'|'.join(_VERDICT_COLOURS)})(?=:)", re.MULTILINE),
 )
 
 

@@ -26,8 +26,8 @@ class Verbosity(Enum):
 def verbosity() -> Verbosity:
     """Return the level of the running command. It is NORMAL if no command runs."""
     context = click.get_current_context(silent=True)
-    chosen: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
-    return chosen
+    level: Verbosity = context.meta.get(_KEY, Verbosity.NORMAL) if context else Verbosity.NORMAL
+    return level
 
 
 def say(message: str) -> None:
@@ -46,10 +46,10 @@ def quietness_options(command: Command) -> Command:
     return _quiet(_log_level(command))
 
 
-def _verbosity_flag(letter: str, word: str, to: Verbosity, help: str) -> Callable[[Command], Command]:
+def _verbosity_flag(letter: str, word: str, level: Verbosity, help: str) -> Callable[[Command], Command]:
     def callback(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         if is_given:
-            context.meta[_KEY] = to
+            context.meta[_KEY] = level
 
     return click.option(letter, word, is_flag=True, expose_value=False, callback=callback, help=help)
 
@@ -69,15 +69,17 @@ _log_level = click.option(
     callback=_set_level,
     help="Level of the log of Python's libraries on standard error.  [default: warning]",
 )
-_verbose = _verbosity_flag("-v", "--verbose", Verbosity.VERBOSE, "Name each table as it is made.")
-_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Say nothing on standard error but errors.")
+_verbose = _verbosity_flag(
+    "-v", "--verbose", Verbosity.VERBOSE, "Print the name of each table when it is made."
+)
+_quiet = _verbosity_flag("-q", "--quiet", Verbosity.QUIET, "Print only errors on standard error.")
 
 
 ARGUMENTS = "auditor.arguments"
 """Key under which the context of the program keeps the original command line arguments."""
 
 
-OF_THE_GATEWAY = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
+GATEWAY_MESSAGES = ("KeyboardInterrupt while sending command.", "Exception while sending command.")
 """Messages that py4j logs with a stack trace before it raises an error.
 
 They are dropped, because the command reports the same error in one line.
@@ -88,15 +90,15 @@ They are dropped, because the command reports the same error in one line.
 def quiet_gateway() -> Iterator[None]:
     """Keep py4j's stack traces off standard error while the block runs. They come through the root logger."""
 
-    def other(record: logging.LogRecord) -> bool:
-        return record.msg not in OF_THE_GATEWAY
+    def is_unknown_message(record: logging.LogRecord) -> bool:
+        return record.msg not in GATEWAY_MESSAGES
 
     root = logging.getLogger()
-    root.addFilter(other)
+    root.addFilter(is_unknown_message)
     try:
         yield
     finally:
-        root.removeFilter(other)
+        root.removeFilter(is_unknown_message)
 
 
 class Interruption(KeyboardInterrupt):
@@ -108,7 +110,7 @@ class Interruption(KeyboardInterrupt):
 
 
 @contextmanager
-def takes_up(out: str) -> Iterator[None]:
+def resumable(out: str) -> Iterator[None]:
     """Attach a command to a KeyboardInterrupt in the block. The command resumes the run directory ``out``.
 
     Raises:

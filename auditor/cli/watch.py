@@ -52,7 +52,10 @@ _SECONDS = ScaledNumber(
     default="1h",
     show_default=True,
     metavar="TIME",
-    help="Time from the start of a round to the next start, such as 15m. A longer round skips starts.",
+    help=(
+        "Time from the start of a round to the start of the next, such as 15m. A round that takes longer "
+        "skips starts."
+    ),
 )
 @click.option("--rounds", type=click.IntRange(1), metavar="N", help="End after N rounds.")
 @click.option(
@@ -96,22 +99,35 @@ def watch(
     default_sources = sources(metadata, bookies, cluster, conf)
     inputs = Sources(default_sources.metadata, default_sources.bookies, runs or default_sources.runs)
     outputs(forms, child_of(inputs.runs, "run"))
-    stop, last = Event(), 0
-    with _signals(stop) as listening, _metrics(listen, inputs.metadata) as take:
-        for done in islice(_rounds(inputs, options, interval, stop, listening), rounds):
-            last = _code(done, options)
-            is_last = stop.is_set() or done.number == rounds
-            _print(done, last, is_last)
-            for step in (take, partial(_write, forms), partial(_prune, inputs.runs, keep, options)):
+    stop, last_code = Event(), 0
+    with (
+        _stop_signals(stop) as reinstall_handlers,
+        _published_metrics(listen, inputs.metadata) as update_metrics,
+    ):
+        for finished_round in islice(
+            _audit_rounds(inputs, options, interval, stop, reinstall_handlers), rounds
+        ):
+            last_code = _exit_code(finished_round, options)
+            is_last = stop.is_set() or finished_round.number == rounds
+            _print_round(finished_round, last_code, is_last)
+            for follow_up in (
+                update_metrics,
+                partial(_write_reports, forms),
+                partial(_prune_runs, inputs.runs, keep, options),
+            ):
                 try:
-                    step(done)
+                    follow_up(finished_round)
                 except (AuditorError, OSError) as error:  # the audit was done: the next one is not in doubt
                     click.echo(f"bkaudit: {error}", err=True)
-    raise click.exceptions.Exit(0 if stop.is_set() else last)
+    raise click.exceptions.Exit(0 if stop.is_set() else last_code)
 
 
-def _rounds(
-    inputs: Sources, options: AuditOptions, interval: float, stop: Event, listening: Callable[[], None]
+def _audit_rounds(
+    inputs: Sources,
+    options: AuditOptions,
+    interval: float,
+    stop: Event,
+    reinstall_handlers: Callable[[], None],
 ) -> Iterator[Round]:
     from auditor.audit.audit import Audit
     from auditor.spark.session import build_session
@@ -120,24 +136,24 @@ def _rounds(
 
     spark = build_session(
         options.master,
-        _LONG_LIVED,
+        _LONG_PROCESS_SETTINGS,
         options.driver_memory,
         log=None if "://" in inputs.runs else Path(inputs.runs, "spark.log"),
         keep_classes=True,
     )
-    listening()  # Spark has a handler of its own
-    place = partial(run_to_make, "audit", inputs, options)
+    reinstall_handlers()  # Spark has a handler of its own
+    next_run = partial(run_to_make, "audit", inputs, options)
 
     def audit(out: str) -> Audit:
         return Audit(inputs.metadata, inputs.bookies, out, options)
 
     try:
-        yield from audit_rounds(audit, place, interval, stop, spark, shown_progress)
+        yield from audit_rounds(audit, next_run, interval, stop, spark, shown_progress)
     except Stop:
         say("stopped; the same command resumes this round within the time of --resume-within")
 
 
-_LONG_LIVED = {
+_LONG_PROCESS_SETTINGS = {
     "spark.ui.retainedJobs": "50",
     "spark.ui.retainedStages": "50",
     "spark.ui.retainedTasks": "500",
@@ -152,31 +168,31 @@ free memory. Without them, the memory of both grows for days.
 
 
 @contextmanager
-def _signals(stop: Event) -> Iterator[Callable[[], None]]:
+def _stop_signals(stop: Event) -> Iterator[Callable[[], None]]:
     """Set ``stop`` on SIGTERM or SIGINT while the block runs. A second signal ends the process at once.
 
     Yields a function that installs the handlers again, because Spark replaces them.
     """
 
-    def told(number: int, _: Any) -> None:
+    def handle_signal(number: int, _: Any) -> None:
         stop.set()
         signal.signal(number, signal.default_int_handler)
 
-    def listen() -> None:
-        for number in before:
-            signal.signal(number, told)
+    def install_handlers() -> None:
+        for number in earlier_handlers:
+            signal.signal(number, handle_signal)
 
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    listen()
+    earlier_handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    install_handlers()
     try:
-        yield listen
+        yield install_handlers
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
-def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
+def _published_metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], None]]:
     """Serve metrics at ``listen`` while the block runs. Yield a function that publishes a round's metrics.
 
     If ``listen`` is None, nothing is served and the function does nothing.
@@ -188,40 +204,47 @@ def _metrics(listen: str | None, cluster: str) -> Iterator[Callable[[Round], Non
     with metrics_server(listen, page) if listen is not None else nullcontext() as port:
         if port is not None:
             say(f"metrics: served at port {port}")
-            yield lambda done: page.update(done, open_run(done.run) if done.report is not None else None)
+            yield lambda finished_round: page.update(
+                finished_round, open_run(finished_round.run) if finished_round.report is not None else None
+            )
         else:
             yield lambda _: None
 
 
-def _print(done: Round, code: int, is_last: bool) -> None:
+def _print_round(finished_round: Round, code: int, is_last: bool) -> None:
     """Print the line of a round. If the round failed, the line says after how long the next one begins."""
     from auditor.reports.history import status_line
     from auditor.reports.plain_text import printable
     from auditor.sources.clock import now_ms
 
-    if done.report is not None:
-        what = status_line(done.report, done.run, now_ms())
+    if finished_round.report is not None:
+        outcome_text = status_line(finished_round.report, finished_round.run, now_ms())
     else:
-        again = "" if is_last else f"; again in {duration(done.wait)}"
-        what = f"failed, exit code {code}: {printable(str(done.error))}{again}"
-    click.echo(f"{format_time(now_ms())} round {done.number}, {duration(done.seconds)}: {what}")
+        retry_text = "" if is_last else f"; again in {duration(finished_round.wait)}"
+        outcome_text = f"failed, exit code {code}: {printable(str(finished_round.error))}{retry_text}"
+    round_text = f"round {finished_round.number}, {duration(finished_round.seconds)}"
+    click.echo(f"{format_time(now_ms())} {round_text}: {outcome_text}")
 
 
-def _code(done: Round, options: AuditOptions) -> int:
-    if done.report is not None:
-        return exit_code(done.report, options.fail_on, options.fail_on_suspect)
-    return done.error.exit_code if isinstance(done.error, AuditorError) else AuditorError.exit_code
+def _exit_code(finished_round: Round, options: AuditOptions) -> int:
+    if finished_round.report is not None:
+        return exit_code(finished_round.report, options.fail_on, options.fail_on_suspect)
+    return (
+        finished_round.error.exit_code
+        if isinstance(finished_round.error, AuditorError)
+        else AuditorError.exit_code
+    )
 
 
-def _write(forms: tuple[str, ...], done: Round) -> None:
+def _write_reports(forms: tuple[str, ...], finished_round: Round) -> None:
     """Write the requested reports of a round."""
     from auditor.notebook.run import open_run
 
-    if forms and done.report is not None:
-        show(open_run(done.run), outputs(forms, done.run))
+    if forms and finished_round.report is not None:
+        show(open_run(finished_round.run), outputs(forms, finished_round.run))
 
 
-def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> None:
+def _prune_runs(runs: str, keep: int | None, options: AuditOptions, finished_round: Round) -> None:
     """Remove all but the newest ``keep`` runs and runs in use, if the round succeeded.
 
     If ``keep`` is None, no run is removed.
@@ -229,7 +252,7 @@ def _prune(runs: str, keep: int | None, options: AuditOptions, done: Round) -> N
     from auditor.runs.history import history
     from auditor.runs.siblings import Keep, decisions, remove_run, runs_in_use
 
-    if keep is None or done.report is None:
+    if keep is None or finished_round.report is None:
         return
     for decision in decisions(history(runs).runs, Keep(last=keep), runs_in_use(options, (), runs)):
         if not decision.reasons:

@@ -162,7 +162,7 @@ def write_in_spark(
 ) -> tuple[CollectedFile, ...]:
     """Write a table with Spark, one task for each part."""
     rows = PartTable.of(spark, table.columns, table.read, table.parts).frame()
-    progress.stage(table.name)
+    progress.table(table.name)
     with report_tasks(spark, progress), file_system_errors(target.path):
         rows.write.option("compression", COMPRESSION).parquet(f"{target.path}/{table.name}")
     return target.manifest_files(table.name)
@@ -259,7 +259,7 @@ def collect(
     if spark is not None:
         require_classic(spark)
     target, directories = check_target(bookies, out)
-    progress.stage("directories")
+    progress.stage("listing directories")
     places = find_places(directories)
     if not any(directory.has_current for place in places for directory in place.directories):
         raise UsageError(f"--bookies {', '.join(bookies)}: no directory with current/ found")
@@ -339,7 +339,7 @@ def _version_row(directory: DirectoryFound) -> dict[str, Any]:
 
 
 def _write_in_driver(target: Collection, table: CollectedTable, progress: Progress) -> Files:
-    progress.stage(table.name, len(table.parts))
+    progress.table(table.name, len(table.parts))
 
     def batches() -> Iterator[pa.RecordBatch]:
         for part in table.parts:

@@ -256,7 +256,7 @@ def show(
     )
     with scratch_directory("demo") as directory:
         folder = Path(directory)
-        progress.stage("sample cluster")
+        progress.stage("making the sample cluster")
         with named_target(folder):
             cluster = unpack(folder, current_ms)
             plant(cluster)

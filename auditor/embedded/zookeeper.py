@@ -112,7 +112,10 @@ class EmbeddedZooKeeper:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        error_type: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -135,10 +138,10 @@ class EmbeddedZooKeeper:
             except BaseException:
                 self.stop()  # it runs in its own session, so nothing else would end it
                 raise
-            ended = self._process.poll() if self._process else None
+            exit_status = self._process.poll() if self._process else None
             self.stop()
             # Another process may have taken the free port in the meantime.
-            if chosen_port or ended is None or attempt == PORT_ATTEMPTS:
+            if chosen_port or exit_status is None or attempt == PORT_ATTEMPTS:
                 raise StoreError(
                     f"the embedded ZooKeeper did not start; see {self.data_dir / 'zookeeper.log'}"
                 )
@@ -161,21 +164,24 @@ class EmbeddedZooKeeper:
         client = self._client()
         transaction = client.transaction()
         paths: set[str] = set()
-        count, size = 0, 0
+        written_count, request_bytes = 0, 0
         for znode in znodes:
-            parts = znode.path.split("/")
-            for ancestor in ("/".join(parts[:depth]) for depth in range(2, len(parts))):
+            names = znode.path.split("/")
+            for ancestor in ("/".join(names[:depth]) for depth in range(2, len(names))):
                 if ancestor not in paths and not client.exists(ancestor):
                     transaction.create(ancestor, b"")
                 paths.add(ancestor)
             transaction.create(znode.path, znode.data, ephemeral=znode.ephemeral_owner != 0)
             paths.add(znode.path)
-            count, size = count + 1, size + len(znode.path) + len(znode.data)
-            if len(transaction.operations) >= TRANSACTION_NODES or size >= TRANSACTION_BYTES:
+            written_count, request_bytes = (
+                written_count + 1,
+                request_bytes + len(znode.path) + len(znode.data),
+            )
+            if len(transaction.operations) >= TRANSACTION_NODES or request_bytes >= TRANSACTION_BYTES:
                 _commit(transaction)
-                transaction, size = client.transaction(), 0
+                transaction, request_bytes = client.transaction(), 0
         _commit(transaction)
-        return count
+        return written_count
 
     def _client(self) -> Any:
         if self._writer is None:
@@ -187,9 +193,13 @@ class EmbeddedZooKeeper:
 
     def _launch(self) -> None:
         config = self.data_dir / "zookeeper.cfg"
-        values = {"data_dir": self.data_dir.resolve(), "port": self.port, "tick_time_ms": self._tick_time_ms}
+        settings = {
+            "data_dir": self.data_dir.resolve(),
+            "port": self.port,
+            "tick_time_ms": self._tick_time_ms,
+        }
         with named_target(config):
-            config.write_text(_CONFIG.format(**values), "utf-8")
+            config.write_text(_CONFIG.format(**settings), "utf-8")
         command = [
             str(find_java().executable),
             f"-Xmx{self._heap}",
@@ -240,10 +250,10 @@ def zookeeper_jars() -> list[Path]:
         StoreError: neither pyspark nor SPARK_HOME has them.
     """
     spec = importlib.util.find_spec("pyspark")
-    homes = [Path(place) for place in (spec.submodule_search_locations or [])] if spec else []
-    homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
-    for home in homes:
-        jars_by_pattern = [sorted((home / "jars").glob(pattern)) for pattern in _JARS]
+    spark_homes = [Path(location) for location in (spec.submodule_search_locations or [])] if spec else []
+    spark_homes += [Path(os.environ["SPARK_HOME"])] if os.environ.get("SPARK_HOME") else []
+    for spark_home in spark_homes:
+        jars_by_pattern = [sorted((spark_home / "jars").glob(pattern)) for pattern in _JARS]
         if all(jars_by_pattern):
             return [jars[-1] for jars in jars_by_pattern]
     raise StoreError("no ZooKeeper jars beside pyspark; install the full pyspark package or set SPARK_HOME")
@@ -258,7 +268,7 @@ def _commit(transaction: Any) -> None:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    with socket.socket() as probe_socket:
+        probe_socket.bind(("127.0.0.1", 0))
+        port: int = probe_socket.getsockname()[1]
         return port

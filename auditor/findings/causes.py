@@ -196,8 +196,9 @@ def _store_older(proofs: Proofs, bookies: Mapping[str, Row]) -> Iterable[Claim]:
         yield Claim(
             "store-older",
             names,
-            f"the metadata is older than the data of {first_names(names, _SAMPLES)}, which have ledgers from "
-            f"{lowest_undrawn} on that it never gave out: a restored backup, or another cluster's store",
+            f"the metadata is older than the data of {first_names(names, _SAMPLES)}: they have ledgers from "
+            f"{lowest_undrawn} on, whose ids the store has not given out. The store is a "
+            "restored backup, or another cluster's",
             tuple(("metadata-suspect", name) for name in names),
             frozenset({"metadata-suspect", "orphan-ledger"}),
             from_ledger=lowest_undrawn,
@@ -259,7 +260,7 @@ def _other_ids(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "other-id",
             tuple(ids),
-            f"{name} is not registered, and is {first_names(ids[1:], _SAMPLES)} by another id",
+            f"{name} is not registered, and is another id of {first_names(ids[1:], _SAMPLES)}",
             (("bookie-alias", name),),
             frozenset({"bookie-alias", "alias-gc-danger", "mark-missing", *_GONE_BOOKIE_CHECKS}),
         )
@@ -297,7 +298,7 @@ def _overflow(proofs: Proofs) -> Iterable[Claim]:
         yield Claim(
             "listing-overflows",
             names,
-            f"the collectors of {first_names(names, _SAMPLES)} run over at ledger {2**63 - 1}, and take all "
+            f"the collectors of {first_names(names, _SAMPLES)} overflow at ledger {2**63 - 1}, and take all "
             "others for deleted",
             tuple(("gc-would-delete-live", name) for name in names),
             frozenset({"gc-would-delete-live"}),
@@ -352,7 +353,7 @@ def _disks_lost(roster: Roster, lacking: Lacking, gone_bookies: Set[str]) -> Ite
                     "disk-lost",
                     (name,),
                     f"{name} lost the data of a disk: entries of {missing_count:,} of "
-                    f"{plural(missing_count + ledgers, 'ledger')} that belong into {path} are gone",
+                    f"{plural(missing_count + ledgers, 'ledger')} that belong in {path} are gone",
                     (),
                     frozenset(),
                     frozenset(COPIES),

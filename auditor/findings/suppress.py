@@ -183,7 +183,7 @@ def _refusal_reason(entry: Suppress, digests: Mapping[str, str | None], today: d
         return f"until {entry.until} is too late: the latest day allowed is {latest_day(today)}"
     digest = digests.get(str(entry.names["fingerprint"]))
     if entry.missing is None:
-        return f'the key missing is absent; for the entries missing now it is "{digest}"'
+        return f'the key "missing" is absent; for the entries that are missing now its value is "{digest}"'
     return f'the missing entries are not those of {entry.missing}; for those missing now it is "{digest}"'
 
 
@@ -228,7 +228,9 @@ def _parse_entry(location: str, kind: str, table: dict[str, Any], base_directory
             raise UsageError(f"{location}: {key}: missing")
     names = {key: value for key, value in table.items() if key not in ("reason", "until", "run", "missing")}
     if "missing" in table and "fingerprint" not in names:
-        raise UsageError(f"{location}: missing: it is of one finding; name that by its fingerprint")
+        raise UsageError(
+            f"{location}: missing: valid only for one finding; name the finding by its fingerprint"
+        )
     if "ledger_id" in names:
         names.setdefault("scope_id", 0)  # a ledger without a scope is one of scope 0, as in every option
     if kind == "suppress" and not names:
@@ -255,7 +257,7 @@ def _check_long(value: Any) -> str | None:
 def _check_check_id(value: Any) -> str | None:
     if not isinstance(value, str):
         return "not a string"
-    return None if any(_matches(value, id) for id in BY_ID) else "not a check, and matches none"
+    return None if any(_matches(value, id) for id in BY_ID) else "not the id of a check, and matches none"
 
 
 def _check_fingerprint(value: Any) -> str | None:

@@ -18,6 +18,7 @@ from auditor.model.columns import LEDGER, REPLICA, schema_of
 from auditor.model.finding import Confidence, Severity, Urgency, decimal
 from auditor.model.run_facts import Step
 from auditor.spark import functions as F
+from auditor.spark.table_queries import due_queries
 from auditor.spark.types import Column, DataFrame
 from auditor.tables import Roster, Tables
 
@@ -26,24 +27,28 @@ FINDINGS = schema_of(
     ("urgency", pa.string(), "urgency: destroys-data, lost, near-loss ... or rest"),
     ("severity", pa.string(), "critical, error, warning or note"),
     ("confidence", pa.string(), "confirmed, suspect or unknown"),
-    ("scope_id", pa.int64(), "BP-35 scope; null where no ledger is meant"),
-    ("ledger_id", pa.int64(), "null where no ledger is meant"),
+    ("scope_id", pa.int64(), "BP-35 scope; null if the finding is not about a ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null if the finding is not about a ledger"),
     (
         "ledger_qualified_name",
         pa.string(),
-        "scope and ledger in 32 hexadecimal digits; null where no ledger is meant",
+        "scope and ledger in 32 hexadecimal digits; null if the finding is not about a ledger",
     ),
-    ("bookie_id", pa.string(), "null in findings that are one per ledger"),
+    ("bookie_id", pa.string(), "the bookie; null in findings with one row per ledger"),
     (
         "missing",
         pa.list_(pa.struct([("bookie_id", pa.string()), ("groups", pa.binary()), ("count", pa.int64())])),
-        "striped entries confirmed absent, bookies ascending, 24 bytes a group",
+        "entries that a bookie should have and certainly lacks, as groups of 24 bytes; bookies ascending",
     ),
     ("unknown", pa.list_(pa.string()), "bookies whose copies are unknown"),
-    ("message", pa.string(), "one sentence for a person"),
-    ("evidence", pa.string(), "facts behind it, a JSON object"),
-    ("fingerprint", pa.string(), "the same in every run while the trouble lasts"),
-    ("cause", pa.int32(), "the number of the cause in report.json that explains it; null: none does"),
+    ("message", pa.string(), "the finding as a sentence"),
+    ("evidence", pa.string(), "facts behind the finding, as a JSON object"),
+    ("fingerprint", pa.string(), "fingerprint of the finding, equal in every run while the fault lasts"),
+    (
+        "cause",
+        pa.int32(),
+        "number of the cause in report.json that explains the finding; null: no cause does",
+    ),
 )
 
 
@@ -54,9 +59,9 @@ FOUND = pa.schema([FINDINGS.field(name) for name in (*FINDING_COLUMNS, "id")])
 def ask_table_checks(checks: Sequence[TableCheck], tables: Tables) -> DataFrame:
     """Return the results of all checks that query tables, as one DataFrame.
 
-    A small audit spends most of its time on preparing queries, so checks whose input is empty are skipped.
+    Checks whose input is empty are skipped.
     """
-    due_checks = [check for check in checks if check.asks not in tables.known_empty] or checks[:1]
+    due_checks = due_queries(checks, tables) or checks[:1]
     frames: list[DataFrame] = [
         check.find(tables).selectExpr(*check.columns, f"'{check.id}' AS id") for check in due_checks
     ]

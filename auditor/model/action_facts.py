@@ -20,9 +20,9 @@ class Action(TypedDict):
     checks: Annotated[list[CheckId], about("the checks whose findings ask for it")]
     urgency: UrgencyWord
     severity: Annotated[SeverityWord, about("the worst of these findings")]
-    count: Annotated[Count, about("these findings")]
-    unsure: Annotated[Count, about("of count, those that are not confirmed")]
-    bookies: Annotated[list[str], about("all bookies that the action is on; empty if it is on ledgers")]
+    count: Annotated[Count, about("number of these findings")]
+    unsure: Annotated[Count, about("number of these findings that are not confirmed")]
+    bookies: Annotated[list[str], about("all bookies that the action concerns; empty if it concerns ledgers")]
     bookie_id: str | None
     scope_id: str | None
     ledger_id: str | None
@@ -32,9 +32,9 @@ class ForbiddenAction(TypedDict):
     """An instruction that findings ask for and holds forbid, with the reason."""
 
     kind: Annotated[str, Facet("enum", (*ActionKind,))]
-    objects: Annotated[str, about("the bookies or ledgers, at most the first two")]
-    why: Annotated[str, about("the holds that forbid it")]
-    way_out: Annotated[str, about("the condition that a later run must see first")]
+    objects: Annotated[str, about("the bookies or ledgers of the action, at most the first two")]
+    why: Annotated[str, about("the holds that forbid the action")]
+    way_out: Annotated[str, about("the condition that a later run must find before the action is allowed")]
     checks: list[CheckId]
 
 
@@ -47,6 +47,10 @@ class HoldFacts(TypedDict):
     """
 
     total: Count
-    urgent: Annotated[Count, about("unaccepted holds of the two highest urgencies")]
-    carried: Annotated[Count, about("holds of an earlier run that are not lifted")]
-    earlier_run: Annotated[str | None, about("the run whose holds were carried on; null: none was found")]
+    urgent: Annotated[
+        Count, about("number of holds of the two highest urgencies that no suppression accepts")
+    ]
+    carried: Annotated[Count, about("number of holds from an earlier run that are not lifted")]
+    earlier_run: Annotated[
+        str | None, about("the earlier run whose holds still apply; null: no such run was found")
+    ]

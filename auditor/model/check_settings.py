@@ -60,12 +60,12 @@ class ChecksChosen(TypedDict):
     """Checks that were left out, checks whose holds may be missing, and the constants of all checks."""
 
     not_run: Annotated[
-        list[CheckId], about("checks that were left out: nothing is known about their subjects")
+        list[CheckId], about("checks that were left out, so that nothing is known about their subjects")
     ]
     unheld: Annotated[
         list[CheckId],
         about(
-            "not_run, and checks with a less careful constant: actions that their holds could forbid "
+            "the checks of not_run, and checks with a less careful constant: actions that they could forbid "
             "are refused"
         ),
     ]
@@ -91,7 +91,7 @@ class CheckSettings:
         int,
         Constant(
             "hours",
-            "Replication workers and recovery finish within hours; a day leaves room for an outage.",
+            "Replication workers and recovery finish within hours. A day leaves time for an outage.",
             1,
             8_760,
         ),
@@ -100,7 +100,8 @@ class CheckSettings:
         int,
         Constant(
             "minutes",
-            "Garbage collection locks a ledger for a moment, a worker that gives one up for 5 minutes.",
+            "Garbage collection locks a ledger for a moment. A worker that gives a ledger up keeps its lock "
+            "for 5 minutes.",
             10,
             10_080,
         ),
@@ -109,7 +110,8 @@ class CheckSettings:
         int,
         Constant(
             "directories",
-            "A worker that stops half-way leaves a few; only many of them make listings slow.",
+            "A worker that stops half-way leaves a few empty directories. Only many of them make listings "
+            "slow.",
             1,
             1_000_000,
         ),
@@ -131,7 +133,8 @@ class CheckSettings:
         int,
         Constant(
             "days",
-            "Pulsar rolls ledgers over within 4 hours; other writers keep one for days, rarely for a month.",
+            "Pulsar rolls ledgers over within 4 hours. Other writers keep a ledger open for days, rarely for "
+            "a month.",
             1,
             3_650,
         ),
@@ -140,7 +143,8 @@ class CheckSettings:
         int,
         Constant(
             "percent of a bookie's ledgers",
-            "Retention deletes a few per cent between two collections; more may mean lost metadata.",
+            "Retention deletes a few per cent of the ledgers between two collections. More may mean lost "
+            "metadata.",
             0,
             100,
             CarefulSide.LOWER,
@@ -180,7 +184,7 @@ class CheckSettings:
         int,
         Constant(
             "percent of a bookie's ledgers",
-            "Of a bookie with few ledgers so large a share is a reason for doubt, never a proof.",
+            "On a bookie with few ledgers, even so large a share is only a reason for doubt.",
             0,
             100,
             CarefulSide.LOWER,
@@ -199,7 +203,7 @@ class CheckSettings:
     content_margin: Annotated[
         int,
         Constant(
-            "ledgers for each that speaks for the owner",
+            "ledgers of another bookie for each of its own",
             "Replaced members of ensembles leave a few ledgers that fit another bookie.",
             1,
             1_000_000,
@@ -210,7 +214,7 @@ class CheckSettings:
         int,
         Constant(
             "ids for each listed ledger",
-            "Drawn ids are close together; an application that chooses its ids spreads them.",
+            "Ids from the id generator are close together. An application that chooses its ids spreads them.",
             1,
             1_000_000_000,
             CarefulSide.HIGHER,
@@ -219,12 +223,15 @@ class CheckSettings:
     stuck_passes: Annotated[
         int,
         Constant(
-            "waits between two passes of garbage collection", "One pass may have just been missed.", 1, 1_000
+            "intervals between two passes of garbage collection",
+            "The audit may have just missed one pass.",
+            1,
+            1_000,
         ),
     ] = 2
     compaction_intervals: Annotated[
         int,
-        Constant("intervals of compaction", "One interval may have just been missed.", 1, 1_000),
+        Constant("intervals of compaction", "The audit may have just missed one interval.", 1, 1_000),
     ] = 2
 
     def __post_init__(self) -> None:

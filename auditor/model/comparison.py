@@ -47,11 +47,13 @@ class StoreDifference:
 
     item: StoreItem
     change: CopyState
-    path: Annotated[str, about("its place in the store; for owners below the chroot")]
+    path: Annotated[str, about("path in the store; for owners, without the chroot")]
     scope_id: DecimalId = None
     ledger_id: DecimalId = None
-    fields: Annotated[tuple[str, ...], about("differing parts of a ledger, as name: source / copy")] = ()
-    why: Annotated[str | None, about("the reason for undecided")] = None
+    fields: Annotated[
+        tuple[str, ...], about("differing fields of a ledger's metadata, as name: source / copy")
+    ] = ()
+    why: Annotated[str | None, about("for undecided: the reason")] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ CHANGED = (Change.NEW, Change.WORSE, Change.BETTER, Change.FIXED, Change.UNSEEN)
 ChangeWord = Annotated[
     str,
     Facet("enum", CHANGED),
-    about("unseen: neither found nor ruled out, because the data that it rests on was not read"),
+    about("unseen: neither found nor ruled out, because the data that the finding depends on was not read"),
 ]
 
 
@@ -113,18 +113,24 @@ class ChangedFinding:
 
     change: ChangeWord
     id: CheckId
-    severity: Annotated[SeverityWord, about("in the newer run that found it")]
-    previous_severity: Annotated[str | None, Facet("enum", (*Severity, None)), about("null: it is new")]
+    severity: Annotated[SeverityWord, about("severity in the newer of the runs that found it")]
+    previous_severity: Annotated[
+        str | None, Facet("enum", (*Severity, None)), about("null: the finding is new")
+    ]
     confidence: ConfidenceWord
-    previous_confidence: Annotated[str | None, Facet("enum", (*Confidence, None)), about("null: it is new")]
+    previous_confidence: Annotated[
+        str | None, Facet("enum", (*Confidence, None)), about("null: the finding is new")
+    ]
     scope_id: DecimalId
     ledger_id: DecimalId
     bookie_id: str | None
-    missing: Annotated[Count, about("entries confirmed absent, over all bookies")]
+    missing: Annotated[Count, about("number of entries confirmed missing, over all bookies")]
     previous_missing: Count | None
     first_seen: Time
     last_seen: Time
-    suppressed: Annotated[str | None, about("the reason of a suppression")]
+    suppressed: Annotated[
+        str | None, about("reason in the suppression that accepts the finding; null: not suppressed")
+    ]
     fingerprint: Annotated[str, Facet("pattern", "^[0-9a-f]{16}$")]
 
 

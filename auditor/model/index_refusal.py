@@ -37,8 +37,10 @@ def unnamed_index(paths: Sequence[str], in_rocksdb: bool) -> Refusal:
     way_out = (
         "without indexDirectories it starts: DbLedgerStorage before 4.16 keeps no index there"
         if in_rocksdb
-        else "write its index directories as indexDirs, with layout 5, into VERSION of all its directories "
-        "and into the store's cookie; the index is there, so do not take indexDirectories out"
+        else (
+            "write the bookie's index directories as indexDirs, with layout 5, into all its VERSION files "
+            "and the store's cookie; keep indexDirectories, because the index is there"
+        )
     )
     reason = (
         f"{', '.join(paths)}: index directories that its cookies do not name; BookKeeper before 4.16 "

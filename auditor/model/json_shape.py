@@ -50,7 +50,10 @@ Count = Annotated[int, Facet("minimum", 0)]
 Time = Annotated[int, about("milliseconds since 1970, UTC")]
 _DECIMAL = Facet("pattern", "^(0|-?[1-9][0-9]*)$")
 DecimalId = Annotated[
-    int | None, Facet("type", ("string", "null")), _DECIMAL, about("decimal; null where no ledger is meant")
+    int | None,
+    Facet("type", ("string", "null")),
+    _DECIMAL,
+    about("decimal digits; null if there is no ledger"),
 ]
 """A scope or ledger id; JSON has it as text, because JSON numbers cannot hold all ids exactly."""
 

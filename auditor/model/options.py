@@ -44,12 +44,14 @@ class AuditOptions:
     fail_on: Annotated[
         FailOn,
         Option(
-            "The least severe confirmed finding that makes the exit code 1; new: an error or worse that is "
-            "new, or worse than in the run before. Data lost or about to be deleted counts with any value."
+            "The lowest severity of a confirmed finding that makes the exit code 1. new: only errors or "
+            "worse count, if they are new or worse than in the run before. Lost data, and data about to be "
+            "deleted, counts with any value."
         ),
     ] = Severity.ERROR
     fail_on_suspect: Annotated[
-        bool, Option("Findings that are only suspected make the exit code 1 too; without it they make it 3.")
+        bool,
+        Option("Unconfirmed findings make the exit code 1 too. Without this option the exit code is then 3."),
     ] = False
     suppressions: Annotated[
         str | None,
@@ -60,20 +62,23 @@ class AuditOptions:
         ),
     ] = None
     samples: Annotated[
-        int, Option("How many findings of each id a report shows; counts are always complete.", 0, 10_000)
+        int,
+        Option(
+            "Number of findings of each check that a report shows. Counts are always complete.", 0, 10_000
+        ),
     ] = 20
     checks: Annotated[
         Texts,
         Option(
-            "Checks that run, by their ids, with commas between or repeated; without it all checks run.",
+            "Ids of the checks to run, separated by commas. May be repeated. Without it all checks run.",
             value="ID,...",
         ),
     ] = ()
     skip_checks: Annotated[
         Texts,
         Option(
-            "Checks that do not run. The report names them, the exit code is never 0, and "
-            "actions that their findings could forbid are refused.",
+            "Ids of checks that do not run. The report lists them, and the exit code is never 0. Actions "
+            "that findings of these checks could forbid are refused.",
             value="ID,...",
         ),
     ] = ()
@@ -88,7 +93,8 @@ class AuditOptions:
     grace: Annotated[
         float,
         Option(
-            "A ledger that changed fewer seconds than this before its index was written is only suspected.",
+            "Seconds: if a ledger changed less than this before an index was written, entries missing in the "
+            "index are only suspected.",
             0,
             1e9,
         ),
@@ -96,13 +102,15 @@ class AuditOptions:
     scan_time: Annotated[
         Moment | None,
         Option(
-            "The time that ages count from, instead of the store's own clock or newest time.", 0, value="TIME"
+            "Time of the scan, from which ages count. It replaces the store's own clock or newest time.",
+            0,
+            value="TIME",
         ),
     ] = None
     index_time: Annotated[
         Moment | None,
         Option(
-            "The time of the indexes, instead of the time that each bookie's journal and lastMark show.",
+            "Time of all indexes. It replaces the times that each bookie's journal and lastMark show.",
             0,
             value="TIME",
         ),
@@ -110,16 +118,17 @@ class AuditOptions:
     since: Annotated[
         str | None,
         Option(
-            "An earlier run of this cluster, or the word last for the newest one in the directory of this "
-            "run. Data that has not changed since then is taken from it; the findings are the same.",
+            "An earlier run of this cluster, or the word last for the newest run in the directory of this "
+            "run. Data that has not changed since then is taken from that run. The findings are the same as "
+            "without it.",
             value="RUN",
         ),
     ] = None
     resume_within: Annotated[
         float,
         Option(
-            "Seconds: the largest age of tables of a running store that an unfinished run is resumed "
-            "from; older tables are read again.",
+            "Seconds: an unfinished run on a running store resumes with its tables up to this age. It reads "
+            "older tables again.",
             0,
             1e9,
         ),
@@ -127,27 +136,27 @@ class AuditOptions:
     owners: Annotated[
         Texts,
         Option(
-            "A store of owners, which refer to ledgers, as pulsar:URI. May be repeated: all stores "
-            "are joined. none: no owners are read. Without it owners are read from the metadata's own"
-            " store, beside BookKeeper's root.",
+            "A store of owners (such as Pulsar's topics, which refer to ledgers), as pulsar:URI. May be "
+            "repeated. none: read no owners. Without it owners are read from the metadata store, next to "
+            "BookKeeper's root.",
             value="URI",
         ),
     ] = ()
     owners_complete: Annotated[
         Texts,
         Option(
-            "A store of owners, as owners has it, that the operator declares complete together with the "
-            "others of this option: no other store refers to ledgers of this cluster. May be repeated. "
-            "Without it no ledger is confirmed to be unowned.",
+            "A store of owners, in the form of the option owners. May be repeated. With it the operator "
+            "declares that no further store refers to ledgers of this cluster. Without it no ledger is "
+            "confirmed to be unowned.",
             value="URI",
         ),
     ] = ()
     owner_grace: Annotated[
         float,
         Option(
-            "Seconds: a younger ledger is never reported as unowned, because its owner may be about "
-            "to name it. Two runs must be at least this far apart to agree on an unowned ledger. "
-            "Below a rollover (4 hours) no ledger is confirmed to be unowned.",
+            "Seconds: a younger ledger is never reported as unowned, because its owner may not have recorded "
+            "it yet. Only two runs at least this far apart confirm an unowned ledger. With less than 4 hours "
+            "(a broker's rollover) no ledger is confirmed.",
             0,
             1e9,
         ),
@@ -155,18 +164,18 @@ class AuditOptions:
     offload_listing: Annotated[
         str | None,
         Option(
-            "An inventory of the bucket that ledgers are offloaded to: CSV or Parquet of names and "
-            "sizes. Without it the objects are not checked (docs/owners.md).",
+            "An inventory of the bucket of offloaded ledgers: CSV or Parquet with names and sizes of "
+            "objects. Without it the objects are not checked (docs/owners.md).",
             value="FILE",
         ),
     ] = None
     rate_limit: Annotated[
-        float, Option("Reads a second from a live store, all tasks together; 0: as fast as it goes.", 0)
+        float, Option("Largest number of reads per second from a live store, over all tasks; 0: no limit.", 0)
     ] = 20_000.0
     in_flight: Annotated[
-        int, Option("Requests that one connection to a live store may have unanswered.", 1, 1_000)
+        int, Option("Largest number of unanswered requests on one connection to a live store.", 1, 1_000)
     ] = 4
-    batch: Annotated[int, Option("Znodes asked for in one request (multiRead).", 1, 10_000)] = 200
+    batch: Annotated[int, Option("Number of znodes in one request (multiRead).", 1, 10_000)] = 200
     timeout: Annotated[float, Option("Seconds to wait for a connection, and for one answer.", 0.1, 3_600)] = (
         10.0
     )
@@ -178,10 +187,13 @@ class AuditOptions:
         ),
     ] = None
     bookie_rate_limit: Annotated[
-        float, Option("Listings (rpc:) and witness reads per second of one bookie; 0: as fast as it goes.", 0)
+        float,
+        Option(
+            "Largest number of listings (rpc:) and witness reads per second for one bookie; 0: no limit.", 0
+        ),
     ] = 1_000.0
     bookie_in_flight: Annotated[
-        int, Option("Listings (rpc:) or witness reads that one bookie may have unanswered.", 1, 1_000)
+        int, Option("Largest number of unanswered listings (rpc:) or witness reads for one bookie.", 1, 1_000)
     ] = 32
     witness: Annotated[
         YesNo,
@@ -191,10 +203,15 @@ class AuditOptions:
         ),
     ] = "yes"
     witness_reads: Annotated[
-        int, Option("Entries that bookies are asked for in one audit, half of them of one bookie.", 1, 10**6)
+        int,
+        Option(
+            "Largest number of entries that an audit asks bookies for, at most half of them from one bookie.",
+            1,
+            10**6,
+        ),
     ] = 10_000
     entry_logs: Annotated[
-        bool, Option("Read entry logs too, and attribute every byte of bookies' disks to a ledger.")
+        bool, Option("Read entry logs too, and attribute every byte of them to a ledger.")
     ] = False
     deep: Annotated[
         bool,
@@ -204,7 +221,10 @@ class AuditOptions:
         ),
     ] = False
     digest_entries: Annotated[
-        int, Option("With deep: the first entries of every ledger that are read completely.", 0, 10**9)
+        int,
+        Option(
+            "With deep: number of entries at the start of every ledger that are read completely.", 0, 10**9
+        ),
     ] = 3
     digest_percent: Annotated[
         float,
@@ -216,23 +236,26 @@ class AuditOptions:
         ),
     ] = 0.1
     digest_budget: Annotated[
-        int, Option("With deep: the most MB of entries that are read completely from one bookie.", 1, 10**9)
+        int,
+        Option(
+            "With deep: largest number of MB of entries that are read completely from one bookie.", 1, 10**9
+        ),
     ] = 1_000
     bookie_conf: Annotated[
         str | None,
         Option(
-            "A bookie's configuration file (bk_server.conf). It sets the directories and id of the next "
-            "start, and the thresholds and switches of garbage collection. Without it the "
-            "server's defaults hold.",
+            "A bookie's configuration file (bk_server.conf). The audit takes from it the directories and id "
+            "of the next start, and the settings of garbage collection. Without it the audit assumes the "
+            "server's defaults.",
             value="FILE",
         ),
     ] = None
     racks: Annotated[
         str | None,
         Option(
-            "Locations of bookies: a file of two columns, bookie (or host) and location; or TOML, or "
-            "Pulsar's JSON, by its name. Without it Pulsar's /bookies beside BookKeeper's root is "
-            "read.",
+            "A file of the locations of bookies. It has two columns, bookie (or host) and location; or it is "
+            "TOML, or Pulsar's JSON, by its ending. Without it Pulsar's /bookies next to BookKeeper's root "
+            "is read.",
             value="FILE",
         ),
     ] = None
@@ -248,23 +271,27 @@ class AuditOptions:
         str | None,
         Option(
             "The placement policy: rack, region, zone or none, with settings by the server's names "
-            "(rack,minNumRacksPerWriteQuorum=3); or a configuration file, broker.conf or bk_server.conf.",
+            "(rack,minNumRacksPerWriteQuorum=3). Or a configuration file, such as broker.conf or "
+            "bk_server.conf.",
             value="POLICY",
         ),
     ] = None
     threads: Annotated[
-        int, Option("Threads of one task that read index files; 4 to 8 if the files are not cached.", 1, 64)
+        int,
+        Option(
+            "Number of threads that read index files in one task; use 4 to 8 if the files are not cached.",
+            1,
+            64,
+        ),
     ] = 1
-    parts_per_core: Annotated[
-        int, Option("Tasks that a scan is cut into, for each core Spark has.", 1, 1_000)
-    ] = 4
-    master: Annotated[str, Option("Spark's master, where no Spark session is running.", value="MASTER")] = (
+    parts_per_core: Annotated[int, Option("Number of tasks of a scan for each core of Spark.", 1, 1_000)] = 4
+    master: Annotated[str, Option("Spark's master, if no Spark session is running.", value="MASTER")] = (
         "local[*]"
     )
     driver_memory: Annotated[
         str,
         Option(
-            "Memory of Spark's driver, where no session is running.",
+            "Memory of Spark's driver, if no Spark session is running.",
             pattern="[1-9][0-9]{0,9}[kKmMgGtT][bB]?",
             form="a number with k, m, g or t, as 4g",
             value="SIZE",

@@ -101,7 +101,7 @@ def owner_store_rows(
     for source in sources:
         is_read = source in stores
         reasons = [*store_reasons[source], *set_reasons] or (
-            ["another store is not proved complete"] if not is_complete else []
+            ["another store of owners is not proved complete"] if not is_complete else []
         )
         scope = SourceScope(
             source,
@@ -141,9 +141,13 @@ def _store_reasons(
     source: str, counts: OwnerCounts, stores: Sequence[str], declared: Sequence[str]
 ) -> Iterator[str]:
     if source not in declared:
-        yield "owners_complete does not name it" if source in stores else "it was not read in this run"
+        yield (
+            "owners_complete does not contain this store"
+            if source in stores
+            else "the store was not read in this run"
+        )
     elif source not in stores:
-        yield "owners_complete names it, and it was not read"
+        yield "owners_complete contains this store, but it was not read"
     if source in counts.same:
         yield f"it is the store {counts.same[source]} under a second name"
     lists = counts.lists.get(source, ListCounts())

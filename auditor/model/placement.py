@@ -328,9 +328,9 @@ class PlacementFacts(TypedDict):
     """
 
     policy: Annotated[str, Facet("enum", (*Policy,))]
-    settings: Annotated[dict[str, Any], about("of its server class, by name")]
+    settings: Annotated[dict[str, Any], about("settings of the server's policy class, by name")]
     policy_origin: Annotated[str, about("source of the policy")]
     mapping_origin: Annotated[str | None, about("source of the locations of bookies")]
     located: Annotated[Count, about("bookies with a location")]
-    unlocated: Annotated[Count, about("bookies without one")]
+    unlocated: Annotated[Count, about("bookies without a location")]
     own_groups: Annotated[Count, about("ledgers with a placement policy of their own (Pulsar)")]

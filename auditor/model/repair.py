@@ -90,29 +90,42 @@ class RepairFacts(TypedDict):
 
     sees_autorecovery: Annotated[bool, about("whether votes, marks and settings of AutoRecovery were read")]
     auditor: Annotated[str | None, about("bookie id in the auditor's vote")]
-    auditor_down: Annotated[bool, about("that bookie is known and not registered")]
-    votes: Annotated[Count, about("processes of AutoRecovery; each runs a worker")]
-    disabled: Annotated[bool, about("replication is switched off")]
+    auditor_down: Annotated[bool, about("whether that bookie is known, but not registered")]
+    votes: Annotated[Count, about("number of AutoRecovery processes; each runs a worker")]
+    disabled: Annotated[bool, about("whether replication is switched off")]
     disabled_since: int | None
     delay_s: Annotated[int | None, about("lostBookieRecoveryDelay, seconds")]
-    last_check: Annotated[int | None, about("when the newest server-side check ended")]
-    age_ms: Annotated[int | None, about("how old the cluster is")]
+    last_check: Annotated[int | None, about("end of the newest server-side check")]
+    age_ms: Annotated[int | None, about("age of the cluster")]
     registered: Count
     writable: Count
-    knows_registrations: Annotated[bool, about("false: saved metadata without any registration")]
-    queued: Annotated[Count, about("ledgers marked for re-replication")]
-    oldest: Annotated[int | None, about("when the oldest of these marks was made")]
-    queued_since: Annotated[Count, about("ledgers marked since the previous run")]
-    locked: Annotated[Count, about("ledgers that a worker holds")]
-    depending: Annotated[Count, about("ledgers that depend on a bookie that is down")]
-    waiting: Annotated[Count, about("ledgers that are marked or depend on a bookie that is down")]
+    knows_registrations: Annotated[
+        bool,
+        about(
+            "false: the metadata was saved without any registration, so it is unknown which bookies are down"
+        ),
+    ]
+    queued: Annotated[Count, about("number of ledgers marked for re-replication")]
+    oldest: Annotated[int | None, about("time of the oldest of these marks")]
+    queued_since: Annotated[Count, about("number of ledgers marked since the previous run")]
+    locked: Annotated[Count, about("number of ledgers that a worker has locked")]
+    depending: Annotated[Count, about("number of ledgers that need a bookie that is down")]
+    waiting: Annotated[Count, about("number of ledgers that are marked, or that need a bookie that is down")]
     smallest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
     largest_ensemble: Annotated[Count, about("of open or recent ledgers; 0: not known")]
-    unavailable: Annotated[Count, about("ledgers with an entry that no registered member can serve")]
-    unrecoverable: Annotated[Count, about("further ledgers, not closed, that recovery cannot close")]
-    single_copy: Annotated[Count, about("further ledgers with an entry that one registered member can serve")]
-    down: Annotated[list[str], about("bookies that ledgers depend on and that are not registered")]
-    repaired_per_hour: Annotated[float | None, about("marks that went away since the previous run, an hour")]
+    unavailable: Annotated[
+        Count, about("number of ledgers with an entry that no registered bookie of its ensemble can serve")
+    ]
+    unrecoverable: Annotated[
+        Count, about("number of further ledgers that are not closed and that recovery cannot close")
+    ]
+    single_copy: Annotated[
+        Count, about("number of further ledgers with an entry that only one registered bookie can serve")
+    ]
+    down: Annotated[list[str], about("bookies that ledgers need and that are not registered")]
+    repaired_per_hour: Annotated[
+        float | None, about("marks that were removed since the previous run, per hour")
+    ]
     remaining_ms: Annotated[int | None, about("estimated time to the end of the queue")]
 
 

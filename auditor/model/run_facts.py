@@ -93,7 +93,7 @@ class Remark(TypedDict):
 
     kind: Annotated[str, Facet("enum", (*RemarkKind,))]
     text: str
-    details: Annotated[list[str], about("names and reasons, a bounded sample")]
+    details: Annotated[list[str], about("names and reasons; only a sample if there are many")]
 
 
 def remark(kind: RemarkKind, text: str, *details: str) -> Remark:
@@ -131,9 +131,9 @@ class Tally(TypedDict):
     severity: SeverityWord
     confidence: ConfidenceWord
     count: Count
-    new: Annotated[Count, about("not in the run before, and not suppressed")]
-    worse: Annotated[Count, about("less bad in the run before, and not suppressed")]
-    suppressed: Annotated[Count, about("of count, those that a suppression names")]
+    new: Annotated[Count, about("unsuppressed findings that the run before did not have")]
+    worse: Annotated[Count, about("unsuppressed findings that are worse than in the run before")]
+    suppressed: Annotated[Count, about("number of findings that a suppression accepts")]
 
 
 def empty_tally(id: str, urgency: str, severity: str, confidence: str) -> Tally:
@@ -153,7 +153,7 @@ class Step(TypedDict):
     urgency: UrgencyWord
     severity: Annotated[SeverityWord, about("the worst of these findings")]
     count: Count
-    unsure: Annotated[Count, about("of count, those that are not confirmed")]
+    unsure: Annotated[Count, about("unconfirmed ones of these findings")]
     action: Annotated[str | None, about("the instruction, in a few words; null: nothing is urgent")]
     bookie_id: str | None
     scope_id: str | None
@@ -186,9 +186,11 @@ class FindingCause(TypedDict):
     kind: Annotated[str, Facet("pattern", "^[a-z]+(-[a-z]+)*$")]
     bookies: list[str]
     sentence: Annotated[str, about("a sentence about the cause, with its objects")]
-    count: Annotated[Count, about("findings that it explains")]
-    findings: Annotated[list[CauseCount], about("findings that follow from it, in the order of reports")]
-    evidence: Annotated[list[CauseEvidence], about("findings that prove it")]
+    count: Annotated[Count, about("number of findings that the cause explains")]
+    findings: Annotated[
+        list[CauseCount], about("findings that follow from the cause, in the order of reports")
+    ]
+    evidence: Annotated[list[CauseEvidence], about("findings that prove the cause")]
 
 
 class Impact(TypedDict):
@@ -199,7 +201,7 @@ class Impact(TypedDict):
 
     severity: SeverityWord
     ledgers: Count
-    bytes: Annotated[Count, about("lengths as metadata has them, of one copy")]
+    bytes: Annotated[Count, about("lengths in the metadata, for one copy")]
 
 
 class Changes(TypedDict):
@@ -216,7 +218,7 @@ class Changes(TypedDict):
     worse: Count
     better: Count
     same: Count
-    unseen: Annotated[Count, about("neither found nor ruled out: the data that they rest on was not read")]
+    unseen: Annotated[Count, about("findings neither found nor ruled out: their data was not read")]
 
 
 class Suppression(TypedDict):
@@ -226,7 +228,11 @@ class Suppression(TypedDict):
     """
 
     reason: str
-    until: Annotated[str, Facet("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"), about("the last day")]
+    until: Annotated[
+        str,
+        Facet("pattern", "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"),
+        about("last day on which the suppression is valid"),
+    ]
     count: Count
     expired: bool
 
@@ -255,7 +261,7 @@ class Reuse(TypedDict):
     Findings and counts are the same as without reuse. ``notes`` say why some data was read again.
     """
 
-    run: Annotated[str, about("the name of its directory")]
+    run: Annotated[str, about("name of the earlier run's directory")]
     indexes: ReuseCount
     ledgers: ReuseCount
     notes: Annotated[list[str], about("reasons why some data was read again")]
@@ -267,17 +273,20 @@ class InDoubt(TypedDict):
     ``ids`` is their number in decimal digits; None stands for every id. ``reasons`` are the unread parts.
     """
 
-    ids: Annotated[str | None, Facet("pattern", "^[1-9][0-9]*$"), about("how many; null: every id")]
-    reasons: Annotated[list[str], about("why, a bounded sample")]
+    ids: Annotated[
+        str | None, Facet("pattern", "^[1-9][0-9]*$"), about("number of these ids; null: every id")
+    ]
+    reasons: Annotated[list[str], about("reasons; only a sample if there are many")]
 
 
 class BookiesListed(TypedDict):
     """Cookies and registrations that could not be read: in an unread place, or of ``unclear`` bookies."""
 
     hidden: Annotated[
-        str | None, about("an unread place that could have any bookie's, and why it was not read")
+        str | None,
+        about("unread place that may have any bookie's cookie or registration, and why"),
     ]
-    unclear: Annotated[list[str], about("bookies")]
+    unclear: Annotated[list[str], about("bookies whose cookie or registration could not be read")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,63 +311,55 @@ class RunFacts:
     bookie_sources: list[str]
     entry_logs: Annotated[bool, about("whether the bookies' entry logs were read")]
     owners: Annotated[bool, about("whether an application's lists of ledgers were read")]
-    offload_listing: Annotated[
-        bool, about("whether an inventory of the bucket of offloaded ledgers was read")
-    ]
+    offload_listing: Annotated[bool, about("whether a listing of offloaded objects was read")]
     operations: dict[str, Count]
     gaps: list[str]
     in_doubt: Annotated[InDoubt | None, about("ids of ledgers that may exist unseen; null: none")]
     resumed: Annotated[int | None, about("time of the oldest table that an interrupted run had left, ms")]
     remarks: list[Remark]
     tally: list[Tally]
-    impact: Annotated[list[Impact], about("by severity, of findings about ledgers")]
-    changes: Annotated[Changes | None, about("null: there is no earlier run to compare with")]
-    suppressions: Annotated[list[Suppression], about("of the suppressions file, in order")]
-    accepted: Annotated[AcceptedGaps, about("undecided parts whose reasons suppressions name")]
+    impact: Annotated[list[Impact], about("ledgers with findings, by severity")]
+    changes: Annotated[Changes | None, about("null: no earlier run to compare with")]
+    suppressions: Annotated[list[Suppression], about("entries of the suppressions file, in order")]
+    accepted: Annotated[AcceptedGaps, about("unchecked parts that suppressions accept")]
     reused: Annotated[Reuse | None, about("data taken from an earlier run (--since); null: all was read")]
     keeps_marks: Annotated[bool | None, about("whether the metadata store keeps under-replication marks")] = (
         None
     )
     keeps_times: Annotated[bool | None, about("whether the store keeps times of creation and change")] = None
-    marks_listed: Annotated[bool | None, about("whether all its marks could be listed")] = None
-    bookies_listed: Annotated[
-        BookiesListed | None, about("cookies and registrations that could not be read")
-    ] = None
+    marks_listed: Annotated[bool | None, about("whether all marks could be listed")] = None
+    bookies_listed: Annotated[BookiesListed | None, about("unread cookies and registrations")] = None
     directories_read: Annotated[
-        Count | None, about("directories of bookies that were found; 0: bookies were only asked, or none was")
+        Count | None,
+        about("bookies' directories that were found; 0: none, or bookies were only asked"),
     ] = None
-    witness_asked: Annotated[bool | None, about("whether bookies could be asked for entries")] = None
+    witness_asked: Annotated[bool | None, about("whether the run could ask bookies for entries")] = None
     blind: Annotated[
-        list[CheckId] | None, about("checks without any input: that they found nothing means nothing")
+        list[CheckId] | None, about("checks without any input, whose lack of findings proves nothing")
     ] = None
     placement: Annotated[
-        PlacementFacts | None, about("policy and locations; null: no mapping was found and no policy chosen")
+        PlacementFacts | None,
+        about("policy and locations of bookies; null: neither a mapping nor a policy"),
     ] = None
     steps: Annotated[
-        list[Step] | None,
-        about("instructions in order: the first with an action is to be done now; null: not known"),
+        list[Step] | None, about("instructions in order; the first action is urgent; null: not known")
     ] = None
     causes: Annotated[
-        list[FindingCause] | None,
-        about("causes that explain several findings, the most urgent first; null: not known"),
+        list[FindingCause] | None, about("causes of several findings, the most urgent first; null: not known")
     ] = None
-    holds: Annotated[
-        HoldFacts | None, about("how many holds there are; null: an earlier version made the run")
-    ] = None
+    holds: Annotated[HoldFacts | None, about("number of holds; null: an earlier version made the run")] = None
     actions: Annotated[
-        list[Action] | None,
-        about("actions in the order in which to take them; null: not known"),
+        list[Action] | None, about("actions in the order in which to take them; null: not known")
     ] = None
     forbidden: Annotated[
-        list[ForbiddenAction] | None,
-        about("instructions that findings ask for and holds forbid; null: not known"),
+        list[ForbiddenAction] | None, about("actions that findings ask for but holds forbid; null: not known")
     ] = None
     repair: Annotated[
-        RepairFacts | None,
-        about("state of AutoRecovery, waiting ledgers, and readable ledgers; null: not known"),
+        RepairFacts | None, about("AutoRecovery, waiting and readable ledgers; null: not known")
     ] = None
     checks: Annotated[
-        ChecksChosen | None, about("the choice of checks and their constants; null: all ran, with defaults")
+        ChecksChosen | None,
+        about("checks left out, and constants; null: all ran, with default constants"),
     ] = None
 
     @property

@@ -119,7 +119,7 @@ NOT_WHOLE = (IndexState.CUT, IndexState.UNREADABLE, IndexState.LIMBO, IndexState
 """States of a replica whose index may lack entries that the bookie has."""
 
 
-VANISHED = "it was listed, and gone when it was read"
+VANISHED = "it was listed, but it no longer existed when it was read"
 """Reason of an unreadable file: a running bookie deleted it after it was listed (garbage collection)."""
 
 

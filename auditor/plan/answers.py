@@ -318,9 +318,9 @@ def _open_state(
         facts = {condition.fact for condition in step.requires}
         for fact, audit in _AUDIT_BY_FACT.items():
             if fact in facts:
-                doubts.append(f"a store does not show it, {audit} does: plan check --run")
+                doubts.append(f"a store does not show it, but {audit} does: use plan check --run")
     if step.kind is ActionKind.WAIT and cluster.time > step.expires:
-        faults.append("AutoRecovery should have done it by now")
+        faults.append("AutoRecovery should have copied it by now")
     elif time > step.expires:
         doubts.append("it has expired: plan again")
     if faults:

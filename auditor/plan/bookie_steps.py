@@ -93,8 +93,8 @@ def _copy_first_step(
         return replace(refused_step, way_out=ALL_WOULD_STOP)
     situation.copy_before_stop[bookie] = groups
     way_out = (
-        "copy first, then stop: this plan has the steps that copy the ledgers that depend on it, or "
-        "says why not. Audit again after them, and plan then"
+        "copy first, then stop. This plan has the steps that copy the ledgers of the bookie, or the "
+        "reason why it has none. After these steps, audit and plan again"
     )
     return replace(refused_step, way_out=way_out)
 
@@ -110,23 +110,23 @@ def _stop_step(
     if "alias-gc-danger" in groups:
         settings.add(KEEP_FOREIGN)
     runs = situation.bookies[bookie]["registered"] is not None
-    manual_commands = [procedures.stop_bookie(allowed, bookie, "ends its collector")] if runs else []
+    manual_commands = [procedures.stop_bookie(allowed, bookie, "ends its garbage collection")] if runs else []
     effect = f"no needed data is deleted on {bookie}"
     if settings:
         manual_commands.append(procedures.set_settings(allowed, bookie, sorted(settings)))
-        effect += "; audit with --bookie-conf FILE then, or the audit finds this again"
+        effect += "; afterwards audit with --bookie-conf FILE, or the finding appears again"
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(bookie)])
     if settings and not is_lasting and isinstance(start_answer, Allowed):
         manual_commands.append(procedures.start_bookie(start_answer, bookie))
     elif settings and not is_lasting:
-        effect += "; it stays stopped until such an audit no longer finds this"
+        effect += "; the bookie stays stopped until such an audit no longer has this finding"
     else:
-        effect += "; it stays stopped until the metadata, or its index, is repaired"
+        effect += "; the bookie stays stopped until the metadata, or its index, is repaired"
     undo = "remove the settings, and restart it" if settings else "start it"
     return make_step(
         allowed, title, groups.named(), manual_commands, urgency=groups.urgency,
         bookie_id=bookie, effect=effect, risk=f"load; {_STOP_RISK}",
-        undo=f"once an audit no longer finds this: {undo}",
+        undo=f"once an audit no longer has this finding: {undo}",
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=groups.conditions("there"), done_when=groups.conditions("gone"),
     )  # fmt: skip
@@ -147,7 +147,10 @@ def make_cookies(situation: Situation) -> Steps:
             version for version in own_versions if version["ledger_dirs"] and version["journal_dirs"]
         ]
         path_lists = {json.dumps([version[name] for name in _DIRECTORY_COLUMNS]) for version in full_versions}
-        why, way_out = "", "audit with its directories (--bookies), or take them from its configuration"
+        why, way_out = (
+            "",
+            "audit with its directories (--bookies), or take the directories from its configuration",
+        )
         reason = RefusalReason.UNKNOWN_INPUT
         if instance is None:
             why, way_out = "the cluster has no instance id", "see instance-id-missing"
@@ -156,7 +159,10 @@ def make_cookies(situation: Situation) -> Steps:
             why = f"VERSION on its disks has the instance id of another cluster, {foreign_instances[0]}"
             way_out = "find the disks of this cluster's bookie, and audit again"
         elif not (row["named"] or row["found"]):
-            why, way_out = "no ledger names it and no directory of it was found", "find out who registers it"
+            why, way_out = (
+                "it is in no ensemble, and no directory of it was found",
+                "find out who registers it",
+            )
         elif len(path_lists) != 1:
             why = (
                 f"its directories are not known: {plural(len(path_lists), 'different VERSION file')} of it"
@@ -191,7 +197,7 @@ def _cookie_step(
     return make_step(
         allowed, title, findings, procedure.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the store has its cookie, and the bookie can restart",
-        risk="writes; a wrong cookie keeps the bookie from starting", undo="replace it with a correct cookie",
+        risk="writes; with a wrong cookie the bookie does not start", undo="replace it with a correct cookie",
         needs=[f"the file has the content of a VERSION file of {bookie}"],
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.COOKIE, bookie, "none"), Condition(Fact.REGISTERED, bookie, "yes")],
@@ -219,7 +225,7 @@ def retire_bookies(situation: Situation) -> Steps:
         if not groups.sure or row["named"] or row["marked"]:
             yield refuse_unsure(ActionKind.DELETE_COOKIE, title, "audit again", groups)
         elif copies:
-            way_out = "audit with its disks (--bookies), and have these ledgers repaired first"
+            way_out = "audit with its disks (--bookies), and repair these ledgers first"
             yield refuse(
                 ActionKind.DELETE_COOKIE, RefusalReason.LAST_COPY, title, copies, way_out, groups.named()
             )
@@ -250,7 +256,8 @@ def _retire_step(
         allowed, title, findings, procedures.DELETE_COOKIE.filled(allowed, blanks), urgency=groups.urgency,
         bookie_id=bookie, effect="the auditor no longer counts it as lost, and its id can be used again",
         risk="writes; the bookie cannot start again without a new cookie",
-        undo=f"the output of cookie_get between its lines ---, as {blanks['FILE']}, makes it again",
+        undo="to make the cookie again, save the lines between --- of the output of cookie_get as "
+            f"{blanks['FILE']}",
         needs=[f"{bookie} will not return"],
         expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[
@@ -270,7 +277,11 @@ def _find_last_copies(situation: Situation, bookie: str) -> str:
         damage_text = plural(
             damaged_count, "ledger lacks entries or metadata", "ledgers lack entries or metadata"
         )
-        return f"{damage_text}; its disks may have them and were not read completely" if damaged_count else ""
+        return (
+            f"{damage_text}; the bookie's disks may have these, and were not read completely"
+            if damaged_count
+            else ""
+        )
     rows = situation.run.table(
         "gc_foresight", ["ledger_id"],
         (ds.field("scope_id") == 0)
@@ -308,7 +319,8 @@ def refuse_last_of_set(
     """
     start_answer = permit(situation.run, ActionKind.START, [bookie_object(name) for name in bookies])
     way_out = (
-        "stop once these entries have copies elsewhere, or one of the others runs again: audit then, and plan"
+        "stop this bookie only when these entries have other copies, or another of these bookies runs "
+        "again; then audit and plan again"
     )
     if not isinstance(start_answer, Refused):
         way_out = (

@@ -141,7 +141,7 @@ def _rebuild_step(
             return replace(stop_answer, kind=ActionKind.REBUILD_INDEX)
         if holders := situation.stop_set.last_holders(bookie):
             return refuse_last_of_set(situation, ActionKind.REBUILD_INDEX, title, groups, [bookie], holders)
-        manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "frees its index"))
+        manual_commands.append(procedures.stop_bookie(stop_answer, bookie, "releases its index"))
     blanks = {"BOOKIE": bookie}
     if by_ledger:
         blanks |= {"ID": str(ledgers[0])} if len(ledgers) == 1 else {}

@@ -61,10 +61,10 @@ def restore_metadata(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         yield from _restore_steps(situation, template, certain, bookies)
     yield from _refuse_cases(
         ActionKind.RESTORE_METADATA, template,
-        (unsure, RefusalReason.UNSURE, "it is only suspected that the store lacks them",
-         "audit again, owners and bookies with it"),
-        (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has entries of them",
-         "read the other bookies; otherwise they are lost"),
+        (unsure, RefusalReason.UNSURE, "it is only suspected that the store lacks these ledgers",
+         "audit again, with owners and bookies"),
+        (lost_ledgers, RefusalReason.NO_COPY, "no bookie that was read has entries of these ledgers",
+         "read the other bookies too; if none has entries, the ledgers are lost"),
     )  # fmt: skip
 
 
@@ -107,7 +107,8 @@ def _restore_steps(
         needs=[
             f"{blanks['FILE']}: the output of ledgermetadata -dumptofile from before the ledger was deleted, "
             "or from a ZooKeeper started from a backup",
-            f"no collection on {names} before that: each passes every gcWaitTime (10 minutes unless set)",
+            f"prevent garbage collection on {names} before that: it runs every gcWaitTime (10 "
+            "minutes by default)",
         ],
         ledgers=ledgers, ledger_count=count, expires=situation.facts.scan_time + EXPIRY_MS,
         requires=[Condition(Fact.LISTED, "", "no")], done_when=[Condition(Fact.LISTED, "", "yes")],
@@ -140,12 +141,16 @@ def delete_ledgers(situation: Situation) -> Iterator[PlanStep | RefusedStep]:
         yield from _delete_steps(situation, certain)
     yield from _refuse_cases(
         ActionKind.DELETE_LEDGER, "delete {} that no owner names",
-        (unproved, RefusalReason.UNSURE, "not every owner was read: another application may use them",
-         "read every store of owners (--owners), declare them (--owners-complete), and plan then"),
-        (unsure, RefusalReason.UNSURE, "no two runs a rollover apart confirm it: a broker may still name it",
-         "audit again, later by --owner-grace and by 4 hours, and plan then"),
-        (written, RefusalReason.LIVE_WRITER, "they are not closed: a writer may have them open",
-         "close them first, by their application"),
+        (unproved, RefusalReason.UNSURE,
+         "not every owner was read: another application may use these ledgers",
+         "audit with every store of owners (--owners), declare the stores complete (--owners-complete), "
+         "and plan again"),
+        (unsure, RefusalReason.UNSURE,
+         "no two runs at least 4 hours (a rollover) apart confirm it: a broker may still add the ledger "
+         "to a topic",
+         "audit again, later by at least --owner-grace and 4 hours, and plan again"),
+        (written, RefusalReason.LIVE_WRITER, "these ledgers are not closed: a writer may have them open",
+         "let their application close them first"),
     )  # fmt: skip
 
 
@@ -173,7 +178,8 @@ def _delete_steps(situation: Situation, groups: FindingGroups) -> Iterator[PlanS
         undo="its dump puts the metadata back, until the first bookie has collected the ledger",
         needs=[
             "the owner of the topics confirms that they were deleted on purpose, and plans no restore",
-            "run plan check right before, and delete ledgers one by one: the command asks about each",
+            "run plan check right before, and delete ledgers one by one: the command asks for confirmation "
+            "of each",
         ],
         ledgers=[rows[id].planned() for id in ids], ledger_count=count,
         expires=situation.facts.scan_time + EXPIRY_MS,

@@ -82,11 +82,11 @@ def _lost_bookie_steps(situation: Situation, lacking_copies: LackingCopies) -> S
     title = f"copy the ledgers of {first_names(lost, _NAMES_SHOWN)}"
     if Cause.REPLICATION_OFF in causes:
         problem = CAUSE_TEXTS[Cause.REPLICATION_OFF][0]
-        way_out = "find out who switched it off and why"
+        way_out = "find out who switched AutoRecovery off, and why"
         if (refusal := _find_cluster_refusal(situation)) is None:
             way_out += ", then switch it on again, and plan again"
         else:
-            way_out += f"; leave it off, as it copies every marked ledger: {refusal.sentence}"
+            way_out += f"; leave it off, because it would copy every marked ledger: {refusal.sentence}"
         yield refuse(ActionKind.RECOVER, RefusalReason.SWITCHED_OFF, title, problem, way_out, plan_findings)
     elif causes:
         yield from _recover_all(
@@ -182,7 +182,7 @@ def _mark_again(situation: Situation, unmarked_groups: Mapping[str, FindingGroup
     ids = [row.ledger_id for row in rows]
     count = sum(unmarked_groups[bookie]["mark-missing"].evidence["unmarked"] for bookie in bookies)
     names = first_names(bookies, _NAMES_SHOWN)
-    title = f"mark {{}} of {names}, which the auditor forgot"
+    title = f"mark {{}} of {names} that the auditor did not mark"
     allowed, refused_steps = permit_each_ledger(
         situation.run, ActionKind.RECOVER, title, findings, bookies, ids
     )
@@ -224,7 +224,8 @@ def _recover_all(
         yield refuse(
             ActionKind.RECOVER, RefusalReason.LIVE_WRITER,
             f"copy {plural(trial.work.open_ends, 'ledger')} that are not closed off {names}",
-            "recover closes them under their writers; -sk leaves open ones alone, not those in recovery",
+            "recover closes these ledgers while their writers use them; -sk skips open ledgers, but not "
+            "those in recovery",
             "let their applications close them, and plan again", findings, (), trial.work.open_ends,
         )  # fmt: skip
     if not trial.work.ledgers - trial.work.open_ends:
@@ -246,7 +247,8 @@ def _recover_all(
         urgency=urgency, bookie_id=lost[0] if len(lost) == 1 else None,
         effect=f"no closed ledger with copies elsewhere names {names} any more. AutoRecovery: {why}",
         bytes=trial.work.copied_bytes,
-        risk="danger; without -rate it copies unthrottled; it takes no lock, and closes ledgers in recovery",
+        risk="danger; the command takes no lock, closes ledgers in recovery, and copies "
+        "at full speed without -rate",
         undo="none is needed: only entries with another copy are deleted",
         needs=[
             f"{names} will not be back with its disks{_start_alternative(situation, lost)}",

@@ -89,7 +89,7 @@ def _sections(plan: RepairPlan, files: Mapping[int, str]) -> Iterator[str]:
         name: field_value for name, field_value in asdict(plan).items() if name not in ("steps", "refused")
     }
     yield "# A repair plan: review it, and run bkaudit plan check before each step."
-    yield "# No step was done. Only you do them: bkaudit changes nothing."
+    yield "# No step was carried out. Only you carry out steps: bkaudit changes nothing."
     yield _format_comment(f"Made from {plan.run}, as of {format_time(plan.scan_time)}")
     yield _format_toml(value)
     for step in plan.steps:

@@ -87,7 +87,10 @@ def _refuse_outside(groups: FindingGroups, outside_copies: Mapping[int, Sequence
         sorted({name for bookies in outside_copies.values() for name in bookies}), _NAMES_SHOWN
     )
     first_ledger = min(outside_copies)
-    why = f"every bookie of their segments lacks entries, and the last copy is on {names}, outside of them"
+    why = (
+        f"every bookie of their ensembles lacks entries, and the last copy is on {names}, in "
+        "none of these ensembles"
+    )
     way_out = (
         f"keep {names}, its disks and cookie, without garbage collection; put back metadata that names it "
         f"(bkaudit explain ledger {first_ledger}), audit, and plan then"
@@ -128,16 +131,18 @@ def _copy_before_stop(situation: Situation, lacking_copies: LackingCopies) -> St
 
 REFUSAL_TEXTS = {
     RefusalReason.NO_COPY: (
-        "an entry has no copy that could be read",
-        "read or start the bookies that should have it, or find other holders (bkaudit explain ledger ID)",
+        "no copy of some entry could be read",
+        "read or start the bookies that should have the entry, or find others that have it (bkaudit "
+        "explain ledger ID)",
     ),
     RefusalReason.LOCKED: (
-        "a replication worker holds it, and recover takes no lock",
+        "a replication worker has locked the ledger, and recover takes no lock",
         "wait for the worker, and audit again",
     ),
     RefusalReason.UNSURE: ("the finding is only suspected", "audit again with --since last"),
     RefusalReason.DISKS_EXCHANGED: (
-        "a bookie that should have the entries has the disks of another, or its own in each other's places",
+        "a bookie that should have the entries has another bookie's disks, or its own disks in exchanged "
+        "places",
         "put the disks back by the step in this plan, and audit again: perhaps no copy is needed",
     ),
     RefusalReason.NOT_BY_SHELL: (
@@ -232,7 +237,8 @@ def wait_step(
         allowed, title.format(plural(count, "ledger")), findings, procedures.LIST_MARKED.filled(allowed, {}),
         urgency=_copy_urgency(situation, groups.urgency, queued), fewest_copies=groups.fewest_copies(queued),
         bookie_id=bookie, effect=_WORKER_EFFECT,
-        risk="none; recover takes no lock: beside a worker it copies twice", undo="nothing is done",
+        risk="none; recover takes no lock: if a worker copies the ledger too, it is copied twice",
+        undo="nothing is done",
         ledgers=[PlannedLedger(str(ledger), None, None) for ledger in queued], ledger_count=count,
         expires=situation.facts.scan_time + HOUR_MS,
         requires=[*AUTORECOVERY_RUNS, Condition(Fact.MARKED, "", "yes")],
@@ -289,13 +295,13 @@ def fault_of(
     if row.state != LedgerState.CLOSED:
         return (
             RefusalReason.LIVE_WRITER,
-            f"recover closes a ledger that is not closed, under its writer ({row.state})",
+            f"the ledger is not closed ({row.state}): recover would close it while its writer uses it",
             "let its application close it, and plan again",
         )
     if row.digest_type is None:
         return (
             RefusalReason.NOT_BY_SHELL,
-            "its record has neither digest type nor password, and recover then opens it with those of the "
+            "its metadata has neither digest type nor password, so recover would open it with those of the "
             "shell's configuration",
             "have its application read it and write it to a new ledger; or set digestType and passwd in the "
             "shell's configuration to those of the application, for this ledger alone",

@@ -150,9 +150,11 @@ def advice(
     if open_storage:
         lines += _labelled_lines("", _OPEN_STORAGE, width, indent)
     if scope_id:
-        lines += _labelled_lines("", f"No released shell takes a ledger of scope {scope_id}.", width, indent)
+        lines += _labelled_lines(
+            "", f"No released shell accepts a ledger of scope {scope_id}.", width, indent
+        )
     elif below_0:
-        lines += _labelled_lines("", "No released shell takes a ledger id below 0.", width, indent)
+        lines += _labelled_lines("", "No released shell accepts a ledger id below 0.", width, indent)
     return lines
 
 

@@ -25,39 +25,45 @@ _CHECKS_PREFACE = """\
 themselves. `bkaudit explain check NAME` prints one page; `bkaudit explain ledger`, `bkaudit explain bookie`
 and `bkaudit explain run` fill its commands in.
 
-The pages omit two reasons for which most checks call a finding suspect. The ledger changed between the two
-scans of the metadata, or the directory carries another bookie's cookie (`disk-id-mismatch`). Settings of
-bookies are those of `--bookie-conf`, or the server's defaults.
+The pages leave out what many checks share. Most checks call a finding suspect in two cases: the ledger
+changed between the two metadata scans, or the bookie has `disk-id-mismatch`. A check confirms its findings
+unless **Sure** has an exception. `ledgermetadata -l ID` prints the metadata of a finding's ledger.
+
+Settings of bookies are those of `--bookie-conf`, or the server's defaults.
 
 Commands without `bkaudit` belong to BookKeeper 4.17's `bookkeeper shell`
 ([what they do](checks/commands.md)). Replace the words in capitals; NEXT is one past the last entry. The
-risk follows a command; without one, nothing changes:
+word behind a command is its risk. A command without one changes nothing:
 
 | risk | |
 | --- | --- |
 """
 _CUSTOM_IDS = """\
 
-A page ends with the constants of its check and their bounds. The table `constants` of the `--check-settings`
-file changes them ([options.md](options.md), [conf/checks.toml](../conf/checks.toml)). `--checks` and
-`--skip-checks` leave checks out. The report then says so, and the exit code is 3 at best. Actions that
-findings of such a check could forbid are refused. They are also refused with a constant that finds fewer
-dangers than its default.
+Settings are constants of a check, with their defaults. The table `constants` of the `--check-settings` file
+changes them ([options.md](options.md), bounds in [conf/checks.toml](../conf/checks.toml)). `--checks` and
+`--skip-checks` leave checks out. The report then names these checks, and the exit code is 3 at best. bkaudit
+refuses actions that their findings could forbid. It also refuses them if a constant finds fewer dangers than
+its default.
 
 The shell's `cookie_` commands refuse ids that are not of the form `host:port`. No released shell knows
 ledgers of a scope other than 0.
 """
 _COMMANDS_PREFACE = """\
-# Commands that several checks name
+# Commands of several checks
 
 [All checks and risks](../checks.md). Type `bookkeeper shell` before each command.
 
 """
 _COMMON_COMMANDS = (
-    " Suspect if the ledger changed between the scans.",
-    " Suspect with `disk-id-mismatch`.",
+    " Suspect if the ledger changed between the two metadata scans.",
+    " Suspect if the bookie also has `disk-id-mismatch`.",
 )
 """Sentences of many checks; the documents omit them, because their preface says the same once."""
+_COMMON_COMMAND = "- `ledgermetadata -l ID`"
+"""Command of many checks, without a note; the documents omit it likewise."""
+_CONFIRMED = re.compile(r"Confirmed(?:[:,]| by) (?:[^.]|\.(?! |$))*\.(?: (?=Suspect)|$)")
+"""Start of a section How sure. It gives no condition, so the documents have only the exceptions behind it."""
 _SECTION_LABELS = {"Why it matters": "Why", "How sure": "Sure", "What to do": "Do"}
 """Short labels of sections, as at a terminal."""
 _SHELL = "bookkeeper shell "
@@ -106,7 +112,7 @@ _OPPOSITE_SIDES = {CarefulSide.LOWER: "higher", CarefulSide.HIGHER: "lower"}
 def command_lines(command: Command, width: int, indent: str) -> list[str]:
     """Return the line of a command, and below it its effect and its risk."""
     command_indent = f"{indent}    "
-    effect = command.does[0].upper() + command.does[1:]
+    effect = command.effect[0].upper() + command.effect[1:]
     sentences = [f"{effect}.", f"Risk: {command.risk}"]
     return [
         f"{indent}{command.text}",
@@ -148,7 +154,7 @@ def _check_entry(check: Check) -> str:
 
 
 def _shared_entry(command: Command) -> str:
-    return f"- `{command.text.removeprefix(_SHELL)}` {command.does}.{_risk(command.level, command.risk)}\n"
+    return f"- `{command.text.removeprefix(_SHELL)}` {command.effect}.{_risk(command.level, command.risk)}\n"
 
 
 def _risk(level: str, text: str) -> str:
@@ -165,15 +171,18 @@ def _markdown_page(check: Check) -> str:
         parts.append(f"Once called {', '.join(check.aliases)}.")
     for heading, text in check.sections.items():
         if heading == "Commands":
-            commands = "\n".join(map(_markdown_command, check.commands))
+            command_items = [_markdown_command(command) for command in check.commands]
+            commands = "\n".join(item for item in command_items if item != _COMMON_COMMAND)
             is_after_list = parts[-1].splitlines()[-1].startswith("- ")
-            parts.append(f"Commands:\n\n{commands}" if is_after_list else commands)
+            parts += [f"Commands:\n\n{commands}" if is_after_list else commands] if commands else []
             continue
         first, *later_blocks = [_without_common(" ".join(block.split())) for block in _text_blocks(text)]
+        if heading == "How sure" and not (first := _CONFIRMED.sub("", first, count=1)):
+            continue
         label = "" if heading == SECTIONS[0] else f"**{_SECTION_LABELS.get(heading, heading)}.** "
         parts += ["\n".join([f"{label}{first}", *([""] if later_blocks else []), *later_blocks])]
     if check.settings:
-        values = (_default_and_bounds(name, constants()[name]) for name in check.settings)
+        values = (f"`{name}`: {default_of(name):,} {constants()[name].unit}" for name in check.settings)
         parts.append(f"**Settings.** {'; '.join(values)}.")
     return "\n\n".join(parts)
 
@@ -188,17 +197,13 @@ def _markdown_command(command: Command) -> str:
     """Return a command with its risk and the explanation that the page of shared commands does not give."""
     shared_command = SHARED.get(command.text)
     effect = (
-        command.does
+        command.effect
         if shared_command is None
-        else command.does.removeprefix(shared_command.does).removeprefix(". ")
+        else command.effect.removeprefix(shared_command.effect).removeprefix(". ")
     )
     effect_text = f" {effect}." if effect else ""
     risk = command.risk if shared_command is None else f"{command.level}."
     return f"- `{command.text.removeprefix(_SHELL)}`{effect_text}{_risk(command.level, risk)}"
-
-
-def _default_and_bounds(name: str, constant: Constant) -> str:
-    return f"`{name}`: {default_of(name):,} {constant.unit} ({constant.low:,} to {constant.high:,})"
 
 
 def _text_blocks(text: str) -> list[str]:

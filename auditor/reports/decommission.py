@@ -37,7 +37,7 @@ CAUSE_TEXTS = {
     ),
     Cause.OPEN_LEDGERS: (
         "recovery would fence the writers of open ledgers",
-        "make it read-only, and audit again once these ledgers are closed or written elsewhere",
+        "make the bookie read-only, and audit again once these ledgers are closed or written elsewhere",
     ),
     Cause.DOUBT: (
         "unconfirmed holds of the run forbid it",
@@ -64,13 +64,14 @@ CAUSE_TEXTS = {
         "audit again with all checks",
     ),
     Cause.ONLY_COPY: (
-        "entries that no other bookie of the ensemble has; the command waits for ever",
-        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or have its application "
-        "delete the ledger",
+        "entries that no other bookie of the ensemble has, so the command would wait for ever",
+        "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
+        "let its application delete it",
     ),
     Cause.UNREADABLE: (
         "an entry that no remaining bookie has keeps its whole segment in place",
-        "while it runs, `bookkeeper shell recover -l LEDGER BOOKIE` copies each; or give it up",
+        "while the bookie runs, copy each ledger with `bookkeeper shell recover -l LEDGER BOOKIE`, or "
+        "give the ledger up",
     ),
     Cause.NO_SPARE: (
         "fewer writable bookies outside the ensemble than members that leave it",
@@ -81,11 +82,11 @@ CAUSE_TEXTS = {
         "add a bookie in another rack, or to the ledgers' groups; or loosen the policy of AutoRecovery",
     ),
     Cause.NO_COVERAGE: (
-        "not closed, and too few members of the last ensemble would answer recovery",
-        "let its writer close it, or read it to its end, while the bookie runs",
+        "ledgers that are not closed, and too few bookies of their last ensembles would answer recovery",
+        "while the bookie runs, let the writer of each ledger close it, or read it to its end",
     ),
     Cause.ABSENT: (
-        "they can move only after unregistered bookies are back",
+        "ledgers that can move only after unregistered bookies are back",
         "start these bookies again first",
     ),
     Cause.REPLICATION_OFF: (
@@ -297,8 +298,8 @@ def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
     work = rehearsal.together.work
     if work.renamed:
         words = (
-            f"{plural(work.renamed, 'ledger')} without an entry there: not waited for, workers replace the "
-            "name later"
+            f"{plural(work.renamed, 'ledger')} without an entry there: the command does not wait for these, "
+            "and workers replace the bookie in their ensembles later"
         )
         if work.renamed_stuck:
             words += (
@@ -306,7 +307,7 @@ def _remaining_lines(rehearsal: Rehearsal, width: int) -> Iterator[str]:
             )
         yield from labelled("named by", words, width)
     if rehearsal.mapping_origin:
-        words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits it"
+        words = f"the mapping of racks ({rehearsal.mapping_origin}), until somebody edits the mapping"
         yield from labelled("named by", words, width)
     words = (
         "its disks; copies from failed attempts on bookies that no ensemble names; readers with open ledgers"

@@ -34,7 +34,7 @@ from auditor.reports.coverage import (
     verdict,
 )
 from auditor.reports.finding_text import cause_sentence, causes_of
-from auditor.reports.plain_text import ELLIPSIS, columns_of, cut_text, fold_text, printable, shorten
+from auditor.reports.plain_text import ELLIPSIS, columns_of, cut_middle, cut_text, fold_text, printable
 from auditor.reports.repair import repair_line
 
 WIDTH, WIDEST = 80, 100
@@ -212,7 +212,7 @@ def _reading_parts(report: Report, columns: int) -> Iterator[_Part]:
     run, cluster = report.run, report.cluster
     ledgers, replicas, bookies = extents(report)
     time = format_time(run.scan_time)
-    name = shorten(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(time) - 2)
+    name = cut_middle(cluster.instance_id or "no instance id", columns - _LABEL_COLUMNS - len(time) - 2)
     yield _Part("cluster", [(f"{name}, {time}",)], _Place.CLUSTER)
     store = f"{cluster.metadata_uri}, layout {cluster.layout}"
     yield _Part("metadata", _row_forms(store, columns), _Place.FACTS)

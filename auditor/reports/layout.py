@@ -7,7 +7,7 @@ folded. An empty string is a blank line.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from auditor.reports.plain_text import columns_of, fold_text, labelled, printable, shorten, text_table
+from auditor.reports.plain_text import columns_of, cut_middle, fold_text, labelled, printable, text_table
 
 MIN_NAME_COLUMNS = 16
 """Least number of columns for the names of a table. With less room, each name gets a line of its own."""
@@ -52,7 +52,7 @@ def lay_out(
     """
     for part in parts:
         if isinstance(part, LabelledText):
-            if len(part.label) >= label_columns:
+            if columns_of(part.label) >= label_columns:
                 yield part.label
                 yield from labelled("", part.words, width, columns=label_columns)
             else:
@@ -82,7 +82,7 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
     numbers = sum(max(columns_of(row[place]) for row in cells) + 2 for place in range(1, len(table.head)))
     name_width = width - numbers
     if name_width >= MIN_NAME_COLUMNS:
-        return text_table(table.head, [(shorten(row[0], name_width), *row[1:]) for row in rows])
+        return text_table(table.head, [(cut_middle(row[0], name_width), *row[1:]) for row in rows])
     # The numbers stand below each name, indented.
     name, *number_titles = table.head
     title_line, *body_lines = text_table(["", *number_titles], [["", *row[1:]] for row in rows])
@@ -90,7 +90,7 @@ def table_lines(table: NameTable, width: int | None) -> list[str]:
         return [line for row in rows for line in _row_sentences(table.head, row, width)]
     lines = [name, title_line]
     for row, line in zip(rows, body_lines, strict=True):
-        lines += [shorten(row[0], width), line]
+        lines += [cut_middle(row[0], width), line]
     return lines
 
 

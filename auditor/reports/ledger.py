@@ -25,7 +25,7 @@ from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import IndexState, LedgerClass, Reach, WitnessAnswer
 from auditor.model.views import LedgerView, LogEntriesView, ReplicaView
 from auditor.reports.finding_text import entries
-from auditor.reports.plain_text import fold_text, printable, shorten, wrap_words
+from auditor.reports.plain_text import columns_of, cut_middle, fold_text, pad, printable, wrap_words
 
 
 class Cell(StrEnum):
@@ -202,7 +202,7 @@ def _metadata_lines(ledger: LedgerView, width: int) -> list[str]:
     elif ledger.availability_unknown:
         facts.append(("down", "not known: the saved metadata has no registrations"))
     facts.append(("written", f"created {_time_text(ledger.ctime)}, changed {_time_text(ledger.mtime)}"))
-    attached = [shorten(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
+    attached = [cut_middle(f"{key} = {value}", width - 12) for key, value in ledger.attached[:ATTACHED_SHOWN]]
     attached += and_more(len(ledger.attached) - ATTACHED_SHOWN)
     label_words = (
         ("queue", ledger.queue),
@@ -264,7 +264,7 @@ def _stripe_drawing(
 ) -> list[str]:
     if not rows:
         return ["no bookie should hold an entry, and none does"]
-    label = min(LABEL_COLUMNS, max(len(row.view.bookie_id) for row in rows)) + 2
+    label = min(LABEL_COLUMNS, max(columns_of(row.view.bookie_id) for row in rows)) + 2
     stripes = stripes_of(ledger, rows, width - label, ROWS_SHOWN)
     stripe_edges, columns = stripes.edges, len(stripes.edges) - 1
     if columns < 1:
@@ -282,7 +282,7 @@ def _stripe_drawing(
         )
         lines.append(f"{'segments':<{label}}{mark_line}".rstrip())
     for bookie_id, cells in zip(stripes.bookies, stripes.cells, strict=True):
-        lines.append(f"{_short_name(bookie_id):<{label}}{''.join(signs[cell] for cell in cells)}")
+        lines.append(pad(_short_name(bookie_id), label) + "".join(signs[cell] for cell in cells))
     lines += and_more(len(rows) - ROWS_SHOWN, " bookies")
     if columns <= last:
         lines.append(f"a column is about {column_width(last, columns)} entries")
@@ -384,7 +384,7 @@ def _entries_text(groups: Groups) -> str:
 
 def _short_name(bookie_id: str) -> str:
     """Return a bookie id of limited length. Both its ends stay, because host names and ports differ there."""
-    if len(bookie_id) <= LABEL_COLUMNS:
+    if columns_of(bookie_id) <= LABEL_COLUMNS:
         return bookie_id
     return f"{bookie_id[: LABEL_COLUMNS - 9]}~{bookie_id[-8:]}"
 

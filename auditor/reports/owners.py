@@ -154,8 +154,9 @@ SHOWN = 200
 """Largest number of leaks in text and Markdown. CSV, JSON and jsonl have all leaks."""
 
 LEAK_ORDER = (
-    "Look at confirmed ones first, from the top: they are the largest. A suspect is confirmed by the next "
-    "run that is --owner-grace later. Before a ledger is deleted, see that its last owner is gone for good."
+    "Check confirmed ledgers first, from the top: these are the largest. A run that is later by "
+    "--owner-grace confirms a suspect one. Before you delete a ledger, make sure that its last owner "
+    "is gone for good."
 )
 _LEAK_TITLES = ("ledger", "confidence", "age", "bytes", "entries", "last known owner", "why")
 

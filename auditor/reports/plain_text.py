@@ -5,9 +5,7 @@ Names come from the cluster. They may be long, have wide characters, or contain 
 
 import re
 import textwrap
-import unicodedata
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 
@@ -32,7 +30,7 @@ def shorten(text: str, limit: int = 120) -> str:
     """
     if len(text) > limit:  # cut first: a text may be long
         tail_columns = (limit - 3) // 2
-        text = f"{text[: limit - 3 - tail_columns]}...{text[-tail_columns:]}"
+        text = f"{text[: limit - 3 - tail_columns]}...{text[len(text) - tail_columns :]}"
     return printable(text)
 
 
@@ -42,10 +40,14 @@ ELLIPSIS = " ..."
 def columns_of(text: str) -> int:
     """Return the number of columns that a terminal needs for a visible text.
 
-    >>> [columns_of(text) for text in ("bk-1", "台帳", "e\\u0301")]
-    [4, 4, 1]
+    >>> [columns_of(text) for text in ("bk-1", "台帳", "e\\u0301", "\\u1112\\u1161\\u11ab")]
+    [4, 4, 1, 2]
     """
-    return len(text) if text.isascii() else sum(map(_character_columns, text))
+    if text.isascii():
+        return len(text)
+    from wcwidth import width  # nearly every text is ASCII, and the import takes 20 ms
+
+    return width(text, control_codes="ignore")
 
 
 def pad(text: str, columns: int) -> str:
@@ -58,17 +60,43 @@ def pad(text: str, columns: int) -> str:
 
 
 def cut_text(text: str, columns: int) -> str:
-    """Return the beginning of a text that fits into a number of columns.
+    """Return the beginning of a text that fits into a number of columns. No visible character is divided.
 
     >>> cut_text("台帳", 3)
     '台'
     """
     if text.isascii():
         return text[: max(columns, 0)]
+    from wcwidth import iter_graphemes
+
+    return "".join(_fitting(iter_graphemes(text), columns))
+
+
+def cut_middle(text: str, columns: int) -> str:
+    """Return a visible text that fits into a number of columns. Both its ends stay, as in `shorten`.
+
+    >>> cut_middle("台帳-17.example.com:3181", 20)
+    '台帳-17.e...com:3181'
+    """
+    if text.isascii():
+        return shorten(text, columns)
+    text = printable(text)
     if columns_of(text) <= columns:
         return text
-    end_columns = accumulate(map(_character_columns, text))
-    return text[: sum(end <= columns for end in end_columns)]
+    from wcwidth import iter_graphemes_reverse
+
+    tail_columns = (columns - 3) // 2
+    reversed_tail = list(_fitting(iter_graphemes_reverse(text), tail_columns))
+    return f"{cut_text(text, columns - 3 - tail_columns)}...{''.join(reversed(reversed_tail))}"
+
+
+def _fitting(graphemes: Iterable[str], columns: int) -> Iterator[str]:
+    """Yield the first graphemes that fit into a number of columns."""
+    for grapheme in graphemes:
+        columns -= columns_of(grapheme)
+        if columns < 0:
+            return
+        yield grapheme
 
 
 def fold_text(text: str, width: int, first: str = "", later: str = "", lines: int | None = None) -> list[str]:
@@ -122,7 +150,7 @@ def labelled(label: str, text: str, width: int, indent: str = "", columns: int =
     >>> labelled("metadata", "zk://a/ledgers, flat", 30)
     ['metadata   zk://a/ledgers,', '           flat']
     """
-    return fold_text(text, width, f"{indent}{label:<{columns}}", indent + " " * columns)
+    return fold_text(text, width, f"{indent}{pad(label, columns)}", indent + " " * columns)
 
 
 def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[str]:
@@ -131,21 +159,12 @@ def wrap_words(text: str, width: int, first: str = "", later: str = "") -> list[
     return textwrap.wrap(text, width, initial_indent=first, subsequent_indent=later, **options)
 
 
-def _character_columns(char: str) -> int:
-    if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me"):
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def text_table(line_head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def text_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table, with two blanks between its columns.
 
-    >>> text_table(("a", "b"), [("one", "2")])
-    ['a    b', 'one  2']
+    >>> text_table(("a", "b"), [("台帳", "2")])
+    ['a     b', '台帳  2']
     """
-    lines = [line_head, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(line_head))]
-    return [
-        "  ".join(f"{value:<{width}}" for value, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    ]
+    lines = [titles, *rows]
+    widths = [max(columns_of(line[place]) for line in lines) for place in range(len(titles))]
+    return ["  ".join(map(pad, line, widths)).rstrip() for line in lines]

@@ -31,7 +31,11 @@ def _auditor_words(facts: RepairFacts) -> str:
 
 def _queue_words(facts: RepairFacts, scan_time: int) -> str:
     if not facts["queued"]:
-        unmarked_text = plural(facts["waiting"], "ledger waits unmarked", "ledgers wait unmarked")
+        unmarked_text = plural(
+            facts["waiting"],
+            "ledger needs repair, but has no under-replication mark",
+            "ledgers need repair, but have no under-replication mark",
+        )
         return f"no ledger queued{f', {unmarked_text}' if facts['waiting'] else ''}"
     parts = [f"{plural(facts['queued'], 'ledger')} queued"]
     if facts["oldest"] is not None:

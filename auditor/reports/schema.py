@@ -53,7 +53,11 @@ def finding_schema() -> dict[str, Any]:
 
 def report_schema() -> dict[str, Any]:
     """Return the schema of report.json."""
-    counts = {"type": "object", "additionalProperties": _COUNT_SCHEMA, "description": "complete, by id"}
+    counts = {
+        "type": "object",
+        "additionalProperties": _COUNT_SCHEMA,
+        "description": "number of all findings, by check id",
+    }
     shape = {
         "schema": {"const": SCHEMA},
         "run": json_schema(RunFacts),
@@ -63,7 +67,7 @@ def report_schema() -> dict[str, Any]:
         "counts": counts,
         "findings": {
             **_list_schema(_finding_object()),
-            "description": "samples, a bounded number of each id",
+            "description": "samples of the findings: a limited number of each check",
         },
     }
     return _document_schema(SCHEMA, "The report of an audit", json_object(shape))
@@ -79,8 +83,11 @@ def diff_schema() -> dict[str, Any]:
         "new": {"$ref": "#/$defs/run"},
         "warnings": _list_schema(_TEXT_SCHEMA),
         "counts": {**counts, "description": "complete"},
-        "tally": {**_list_schema(json_schema(ChangeTally)), "description": "complete, but for the same ones"},
-        "samples": {**_list_schema(changed_reference), "description": "a bounded number of each change"},
+        "tally": {**_list_schema(json_schema(ChangeTally)), "description": "numbers of all changed findings"},
+        "samples": {
+            **_list_schema(changed_reference),
+            "description": "samples of the changed findings: a limited number of each change",
+        },
     }
     parts = {"changed": json_schema(ChangedFinding), "run": _summary_schema()}
     return _document_schema(DIFF_SCHEMA, "What changed between two runs", json_object(shape), parts)
@@ -109,7 +116,7 @@ def comparison_schema() -> dict[str, Any]:
 def simulation_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit simulate --format json``."""
     shape = {"schema": {"const": SIMULATION_SCHEMA}} | json_schema(Simulation)["properties"]
-    return _document_schema(SIMULATION_SCHEMA, "What failures would cost", json_object(shape))
+    return _document_schema(SIMULATION_SCHEMA, "Losses that failures would cause", json_object(shape))
 
 
 def decommission_schema() -> dict[str, Any]:
@@ -117,27 +124,33 @@ def decommission_schema() -> dict[str, Any]:
     schema_head = {
         "schema": {"const": DECOMMISSION_SCHEMA},
         "answer": {"enum": [*Answer]},
-        "exit_code": {"enum": [0, 1, 3], "description": "0 now; 1 after, never; 3 unknown"},
+        "exit_code": {
+            "enum": [0, 1, 3],
+            "description": "0: the answer is now; 1: after or never; 3: unknown",
+        },
     }
     shape = json_object(schema_head | json_schema(Rehearsal)["properties"])
-    return _document_schema(DECOMMISSION_SCHEMA, "A rehearsed decommissioning", shape)
+    return _document_schema(DECOMMISSION_SCHEMA, "A rehearsal of a decommissioning", shape)
 
 
 def plan_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit plan show --format json``. A plan's file PLAN.toml has the same keys."""
     schema = json_schema(RepairPlan)
     schema["properties"]["schema"] = {"const": PLAN_SCHEMA}
-    return _document_schema(PLAN_SCHEMA, "A plan of repair", schema)
+    return _document_schema(PLAN_SCHEMA, "A repair plan", schema)
 
 
 def plan_check_schema() -> dict[str, Any]:
     """Return the schema of ``bkaudit plan check --format json``."""
     schema_head = {
         "schema": {"const": PLAN_CHECK_SCHEMA},
-        "exit_code": {"enum": [0, 1, 3], "description": "0 still true or done; 1 no longer true; 3 unknown"},
+        "exit_code": {
+            "enum": [0, 1, 3],
+            "description": "0: each step is still true or done; 1: a step is no longer true; 3: unknown",
+        },
     }
     shape = json_object(schema_head | json_schema(PlanCheck)["properties"])
-    return _document_schema(PLAN_CHECK_SCHEMA, "A plan of repair, asked again", shape)
+    return _document_schema(PLAN_CHECK_SCHEMA, "A repair plan, checked again", shape)
 
 
 def _summary_schema() -> dict[str, Any]:
@@ -166,12 +179,13 @@ def _finding_object() -> dict[str, Any]:
             "ledger_qualified_name": {
                 "type": ["string", "null"],
                 "pattern": "^[0-9a-f]{32}$",
-                "description": "scope and id in hexadecimal, as BP-35 has it; null where no ledger is meant",
+                "description": "scope and id in 32 hexadecimal digits (BP-35); null if the "
+                "finding is not about a ledger",
             },
             "bookie_id": {"type": ["string", "null"]},
             "missing": {
                 **_list_schema(missing),
-                "description": "every striped entry confirmed absent, by bookie",
+                "description": "entries that a bookie should have and certainly lacks, by bookie",
             },
             "unknown": {**_list_schema(_TEXT_SCHEMA), "description": "bookies whose copies are unknown"},
             "message": _TEXT_SCHEMA,
@@ -181,9 +195,11 @@ def _finding_object() -> dict[str, Any]:
                     "class_entries": {
                         **class_schema,
                         "type": ["object", "null"],
-                        "description": "of entry-lost, below-ack-quorum and below-write-quorum: all entries "
-                        "with no copy left, fewer than the ack quorum, or fewer than the write quorum; null: "
-                        "too irregular to list",
+                        "description": "for entry-lost, below-ack-quorum and below-write-quorum: "
+                        "all entries with no copy left, with "
+                        "fewer copies than the ack quorum, or with fewer than the write quorum; "
+                        "null: too irregular to "
+                        "list",
                     }
                 },
             },
@@ -191,7 +207,8 @@ def _finding_object() -> dict[str, Any]:
             "cause": {
                 "type": ["integer", "null"],
                 "minimum": 1,
-                "description": "the number of the cause in report.json that explains it; null: none does",
+                "description": "number of the cause in report.json that explains the finding; "
+                "null: no cause does",
             },
         }
     )

@@ -295,7 +295,7 @@ def _ids(ledger_id: int | LedgerId, scope_id: int) -> tuple[int, int]:
     """
     if isinstance(ledger_id, LedgerId):
         if scope_id not in (0, ledger_id.scope):
-            raise UsageError(f"scope_id={scope_id}: {ledger_id} says another")
+            raise UsageError(f"scope_id={scope_id}: {ledger_id} has another scope")
         scope_id, ledger_id = ledger_id.scope, ledger_id.id
     for number in (ledger_id, scope_id):
         if not isinstance(number, int) or not -(2**63) <= number < 2**63:

@@ -85,7 +85,7 @@ def _idle_reason(
     if mode is None:
         return "it is not registered" if any(registered.values()) else None
     if mode == "readonly":
-        return "it is registered read-only"
+        return "it is registered as read-only"
     if not is_chance_excluded:
         return None
     depths = Counter(

@@ -78,7 +78,9 @@ class Domains:
         for name in names:
             if name not in self.names and name.strip("/") not in names_without_slashes:
                 unknown_text = f"there is no such {self.level}; known: {first_names(self.names, 5)}"
-                reason = unknown_text if self.names else "the run knows no location; give --racks FILE"
+                reason = (
+                    unknown_text if self.names else "the run has no locations of bookies; pass --racks FILE"
+                )
                 raise UsageError(f"--lose {self.level} {name}: {reason}")
             domains.append(name if name in self.names else names_without_slashes[name.strip("/")])
         return domains

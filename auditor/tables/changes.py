@@ -9,17 +9,22 @@ CHANGES = schema_of(
     (
         "trouble",
         pa.string(),
-        "key that joins runs: the fingerprint, or that of the mildest stage of the same trouble",
+        "key that joins findings of different runs: the fingerprint, or the fingerprint of the "
+        "mildest stage of the same fault",
     ),
     ("id", pa.string(), "the check that found it"),
-    ("urgency", pa.string(), "as in the table of findings; the last known one if the finding is gone"),
+    (
+        "urgency",
+        pa.string(),
+        "urgency, as in the table of findings; the last known one if the finding is gone",
+    ),
     ("severity", pa.string(), "critical, error, warning or note; the last known one if the finding is gone"),
     ("confidence", pa.string(), "confirmed, suspect or unknown; the last known"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the finding is not about a ledger"),
     ("ledger_id", pa.int64(), "the ledger; null if the finding is not about a ledger"),
     ("bookie_id", pa.string(), "the bookie; null in findings with one row per ledger"),
-    ("missing", pa.int64(), "entries confirmed absent, over all bookies; the last known"),
-    ("previous_severity", pa.string(), "severity in the run before; null: that run did not know it"),
+    ("missing", pa.int64(), "number of entries confirmed missing, over all bookies; the last known number"),
+    ("previous_severity", pa.string(), "severity in the run before; null: that run did not have the finding"),
     (
         "change",
         pa.string(),
@@ -29,18 +34,30 @@ CHANGES = schema_of(
     (
         "known_severity",
         pa.string(),
-        "severity for the next run's comparison: the present one, or a worse one not ruled out since",
+        "severity that the next run compares with: the present one, or an earlier, worse one "
+        "that was not ruled out since",
     ),
-    ("known_missing", pa.int64(), "missing for the next run's comparison, in the same way"),
+    (
+        "known_missing",
+        pa.int64(),
+        "number of missing entries that the next run compares with: "
+        "the present one, or an earlier, larger one that was not ruled "
+        "out since",
+    ),
     (
         "known_confidence",
         pa.string(),
-        "confidence for the next run's comparison: confirmed if it once was and was not ruled out",
+        "confidence that the next run compares with: confirmed if an earlier run confirmed the "
+        "finding and no later run ruled it out",
     ),
-    ("first_seen", pa.int64(), "ms, UTC: the end of the first of an unbroken row of runs that know it"),
-    ("last_seen", pa.int64(), "ms, UTC: the end of the last run that found it"),
-    ("suppression", pa.int32(), "number of the suppressions entry that names it, from 1; null: none"),
-    ("suppressed", pa.string(), "the reason of that entry"),
+    ("first_seen", pa.int64(), "end of the first of the consecutive runs that have the finding, ms, UTC"),
+    ("last_seen", pa.int64(), "end of the last run that found it, ms, UTC"),
+    (
+        "suppression",
+        pa.int32(),
+        "number, from 1, of the suppressions entry that accepts the finding; null: none",
+    ),
+    ("suppressed", pa.string(), "reason in that suppressions entry"),
 )
 CHANGED = "tables/changes"
 """Path of the table ``changes`` in a run directory."""

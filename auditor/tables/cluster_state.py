@@ -32,10 +32,10 @@ from auditor.spark.types import DataFrame
 
 CLUSTER = schema_of(
     ("fact", pa.string(), "name of the fact"),
-    ("value", pa.string(), "value in the store; null if it is unreadable"),
-    ("path", pa.string(), "znode that has it"),
+    ("value", pa.string(), "value in the store; null: unreadable"),
+    ("path", pa.string(), "path of the znode with the value"),
     ("mtime", pa.int64(), "when the znode last changed, ms; null if the store keeps no times"),
-    ("damage", pa.string(), "why it could not be read"),
+    ("damage", pa.string(), "why the value could not be read"),
 )
 
 
@@ -302,8 +302,12 @@ def find_undrawn(orphans: DataFrame, ledgers: DataFrame, ids: Sequence[Ids]) -> 
 
 
 UNDRAWN = schema_of(
-    ("bookie_id", pa.string(), "a bookie that holds such orphans"),
-    ("undrawn", pa.int64(), "ledgers without metadata whose ids the store's id generator has not given out"),
-    ("lowest", pa.int64(), "the least of their ids"),
-    ("highest", pa.int64(), "the greatest of their ids"),
+    (
+        "bookie_id",
+        pa.string(),
+        "a bookie with ledgers that the metadata does not list, and whose ids were never given out",
+    ),
+    ("undrawn", pa.int64(), "number of these ledgers: the store's id generator has not given out their ids"),
+    ("lowest", pa.int64(), "least id of these ledgers"),
+    ("highest", pa.int64(), "greatest id of these ledgers"),
 )

@@ -36,24 +36,29 @@ from auditor.spark import functions as F
 from auditor.spark.types import DataFrame
 
 CONTENTS = schema_of(
-    ("directory", pa.string(), "a directory with an index, as the table directories names it"),
-    ("place", pa.string(), "the bookie that the place of the directory belongs to"),
-    ("owner", pa.string(), "the bookie to which the audit attributes its data"),
-    ("ledgers", pa.int64(), "ledgers there that the metadata knows"),
-    ("candidate", pa.string(), "a bookie id that ensembles of these ledgers name"),
-    ("named", pa.int64(), "ledgers there whose ensembles name the candidate"),
-    ("exact", pa.int64(), "of these, ledgers held there with exactly the entries that it should hold"),
+    ("directory", pa.string(), "a directory with an index, as in the table directories"),
+    ("place", pa.string(), "the bookie that should use the directory, by its path"),
+    ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
+    ("ledgers", pa.int64(), "number of ledgers in the directory that are in the metadata"),
+    ("candidate", pa.string(), "a bookie id in the ensembles of these ledgers"),
+    ("named", pa.int64(), "number of ledgers in the directory with the candidate in an ensemble"),
+    (
+        "exact",
+        pa.int64(),
+        "number of these ledgers of which the directory has exactly the "
+        "entries that the candidate should hold",
+    ),
     (
         "better",
         pa.int64(),
-        "of the exact ones, ledgers that are not exact for the owner and that the candidate itself lacks",
+        "number of the exact ledgers that are not exact for the owner and that the candidate itself lacks",
     ),
-    ("worse", pa.int64(), "ledgers that are exact for the owner and not for the candidate"),
+    ("worse", pa.int64(), "number of ledgers that are exact for the owner but not for the candidate"),
     (
         "rank",
         pa.int32(),
-        "1 explains the directory best; the best three, and the owner; the owner alone where no other id "
-        "lacks what lies there",
+        "rank of the candidate: 1 fits the directory best. The table has the best three and the "
+        "owner; only the owner if no other id lacks the directory's entries",
     ),
 )
 

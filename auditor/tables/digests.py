@@ -23,11 +23,15 @@ from auditor.spark.types import Column, DataFrame
 
 DIGESTS = schema_of(
     ("bookie_id", pa.string(), "the bookie that holds the copy"),
-    ("logger", pa.int32(), "as in entry_logs"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     ("log_id", pa.int64(), "the log with the entry"),
     ("entry_offset", pa.int64(), "byte at which the entry begins in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
-    ("ledger_id", pa.int64(), "the ledger; null: entries of a bookie that were in the sample and not read"),
+    (
+        "ledger_id",
+        pa.int64(),
+        "the ledger; null: the row counts entries of a bookie that were in the sample but not read",
+    ),
     ("entry_id", pa.int64(), "the entry"),
     ("entry_bytes", pa.int64(), "length of the entry, including header and digest"),
     ("digest_type", pa.string(), "CRC32, CRC32C, MAC or DUMMY; null: not known"),
@@ -35,29 +39,39 @@ DIGESTS = schema_of(
     (
         "reason",
         pa.string(),
-        "reason if not checked: budget; log (unreadable); other-entry (another entry is at its place); "
-        "metadata (no such ledger, or unreadable); type (unknown); dummy (no digest); no-password; "
-        "other-password",
+        "reason why the entry was not checked: budget (--digest-budget); log (unreadable); "
+        "other-entry (the log has another entry at this byte); metadata (no such ledger, or "
+        "unreadable); type (unknown digest type); dummy (no digest); no-password; other-password",
     ),
-    ("there_ledger_id", pa.int64(), "other-entry: the ledger of the entry that is there; null: none is"),
-    ("there_entry_id", pa.int64(), "id of that entry"),
+    (
+        "there_ledger_id",
+        pa.int64(),
+        "if the reason is other-entry: the ledger of the entry that the log has instead; null: it has none",
+    ),
+    (
+        "there_entry_id",
+        pa.int64(),
+        "if the reason is other-entry: the id of the entry that the log has instead",
+    ),
     ("payload_bytes", pa.int64(), "length of the payload; null if the digest type is not known"),
     (
         "payload_crc32c",
         pa.int64(),
-        "CRC-32C of the payload alone, which all copies of an entry have in common",
+        "CRC-32C of the payload without header and digest; equal for all intact copies of an entry",
     ),
     (
         "comparable",
         pa.bool_(),
-        "whether an ensemble names the bookie and the entry is not past the ledger's end",
+        "whether this copy can be compared with others: an ensemble contains the bookie, and the "
+        "entry is not past the ledger's end",
     ),
     ("entries", pa.int64(), "1; in a row for entries that were not read, their number"),
     (
         "master_key",
         pa.string(),
-        "the ledger's in the bookie's index: right, wrong (the password or most of its bookies say so), or "
-        "differs (nothing says whose is right); null: not known, or nothing to hold it to",
+        "the ledger's master key in the bookie's index, judged by the password or by most of the "
+        "ledger's bookies: right, wrong, or differs (it is unknown which bookie is right); null: "
+        "no key is known, or there is nothing to compare it with",
     ),
 )
 """The table ``digests``."""

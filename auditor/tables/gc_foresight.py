@@ -139,29 +139,30 @@ def _is_last(row: dict[str, Any]) -> bool | None:
 
 
 GC_FORESIGHT = schema_of(
-    ("bookie_id", pa.string(), "the bookie of the collector"),
+    ("bookie_id", pa.string(), "the bookie whose garbage collection is forecast"),
     ("scope_id", pa.int64(), "BP-35 scope; always 0, because no server collects other scopes"),
-    ("ledger_id", pa.int64(), "a ledger on it"),
+    ("ledger_id", pa.int64(), "a ledger on the bookie"),
     (
         "pass",
         pa.string(),
-        "listing: ledgers that the store does not list; over-replicated: no ensemble names the bookie",
+        "part of garbage collection: listing (of ledgers that the store does not list), or "
+        "over-replicated (of ledgers without the bookie in an ensemble)",
     ),
-    ("action", pa.string(), "delete or keep"),
+    ("action", pa.string(), "forecast for the ledger: delete or keep"),
     (
         "cause",
         pa.string(),
-        "why the server does so: not-listed, listed-out-of-order, listing-overflows, in-no-ensemble; "
-        "listing-breaks-off, listed-by-another-name, metadata-read, not-closed, locked, switched-off, "
-        "no-locks",
+        "why the server deletes or keeps the ledger: not-listed, listed-out-of-order, "
+        "listing-overflows, in-no-ensemble; listing-breaks-off, listed-by-another-name, "
+        "metadata-read, not-closed, locked, switched-off, no-locks",
     ),
-    ("verdict", pa.string(), "right, wrong or unknown"),
+    ("verdict", pa.string(), "whether that is right: right, wrong or unknown"),
     (
         "reason",
         pa.string(),
-        "why: no-metadata, copies-elsewhere, not-collected, kept; in-its-ensembles, last-copy, "
-        "under-another-id; metadata-unreadable, members-unknown, behind-end, copy-in-flight, moved, or a "
-        "doubt of orphan-ledger",
+        "reason for the verdict: no-metadata, copies-elsewhere, not-collected, kept; "
+        "in-its-ensembles, last-copy, under-another-id; metadata-unreadable, members-unknown, "
+        "behind-end, copy-in-flight, moved, or a doubt of orphan-ledger",
     ),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same forecast, ms"),
 )

@@ -31,10 +31,18 @@ GONE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("groups", pa.binary(), "entries that the index locates in a missing log, or past a log's end"),
+    (
+        "groups",
+        pa.binary(),
+        "entries whose location in the index is in a missing log, or past the end of a log",
+    ),
     ("entries", pa.int64(), "number of these entries"),
     ("logs", pa.list_(pa.int64()), "ids of these logs, at most 10"),
-    ("state", pa.string(), "agreed: index and list of logs were read twice; once: they were read once"),
+    (
+        "state",
+        pa.string(),
+        "agreed: index and list of logs were read twice, with the same result; once: they were read once",
+    ),
 )
 """The table ``gone_entries``."""
 

@@ -5,27 +5,44 @@ import pyarrow as pa
 from auditor.model.columns import schema_of
 
 HOLDS = schema_of(
-    ("object", pa.string(), "bookie, ledger, entry-log or source"),
+    ("object", pa.string(), "kind of the object: bookie, ledger, entry-log or source"),
     (
         "key",
         pa.string(),
-        "bookie id; scope/ledger id; bookie id and entry log; metadata, owners, or bookie and id",
+        "the object: a bookie id; scope/ledger id; bookie id and entry log; or, for a source, "
+        "metadata, owners, or bookie and its id",
     ),
-    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where the object is no ledger"),
-    ("ledger_id", pa.int64(), "the ledger; null where the object is no ledger"),
-    ("forbids", pa.list_(pa.string()), "kinds of action (docs/safety.md)"),
-    ("reason", pa.string(), "the check whose findings forbid it, or a fact (docs/safety.md)"),
-    ("certain", pa.bool_(), "whether a certain fact is the reason; false: only a doubt"),
-    ("urgency", pa.string(), "the highest urgency of these findings; rest for a fact"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if the object is no ledger"),
+    ("ledger_id", pa.int64(), "the ledger; null if the object is no ledger"),
+    ("forbids", pa.list_(pa.string()), "kinds of action that are forbidden on the object (docs/safety.md)"),
+    (
+        "reason",
+        pa.string(),
+        "the check whose findings forbid these actions, or the name of a fact (docs/safety.md)",
+    ),
+    ("certain", pa.bool_(), "true: a certain fact forbids these actions; false: only a doubt"),
+    (
+        "urgency",
+        pa.string(),
+        "highest urgency of the findings that are the reason; rest if the reason is a fact",
+    ),
     ("count", pa.int64(), "number of findings, ledgers or directories that are the reason"),
-    ("accepted", pa.bool_(), "suppressions accept all of these findings; the hold stands all the same"),
-    ("first_seen", pa.int64(), "ms, UTC: the end of the first of an unbroken row of runs that have the hold"),
+    (
+        "accepted",
+        pa.bool_(),
+        "whether suppressions accept all findings that are the reason; they do not lift the hold",
+    ),
+    ("first_seen", pa.int64(), "end of the first of the consecutive runs that have the hold, ms, UTC"),
     (
         "lift",
         pa.string(),
         "condition that lifts the hold in a later run: finding-gone, fact-gone or data-elsewhere",
     ),
-    ("carried", pa.bool_(), "an earlier run found it, and this run has not seen the facts that lift it"),
-    ("message", pa.string(), "sentence for a reader"),
+    (
+        "carried",
+        pa.bool_(),
+        "whether the hold is from an earlier run, and this run has not seen the facts that lift it",
+    ),
+    ("message", pa.string(), "the reason as a sentence"),
 )
 """The table ``holds``: one row for each object and reason."""

@@ -24,19 +24,23 @@ from auditor.tables.claims import application_of
 from auditor.tables.cluster_state import Ids
 
 ID_GENERATORS = schema_of(
-    ("low", pa.int64(), "the least id that the generator gives out"),
-    ("high", pa.int64(), "the greatest id that it gives out in its present form"),
-    ("next", pa.int64(), "the id that it gives out next"),
-    ("listed", pa.int64(), "listed ledgers from next to high, but for those created during the scan"),
-    ("listed_highest", pa.int64(), "the greatest of their ids; null: there is none"),
-    ("drawn", pa.int64(), "of these ledgers, those of applications that never choose an id"),
-    ("chosen", pa.int64(), "listed ledgers above high: an application chose their ids"),
+    ("low", pa.int64(), "least id that the generator gives out"),
+    ("high", pa.int64(), "greatest id that the generator gives out in its present form"),
+    ("next", pa.int64(), "id that the generator gives out next"),
+    (
+        "listed",
+        pa.int64(),
+        "number of listed ledgers with ids from next to high, without ledgers created during the scan",
+    ),
+    ("listed_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
+    ("drawn", pa.int64(), "number of these ledgers whose application never chooses ids itself"),
+    ("chosen", pa.int64(), "number of listed ledgers with ids above high, which an application chose itself"),
     (
         "held",
         pa.int64(),
-        "ledgers without metadata with ids from next on, on the bookie that has most of them",
+        "number of ledgers without metadata, with ids from next on, on the bookie that has most of them",
     ),
-    ("held_highest", pa.int64(), "the greatest of their ids; null: there is none"),
+    ("held_highest", pa.int64(), "greatest id of these ledgers; null: there are none"),
 )
 
 DRAWING_APPLICATIONS = ("pulsar",)

@@ -24,30 +24,43 @@ from auditor.spark.types import DataFrame
 
 EDGES = schema_of(
     ("one", pa.string(), "a bookie id"),
-    ("other", pa.string(), "another, the greater of the two"),
+    ("other", pa.string(), "the other bookie id, the greater of the two"),
     ("rule", pa.string(), "rule by which the two look like one bookie"),
-    ("joins", pa.bool_(), "whether the rule joins them; false: it is a hint that needs a second one"),
+    (
+        "joins",
+        pa.bool_(),
+        "whether the rule alone proves that the two ids are one bookie; false: it needs a second rule",
+    ),
     ("evidence", pa.string(), "observation behind the rule"),
-    ("against", pa.string(), "reason against the rule; null: there is none"),
-    ("apart", pa.bool_(), "their ledgers show that they are two bookies, so no rule joins them"),
+    ("against", pa.string(), "evidence against the rule; null: there is none"),
+    ("apart", pa.bool_(), "whether their ledgers show that the ids are two bookies, whatever the rules say"),
 )
 IDENTITIES = schema_of(
-    ("bookie_id", pa.string(), "every id of the table bookies"),
+    ("bookie_id", pa.string(), "a bookie id of the table bookies"),
     ("identity", pa.string(), "first id of the same bookie; the id itself if it has no other"),
     ("aliases", pa.list_(pa.string()), "other ids of the same bookie"),
     (
         "stranded",
         pa.bool_(),
-        "an ensemble names one of these ids that is not registered, and another id is named or registered",
+        "whether an ensemble contains an id of this bookie that is not registered, while the "
+        "bookie uses another id",
     ),
-    ("named", pa.bool_(), "an ensemble names it"),
-    ("marked", pa.bool_(), "an under-replication mark names it"),
-    ("registered", pa.bool_(), "it is registered"),
-    ("host", pa.string(), "where clients look for it; null: nowhere"),
-    ("port", pa.int32(), "where clients look for it; null: nowhere"),
-    ("hosts", pa.list_(pa.string()), "the hosts of all endpoints that it registered"),
-    ("cookie_names", pa.string(), "the id in the store's cookie under this id; null: no cookie, or damaged"),
-    ("disks", pa.list_(pa.string()), "the ids in the VERSION files of its place, one a file"),
+    ("named", pa.bool_(), "whether an ensemble contains the id"),
+    ("marked", pa.bool_(), "whether an under-replication mark mentions the id"),
+    ("registered", pa.bool_(), "whether the id is registered"),
+    ("host", pa.string(), "address at which clients look for the bookie; null: none"),
+    ("port", pa.int32(), "address at which clients look for the bookie; null: none"),
+    ("hosts", pa.list_(pa.string()), "hosts of all endpoints in its registration"),
+    (
+        "cookie_names",
+        pa.string(),
+        "bookie id inside the cookie that the store keeps under this id; null: no cookie, or damaged",
+    ),
+    (
+        "disks",
+        pa.list_(pa.string()),
+        "bookie ids in the VERSION files of the directories in its place, one for each file",
+    ),
 )
 
 Rows = Iterable[Mapping[str, Any]]

@@ -55,34 +55,41 @@ LOG_FORESIGHT = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
-    ("log_id", pa.int64(), "its id"),
-    ("bytes", pa.int64(), "its length"),
-    ("entries", pa.int64(), "bytes of its entries"),
+    ("log_id", pa.int64(), "id of the log"),
+    ("bytes", pa.int64(), "length of the log"),
+    ("entries", pa.int64(), "bytes of entries in the log"),
     ("remain", pa.int64(), "bytes of entries whose ledgers the bookie still has after its next collection"),
-    ("usage", pa.float64(), "needed share of the entries' bytes, as the server counts it"),
-    ("action", pa.string(), "delete, minor or major (compaction), keep"),
+    ("usage", pa.float64(), "share of the entries' bytes that is still needed, as the server counts it"),
+    ("action", pa.string(), "next action on the log: delete, minor or major (compaction), or keep"),
     (
         "needed",
         pa.int64(),
-        "bytes of the classes not-indexed and owner-named: nothing may delete them, whatever the server does",
+        "bytes of entries in the classes not-indexed and owner-named: data that must be kept, "
+        "even if the server would delete it",
     ),
     (
         "frees",
         pa.int64(),
-        "bytes that the action frees; 0 if the log is kept, a full disk suspends it, or needed is above 0",
+        "bytes that the action frees; 0 if the action is keep, if a full disk suspends it, or if "
+        "needed is above 0",
     ),
     (
         "full_disk",
         pa.string(),
-        "full: no compaction runs; almost-full: minor alone; forced: all of it at once, as "
-        "isForceGCAllowWhenNoSpace has it; null: there is room, or no file system was seen",
+        "effect of a full disk: full: no compaction runs; almost-full: only minor compaction "
+        "runs; forced: all compaction runs at once (isForceGCAllowWhenNoSpace); null: the disk "
+        "has room, or its free bytes are not known",
     ),
     (
         "minor_since",
         pa.int64(),
         "scan time of the first of consecutive runs with usage below the minor threshold, ms",
     ),
-    ("major_since", pa.int64(), "the same for major compaction"),
+    (
+        "major_since",
+        pa.int64(),
+        "scan time of the first of consecutive runs with usage below the major threshold, ms",
+    ),
     (
         "delete_since",
         pa.int64(),
@@ -91,14 +98,19 @@ LOG_FORESIGHT = schema_of(
     (
         "overdue",
         pa.bool_(),
-        "an earlier run forecast its deletion, and the collector has run since without deleting it",
+        "whether an earlier run forecast the deletion of the log, and garbage collection has run "
+        "since without deleting it",
     ),
-    ("current", pa.bool_(), "the newest log of its directory, without a map (space)"),
+    (
+        "current",
+        pa.bool_(),
+        "whether the log is the newest of its directory and has no ledgers map (see table space)",
+    ),
     (
         "after_restart",
         pa.string(),
-        "of a current log: delete, minor, major or keep, once the bookie was started again; null: another "
-        "log, or it has entries that the index may not have yet",
+        "for a current log: the next action (delete, minor, major or keep) after a restart of "
+        "the bookie; null: the log is not current, or has entries that the index may not have yet",
     ),
 )
 """The table ``log_foresight``."""
@@ -281,13 +293,15 @@ DELETION_CANDIDATES = schema_of(
     (
         "path",
         pa.string(),
-        "a log that collection deletes next, or compaction rewrites, as far as its ledgers map tells",
+        "a log that garbage collection will delete next, or compaction will rewrite, according "
+        "to its ledgers map",
     ),
-    ("bytes", pa.int64(), "its length"),
+    ("bytes", pa.int64(), "length of the log"),
     (
         "state",
         pa.string(),
-        "ok; map-wrong: its entries say otherwise; damaged: a record hides others; unreadable: not read",
+        "ok; map-wrong: the entries contradict the ledgers map; damaged: a damaged record hides "
+        "others; unreadable: not read",
     ),
     ("reason", pa.string(), "why the state is not ok"),
 )

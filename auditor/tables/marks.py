@@ -19,14 +19,15 @@ from auditor.tables.scans import new_ids
 
 STALE_MARKS = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; always 0"),
-    ("ledger_id", pa.int64(), "a ledger with all its copies, none of them unknown"),
+    ("ledger_id", pa.int64(), "a marked ledger that has all its copies, none of them unknown"),
     ("path", pa.string(), "the mark's znode"),
-    ("replicas", pa.list_(pa.string()), "the bookies that it says lack copies"),
-    ("since", pa.int64(), "when it was last marked, ms"),
+    ("replicas", pa.list_(pa.string()), "bookies that lack copies according to the mark"),
+    ("since", pa.int64(), "time when the ledger was last marked, ms"),
     (
         "why",
         pa.string(),
-        "returned: all these bookies are registered; repaired: none of them is in an ensemble any more",
+        "why the mark is stale: returned: all these bookies are registered again; repaired: none "
+        "of them is in an ensemble any more",
     ),
 )
 

@@ -7,24 +7,32 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from auditor.model.columns import schema_of
-from auditor.spark.batches import TableFiles, counts_in_files
-from auditor.spark.types import SparkSession
+from auditor.spark.execution import Execution
+from auditor.spark.table_files import TableFiles
 from auditor.tables.replica_blocks import Coded
 
 MEMBERS = schema_of(
-    ("bookie_id", pa.string(), "an id that ensembles name"),
-    ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
-    ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
-    ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
+    ("bookie_id", pa.string(), "a bookie id in an ensemble"),
+    ("ledgers", pa.int64(), "number of ledgers with the bookie in an ensemble"),
+    (
+        "depending",
+        pa.int64(),
+        "number of these ledgers whose entries, or whose open last segment, need the bookie",
+    ),
+    (
+        "replicas",
+        pa.int64(),
+        "number of these ledgers with entries that the bookie should hold and the audit compares",
+    ),
 )
 
 _ROWS = 1 << 18
 _FIELDS = ("bookie_id", "groups", "depends")
 
 
-def members(spark: SparkSession | None, ledgers: TableFiles) -> pa.Table:
-    """Return the rows of `MEMBERS`, counted in tasks of ``spark``, or in this process if it is None."""
-    return counts_in_files(spark, MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
+def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
+    """Return the rows of `MEMBERS`, counted in the files of the table ``ledgers``."""
+    return execution.count_rows(MEMBERS, ledgers, _members_of, MEMBERS.names[1:])
 
 
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:

@@ -41,16 +41,17 @@ class Lately(NamedTuple):
 
 
 ORPHANS = schema_of(
-    ("bookie_id", pa.string(), "the bookie that holds it"),
+    ("bookie_id", pa.string(), "the bookie that has the ledger"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "a ledger that the last scan of the metadata does not list"),
-    ("groups", pa.binary(), "the entries held, 24 bytes per group"),
-    ("in_m0", pa.bool_(), "the first scan listed it"),
-    ("in_m1", pa.bool_(), "the last scan listed it"),
+    ("groups", pa.binary(), "entries of the ledger on the bookie, as groups of 24 bytes"),
+    ("in_m0", pa.bool_(), "whether the first scan of the metadata listed the ledger"),
+    ("in_m1", pa.bool_(), "whether the last scan of the metadata listed the ledger"),
     (
         "newer_than_scan",
         pa.bool_(),
-        "its index file is newer than a saved scan, or its id above all listed ids (RocksDB)",
+        "whether the ledger may be newer than saved metadata: its index file is newer, or, on "
+        "RocksDB, its id is above all listed ids",
     ),
     (
         "doubt",
@@ -61,34 +62,36 @@ ORPHANS = schema_of(
 
 HOLDINGS = schema_of(
     ("bookie_id", pa.string(), "a bookie with an index"),
-    ("ledgers", pa.int64(), "ledgers in its index"),
-    ("orphans", pa.int64(), "of these, ledgers that the metadata does not list"),
-    ("in_doubt", pa.int64(), "of the orphans, those with a doubt (orphans)"),
+    ("ledgers", pa.int64(), "number of ledgers in the bookie's index"),
+    ("orphans", pa.int64(), "number of these ledgers that the metadata does not list"),
+    ("in_doubt", pa.int64(), "number of orphans with a doubt (see table orphans)"),
     (
         "lasting",
         pa.int64(),
-        "orphans without a doubt that a run an hour or more earlier had too; 0 also without such a run",
+        "number of orphans without a doubt that a run at least an hour earlier also found; 0 if "
+        "there is no such run",
     ),
     (
         "recent",
         pa.int64(),
-        "orphans without a doubt that the metadata had within one collector interval before the scan",
+        "number of orphans without a doubt whose metadata was deleted less than one interval of garbage "
+        "collection before the scan",
     ),
     (
         "unexplained",
         pa.int64(),
-        "orphans that both scans lack, less those that are recent, newer than the scan, or dropped by their "
-        "owner: owners were read, and none names them",
+        "number of orphans that both scans lack; not counted: recent ones, ones newer than the scan, and "
+        "ones that their owner dropped",
     ),
 )
 
 VANISHED_RANGES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
-    ("low", pa.int64(), "first id of a range of 10,000 of which it holds orphans only"),
+    ("low", pa.int64(), "first id of a range of 10,000 ids in which all ledgers of the bookie are orphans"),
     ("high", pa.int64(), "last id of the range"),
-    ("ledgers", pa.int64(), "ledgers that it holds there"),
-    ("in_doubt", pa.int64(), "of these, orphans with a doubt (orphans)"),
+    ("ledgers", pa.int64(), "number of ledgers of the bookie in the range"),
+    ("in_doubt", pa.int64(), "number of these ledgers with a doubt (see table orphans)"),
 )
 
 

@@ -20,27 +20,45 @@ from auditor.spark.types import DataFrame
 OWNER_STORES = schema_of(
     ("source", pa.string(), "the store of owners, as --owners takes it"),
     ("kind", pa.string(), "owners"),
-    ("scope_claimed", pa.string(), "meaning of absence from it that a deletion needs"),
+    (
+        "scope_claimed",
+        pa.string(),
+        "the statement about a ledger that is absent from the store, which a deletion needs",
+    ),
     (
         "scope_proved",
         pa.string(),
-        "meaning of absence from it that is proved: scope_claimed if the set is complete",
+        "the part of that statement that is proved; equal to scope_claimed if the set of stores is complete",
     ),
-    ("proof", pa.string(), "proof of the proved scope"),
+    ("proof", pa.string(), "proof of scope_proved"),
     ("as_of", pa.int64(), "time of its data, ms; null: not known"),
-    ("reason", pa.string(), "why the claimed scope is not proved; null: it is"),
-    ("declared", pa.bool_(), "whether owners_complete names it"),
-    ("listed_before", pa.int64(), "ledgers that an earlier run saw it name and that are still there"),
-    ("dropped", pa.int64(), "of these, ledgers that no owner has named for a week or less"),
+    ("reason", pa.string(), "why scope_claimed is not proved; null: it is proved"),
+    ("declared", pa.bool_(), "whether the option owners_complete contains the store"),
+    ("listed_before", pa.int64(), "number of existing ledgers to which the store referred in an earlier run"),
+    (
+        "dropped",
+        pa.int64(),
+        "number of these ledgers to which no owner refers now; the last owner dropped them within a week",
+    ),
     (
         "identity",
         pa.string(),
-        "its name in every run; null: it was not read, or another row is the same store",
+        "name of the store that is equal in every run; null: it was not read, or another row is "
+        "the same store",
     ),
-    ("gaps", pa.int64(), "places of it that could not be listed"),
-    ("claims", pa.int64(), "of the set: ledgers whose custom metadata claim an owner"),
-    ("foreign_claims", pa.int64(), "of the set: claims in a namespace that no store has"),
-    ("unowned", pa.int64(), "of the set: ledgers that no owner names and that are not foreign"),
+    ("gaps", pa.int64(), "number of places of the store that could not be listed"),
+    ("claims", pa.int64(), "for all stores together: number of ledgers whose custom metadata name an owner"),
+    (
+        "foreign_claims",
+        pa.int64(),
+        "for all stores together: number of these ledgers whose owner is in a namespace that no store has",
+    ),
+    (
+        "unowned",
+        pa.int64(),
+        "for all stores together: number of ledgers to which no owner "
+        "refers, without those in foreign namespaces",
+    ),
 )
 
 

@@ -37,47 +37,56 @@ from auditor.tables.scans import deleted_ids, new_ids, with_both_doubts
 
 OWNERSHIP = schema_of(
     ("scope_id", pa.int64(), "0: applications know no scopes"),
-    ("ledger_id", pa.int64(), "the ledger; null: an owner that names none, or could not be read"),
+    ("ledger_id", pa.int64(), "the ledger; null: the owner refers to no ledger, or could not be read"),
     (
         "standing",
         pa.string(),
-        "owned, offloaded, dangling, unowned, young, unknown, foreign, unnamed; null: no ledger is meant",
+        "owned, offloaded, dangling, unowned, young, unknown, foreign or unnamed; null: no ledger",
     ),
-    ("fault", pa.string(), "check that reports a fault beyond the standing; null: no fault"),
-    ("why", pa.string(), "reason for unknown, foreign or doubt: data that was not read or may have changed"),
+    ("fault", pa.string(), "the check that reports the fault of the row; null: no fault"),
+    ("why", pa.string(), "reason for unknown, foreign or a doubt: data not read, or perhaps changed"),
     (
         "seen_before",
         pa.bool_(),
-        "unowned: a run that is earlier by the grace and by a rollover found the same",
+        "for an unowned ledger: whether an earlier run also found it unowned, at least "
+        "--owner-grace and 4 hours (a rollover) before",
     ),
-    ("store", pa.string(), "the store of owners that names it, or named it last; null: none did"),
-    ("namespace_read", pa.bool_(), "whether a store has the namespace of its claim; null: it claims none"),
-    ("listed_before", pa.bool_(), "whether an earlier run saw an owner name it"),
-    ("dropped_since", pa.int64(), "ms: when a run first saw that no owner names it any more; null: never"),
-    ("application", pa.string(), "owner of the ledger: by its reference, else by its custom metadata"),
+    ("store", pa.string(), "the store of owners that refers to the ledger, or did so last; null: none"),
+    (
+        "namespace_read",
+        pa.bool_(),
+        "whether a store of owners has the namespace in the ledger's custom metadata; null: they have none",
+    ),
+    ("listed_before", pa.bool_(), "whether an earlier run saw an owner that refers to the ledger"),
+    (
+        "dropped_since",
+        pa.int64(),
+        "scan time of the first run that saw no owner after a run that saw one, ms; null: none",
+    ),
+    (
+        "application",
+        pa.string(),
+        "application by the owner's reference, or by the custom metadata if no owner refers to the ledger",
+    ),
     ("kind", pa.string(), "data, cursor, schema, compacted, delayed-bucket, log-segment or log-allocation"),
     ("tenant", pa.string(), "tenant"),
     ("namespace", pa.string(), "namespace"),
     ("topic", pa.string(), "local name of the topic, with its partition or segment"),
     ("cursor", pa.string(), "the subscription"),
-    ("detail", pa.string(), "the version of a schema, the name of a bucket"),
+    ("detail", pa.string(), "version of the schema, or name of the delayed-delivery bucket"),
     ("path", pa.string(), "the owner's znode"),
-    (
-        "claim",
-        pa.string(),
-        "the owner's znode, as the custom metadata name it, below the chroot if one is known",
-    ),
-    ("place", pa.int64(), "its place in the topic's list, from 0"),
-    ("list_size", pa.int64(), "ledgers in that list"),
+    ("claim", pa.string(), "the owner's znode by the custom metadata, without the chroot if one is known"),
+    ("place", pa.int64(), "place of the ledger in the topic's list, from 0"),
+    ("list_size", pa.int64(), "number of ledgers in that list"),
     ("entries", pa.int64(), "number of entries in the owner's record"),
     ("size", pa.int64(), "number of bytes in the owner's record"),
-    ("offload", pa.string(), "incomplete, complete, deleted; null: never offloaded"),
-    ("offload_uid", pa.string(), "the UUID in the names of its objects"),
-    ("borrowed", pa.bool_(), "a shadow topic borrows the ledger"),
-    ("mark_delete_ledger_id", pa.int64(), "cursor: the ledger up to which all is acknowledged"),
-    ("mark_delete_entry_id", pa.int64(), "cursor: the last entry of that"),
-    ("state", pa.string(), "the ledger's: OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
-    ("last_entry_id", pa.int64(), "of the closed ledger"),
+    ("offload", pa.string(), "incomplete, complete or deleted (from BookKeeper); null: never offloaded"),
+    ("offload_uid", pa.string(), "UUID in the names of the offloaded objects"),
+    ("borrowed", pa.bool_(), "whether a shadow topic refers to the ledger, which another topic owns"),
+    ("mark_delete_ledger_id", pa.int64(), "cursor: ledger of its acknowledged position"),
+    ("mark_delete_entry_id", pa.int64(), "cursor: entry of its acknowledged position"),
+    ("state", pa.string(), "OPEN, IN_RECOVERY or CLOSED; null: not listed, or unreadable"),
+    ("last_entry_id", pa.int64(), "last entry of the closed ledger"),
     ("length", pa.int64(), "bytes of the closed ledger"),
     ("ctime", pa.int64(), "when the ledger was created, ms; null: not known"),
     ("damage", pa.string(), "why the owner could not be read"),
@@ -90,7 +99,10 @@ GAPS_LIMIT, SHUT_LIMIT = 1000, 200_000
 AGELESS = "its creation time is not known"
 """Reason why a ledger without an owner is unknown if the store keeps no times (etcd)."""
 
-SHORT_GRACE = "--owner-grace is below a rollover of 4 hours: a broker may be about to name it"
+SHORT_GRACE = (
+    "--owner-grace is shorter than 4 hours, a broker's usual ledger rollover: a broker "
+    "may still add this ledger to its topic"
+)
 """Reason why a ledger without an owner is not confirmed as unowned if the grace is short."""
 
 DANGLING, UNOWNED = "owner-dangling", "ledger-unowned"
@@ -213,7 +225,7 @@ def _ledgers(ledgers: DataFrame, moved: DataFrame | None) -> DataFrame:
 def _with_blocked(rows: DataFrame, owners: DataFrame) -> DataFrame:
     """Add ``blocked``: why the owner that a ledger claims was not read; null if it was read or is gone."""
     unread = F.when(F.col("status").isin("unreadable", "misplaced"), F.col("damage"))
-    newer = F.when(F.col("stale"), F.lit("only the last entry of its cursor's ledger names it"))
+    newer = F.when(F.col("stale"), F.lit("only the last entry of the cursor's ledger mentions it"))
     # A value that could not be read may name the ledger; a stale one may name others by now.
     shut = owners.where((F.col("status") != "ok") & (F.col("status") != "gap") | F.col("stale"))
     reason = F.concat("path", F.lit(": "), F.coalesce(unread, newer))
@@ -335,7 +347,7 @@ def _why(applications: tuple[str, ...], moments: Moments) -> Column:
     )
     unknown = F.coalesce(
         F.when(F.col("borrowed"), "a shadow topic may list ledgers that its source has given up"),
-        F.when(~F.col("settled"), "it was made or deleted while the metadata was read"),
+        F.when(~F.col("settled"), "the ledger was made or deleted while the metadata was read"),
         F.when(F.col("claim").isNull(), "its custom metadata does not name its owner"),
         F.col("blocked"),
         F.when(F.col("ctime").isNull(), AGELESS),

@@ -34,8 +34,9 @@ from auditor.model.adherence import (
 from auditor.model.columns import LEDGER, schema_of
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.placement import POLICY_LEVEL, Location, Locations, PlacementSettings, Policy
-from auditor.spark.batches import TableFiles, from_files
+from auditor.spark.batches import from_files
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import SparkSession
 
 _NAMES = pa.list_(pa.string())
@@ -52,14 +53,19 @@ PLACEMENT = schema_of(
     (
         "violated",
         pa.bool_(),
-        "the server's policy class returns FAIL; false: it does not, but the segment is at risk",
+        "whether the server's policy class returns FAIL for the segment; false: it does not, but "
+        "the segment is at risk",
     ),
-    ("excused", pa.bool_(), "it would not fail if every bookie with a location were writable"),
-    ("windows", pa.int32(), "number of write windows of the segment with this result"),
-    ("bookies", _NAMES, "the bookies of the first such window"),
-    ("locations", _NAMES, "their locations in the mapping; null if not known"),
-    ("unwritable", _NAMES, "bookies of that window that are not writable"),
-    ("domain", pa.string(), "the single domain with all copies of that window; null: there are several"),
+    ("excused", pa.bool_(), "whether the segment would pass if every bookie with a location were writable"),
+    ("windows", pa.int32(), "number of write sets of the segment with this result"),
+    ("bookies", _NAMES, "bookies of the first write set with this result"),
+    ("locations", _NAMES, "locations of these bookies in the mapping; null: not known"),
+    ("unwritable", _NAMES, "those of these bookies that are not writable"),
+    (
+        "domain",
+        pa.string(),
+        "the rack, zone or region that has all copies of that write set; null: there are several",
+    ),
 )
 
 
@@ -265,14 +271,15 @@ def _lists(texts: Sequence[str | None], codes: Numbers, offsets: NDArray[np.int6
 
 
 BOOKIE_LOCATIONS = schema_of(
-    ("bookie_id", pa.string(), "every id of the table bookies, and others that Pulsar's groups name"),
+    ("bookie_id", pa.string(), "a bookie id of the table bookies, or of Pulsar's isolation groups"),
     (
         "location",
         pa.string(),
-        "its location as a server keeps it, such as /region/rack; null: not known, or no bookie",
+        "location of the bookie as a server keeps it, such as /region/rack; null: not known, or "
+        "the id is of no bookie",
     ),
-    ("given", pa.string(), "the location as it was written; null: none was"),
-    ("groups", pa.list_(pa.string()), "Pulsar's groups that it is in"),
+    ("given", pa.string(), "the location as the mapping has it; null: the mapping has none"),
+    ("groups", pa.list_(pa.string()), "Pulsar's isolation groups of the bookie"),
     ("origin", pa.string(), "file, script or key with the location; null: none"),
 )
 

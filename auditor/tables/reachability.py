@@ -14,10 +14,11 @@ REACHABILITY = schema_of(
     (
         "reach",
         pa.string(),
-        "unavailable: no registered member can serve an entry; unrecoverable: the ledger is not closed, and "
-        "too few members are registered for recovery to close it; single-copy: one registered member at most "
-        "can serve an entry",
+        "unavailable: some entry can be served by no registered bookie of its ensemble; "
+        "unrecoverable: the ledger is not closed, and too few of its bookies are registered for "
+        "recovery to close it; single-copy: some entry can be served by only one registered "
+        "bookie",
     ),
-    ("entries", pa.int64(), "number of such entries; 0 for the open end of a ledger"),
-    ("bookies", pa.list_(pa.string()), "the members of these entries that are not registered, ascending"),
+    ("entries", pa.int64(), "number of these entries; 0 for the open end of a ledger"),
+    ("bookies", pa.list_(pa.string()), "unregistered bookies in the ensembles of these entries, ascending"),
 )

@@ -18,18 +18,18 @@ from auditor.model.cookie import Cookie
 from auditor.sources.metadata.store import NO_TIME, OWNER_UNKNOWN, ClusterNodes, Znode
 
 COOKIES = schema_of(
-    ("bookie_id", pa.string(), "the name of its znode"),
+    ("bookie_id", pa.string(), "bookie id: the name of the znode"),
     ("layout", pa.int32(), "layout version, 3 to 5"),
     ("bookie_host", pa.string(), "bookie id in the cookie"),
     ("journal_dirs", pa.string(), "journal directories, joined by commas"),
     ("ledger_dirs", pa.list_(pa.string()), "ledger directories, in order"),
-    ("index_dirs", pa.list_(pa.string()), "index directories; null: the ledger ones"),
+    ("index_dirs", pa.list_(pa.string()), "index directories; null: the ledger directories"),
     ("instance_id", pa.string(), "instance id of the cluster in the cookie"),
-    ("damage", pa.string(), "why it could not be read"),
-    ("version", pa.int64(), "version of its znode; etcd: its modification revision"),
+    ("damage", pa.string(), "why the cookie could not be read"),
+    ("version", pa.int64(), "version of the cookie's znode; on etcd the modification revision of its key"),
 )
 REGISTRATIONS = schema_of(
-    ("bookie_id", pa.string(), "the name of its znode"),
+    ("bookie_id", pa.string(), "bookie id: the name of the znode"),
     ("mode", pa.string(), "writable or readonly"),
     (
         "endpoints",
@@ -38,20 +38,26 @@ REGISTRATIONS = schema_of(
                 [("id", pa.string()), ("host", pa.string()), ("port", pa.int32()), ("protocol", pa.string())]
             )
         ),
-        "endpoints in its service info; empty for an old bookie",
+        "endpoints in the service info; empty if the bookie registered without service info",
     ),
-    ("ctime", pa.int64(), "when it registered, ms; null if the store keeps no times"),
+    ("ctime", pa.int64(), "time of the registration, ms; null if the store keeps no times"),
     ("damage", pa.string(), "why the service info could not be read"),
-    ("empty", pa.bool_(), "it registered without data"),
+    ("empty", pa.bool_(), "whether the registration has no data"),
     (
         "ephemeral",
         pa.bool_(),
-        "it ends with a session or lease; false: it proves no live bookie; null: unknown (a dump)",
+        "whether the registration ends with its session or lease; false: it does not prove that "
+        "the bookie lives; null: not known (a dump)",
     ),
-    ("used", pa.bool_(), "clients use it; false for the read-only registration of a bookie with both"),
-    ("host", pa.string(), "where clients look for the bookie; null: nowhere"),
-    ("port", pa.int32(), "where clients look for the bookie; null: nowhere"),
-    ("unresolved", pa.string(), "why clients look nowhere for the bookie"),
+    (
+        "used",
+        pa.bool_(),
+        "whether clients use this registration; false: the bookie is also "
+        "registered as writable, and this one is read-only",
+    ),
+    ("host", pa.string(), "address at which clients look for the bookie; null: none"),
+    ("port", pa.int32(), "address at which clients look for the bookie; null: none"),
+    ("unresolved", pa.string(), "why clients have no address of the bookie"),
 )
 
 
@@ -172,69 +178,116 @@ def registered_modes(rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 
 
 BOOKIES = schema_of(
-    ("bookie_id", pa.string(), "every id that an ensemble, cookie, registration, mark or directory names"),
-    ("named", pa.bool_(), "an ensemble names it"),
-    ("ledgers", pa.int64(), "ledgers whose ensembles name it"),
-    ("depending", pa.int64(), "of these, ledgers with entries on it, or with an open end there"),
-    ("replicas", pa.int64(), "of these, ledgers of which it should hold judged entries"),
-    ("registered", pa.string(), "writable, readonly or both; null if not connected"),
-    ("registered_twice", pa.bool_(), "it is writable and read-only at every scan of the metadata"),
-    ("has_cookie", pa.bool_(), "the store has its cookie"),
-    ("marked", pa.bool_(), "an under-replication mark names it"),
-    ("found", pa.bool_(), "at least one of its directories was found"),
+    (
+        "bookie_id",
+        pa.string(),
+        "every bookie id in an ensemble, cookie, registration, under-replication mark or directory",
+    ),
+    ("named", pa.bool_(), "whether an ensemble contains the bookie"),
+    ("ledgers", pa.int64(), "number of ledgers with the bookie in an ensemble"),
+    (
+        "depending",
+        pa.int64(),
+        "number of these ledgers whose entries, or whose open last segment, need the bookie",
+    ),
+    (
+        "replicas",
+        pa.int64(),
+        "number of these ledgers with entries that the bookie should hold and the audit compares",
+    ),
+    ("registered", pa.string(), "writable, readonly or both; null: not registered"),
+    (
+        "registered_twice",
+        pa.bool_(),
+        "whether the bookie is registered as writable and as read-only in every scan of the metadata",
+    ),
+    ("has_cookie", pa.bool_(), "whether the store has a cookie of the bookie"),
+    ("marked", pa.bool_(), "whether an under-replication mark mentions the bookie"),
+    ("found", pa.bool_(), "whether at least one directory of the bookie was found"),
     (
         "read",
         pa.string(),
-        "read: its whole index; partial: entries in it are present, all others unknown; unread",
+        "read: the whole index was read; partial: entries that were read are present, all others "
+        "unknown; unread",
     ),
-    ("reason", pa.string(), "why it was not read completely"),
+    ("reason", pa.string(), "why the bookie's index was not read completely"),
     (
         "absent_directories",
         pa.list_(pa.string()),
-        "configured index directories that were not found or are empty, where nothing else keeps it from "
-        "being read",
+        "configured index directories that are empty or were not found, if nothing else prevents "
+        "reading the bookie",
     ),
     (
         "index_time",
         pa.int64(),
-        "time up to which its entries are known at least, ms; null: not known",
+        "the index has all entries of the bookie up to this time at least, ms; null: not known",
     ),
     (
         "index_time_basis",
         pa.string(),
-        "source of that time: option, journal-read, last-write, clean-stop, older-journal, first-start or "
-        "index-log",
+        "source of index_time: option, journal-read, last-write, clean-stop, older-journal, "
+        "first-start or index-log",
     ),
-    ("page_size", pa.int32(), "page size of its index files in bytes, from their lengths; null: not known"),
+    (
+        "page_size",
+        pa.int32(),
+        "page size of the bookie's index files in bytes, computed from their lengths; null: not known",
+    ),
     (
         "storage",
         pa.string(),
-        "how its index is kept: idx (Interleaved or Sorted) or rocksdb (DbLedgerStorage); null: not known",
+        "format of the bookie's index: idx (Interleaved or SortedLedgerStorage) or rocksdb "
+        "(DbLedgerStorage); null: not known",
     ),
-    ("suspect", pa.bool_(), "one of its directories is in another bookie's place or has another bookie's id"),
-    ("foreign_instance", pa.bool_(), "all its directories carry another cluster's instance id"),
+    (
+        "suspect",
+        pa.bool_(),
+        "whether a directory of the bookie is in another bookie's place or has another bookie's id",
+    ),
+    (
+        "foreign_instance",
+        pa.bool_(),
+        "whether all directories of the bookie have the instance id of another cluster",
+    ),
     (
         "tail",
         pa.string(),
-        "its journal after the mark: read (whole), stopped (it went down cleanly, all is in its index) or "
-        "unread; null: no index of it was read",
+        "the bookie's journal after lastMark: read (completely), stopped (the bookie shut down "
+        "cleanly, so all entries are in its index) or unread; null: no index of the bookie was "
+        "read",
     ),
-    ("tail_reason", pa.string(), "why its journal was not read completely"),
+    ("tail_reason", pa.string(), "why the bookie's journal was not read completely"),
 )
 DIRECTORIES = schema_of(
-    ("place", pa.string(), "the bookie that the place of the directory belongs to"),
-    ("path", pa.string(), "where it was found"),
+    ("place", pa.string(), "the bookie that should use the directory, by its path"),
+    ("path", pa.string(), "path at which the directory was found"),
     ("role", pa.string(), "journal, ledger, index or unknown"),
-    ("owner", pa.string(), "the bookie to which the audit attributes its data"),
-    ("cookie_bookie_id", pa.string(), "the bookie that its VERSION names"),
-    ("instance_id", pa.string(), "the cluster that its VERSION names"),
-    ("index_time", pa.int64(), "time of its greatest lastMark at least, ms; null: not known"),
-    ("damage", pa.string(), "why its VERSION could not be read"),
-    ("layout", pa.int32(), "layout version of its VERSION"),
-    ("journal_dirs", pa.string(), "journal directories that its VERSION names, joined by commas"),
-    ("ledger_dirs", pa.list_(pa.string()), "ledger directories that its VERSION names, in order"),
-    ("index_dirs", pa.list_(pa.string()), "index directories that its VERSION names; null: the ledger ones"),
-    ("version_absent", pa.bool_(), "it certainly has no VERSION"),
-    ("empty", pa.bool_(), "without VERSION: its current is empty; null: not known"),
-    ("configured", pa.string(), "the path in its own VERSION that it stands for; null: not clear"),
+    ("owner", pa.string(), "the bookie to which the audit attributes the directory's data"),
+    ("cookie_bookie_id", pa.string(), "bookie id in the directory's VERSION"),
+    ("instance_id", pa.string(), "instance id in the directory's VERSION"),
+    (
+        "index_time",
+        pa.int64(),
+        "the greatest lastMark in the directory is of this time or later, ms; null: not known",
+    ),
+    ("damage", pa.string(), "why the directory's VERSION could not be read"),
+    ("layout", pa.int32(), "layout version in the directory's VERSION"),
+    ("journal_dirs", pa.string(), "journal directories in the directory's VERSION, joined by commas"),
+    ("ledger_dirs", pa.list_(pa.string()), "ledger directories in the directory's VERSION, in order"),
+    (
+        "index_dirs",
+        pa.list_(pa.string()),
+        "index directories in the directory's VERSION; null: the ledger directories",
+    ),
+    ("version_absent", pa.bool_(), "whether the directory certainly has no VERSION"),
+    (
+        "empty",
+        pa.bool_(),
+        "for a directory without VERSION: whether its subdirectory current is empty; null: not known",
+    ),
+    (
+        "configured",
+        pa.string(),
+        "the configured path, from the directory's VERSION, that this directory is; null: not clear",
+    ),
 )

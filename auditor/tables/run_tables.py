@@ -71,7 +71,7 @@ class Table:
     of: tuple[str, ...] = ()
 
 
-LIVE = "runs of a live store"
+LIVE = "runs on a live store"
 LISTING_RUNS = "runs that asked bookies for their ledgers"
 WITNESSED = "runs that asked bookies for entries"
 OWNED = "runs that read owners"
@@ -81,88 +81,94 @@ LISTING = "runs with `--offload-listing`"
 PLACED = "runs that judge placement"
 
 _ALL = (
-    Table("ledgers", "a ledger's metadata, or a znode of no ledger, in the first scan", LEDGERS),
-    Table("ledgers_again", "the same in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE),
+    Table("ledgers", "a ledger's metadata in the first scan; or a znode that is not a ledger's", LEDGERS),
+    Table("ledgers_again", "a ledger's metadata in the last scan, with fewer columns", LEDGERS_AGAIN, LIVE),
     Table("doubtful_ids", "ids that a scan of the metadata may have missed, and why", DOUBTFUL_IDS),
     Table("moved", "a ledger that changed, appeared or vanished between the scans", MOVED, LIVE),
     Table("marks", "an under-replication mark, a lock, or a directory without marks", MARKS),
     Table("cookies", "a cookie in the store", COOKIES),
     Table("registrations", "a registered bookie", REGISTRATIONS),
     Table("cluster", "a fact of the whole cluster, such as its instance id", CLUSTER),
-    Table("members", "a bookie that ensembles name", MEMBERS),
+    Table("members", "a bookie in an ensemble", MEMBERS),
     Table("directories", "a bookie's directory", DIRECTORIES),
     Table("contents", "a directory, and a bookie whose ledgers it seems to hold", CONTENTS),
-    Table("starts", "a bookie: whether its next start succeeds", STARTS),
+    Table("starts", "whether the next start of a bookie succeeds", STARTS),
     Table("identity_edges", "two bookie ids that may be one bookie, and why", EDGES),
-    Table("identities", "a bookie id: the other ids of the same bookie", IDENTITIES),
-    Table("bookies", "a bookie: how far it was read, and how much depends on it", BOOKIES),
-    Table("sources", "a source of the audit: its coverage, proof and age", SOURCES),
+    Table("identities", "a bookie id, and the other ids of the same bookie", IDENTITIES),
+    Table("bookies", "a bookie, how far it was read, and how many ledgers depend on it", BOOKIES),
+    Table("sources", "a source of the audit, and its coverage, proof and age", SOURCES),
     Table("bookie_locations", "a bookie, and its location", BOOKIE_LOCATIONS),
-    Table("availability", "a ledger on a bookie: the entries in its index", AVAILABILITY),
+    Table("availability", "a ledger on a bookie, and its entries in the bookie's index", AVAILABILITY),
     Table(
         "journal_tails",
-        "a ledger in a bookie's journals after the mark, or a journal directory",
+        "a ledger in a bookie's journals after lastMark, or a journal directory",
         JOURNAL_TAILS,
     ),
     Table(
         "answers",
-        "as `availability`, from the bookie's answer, if it differs",
+        "a row as in `availability`, from the bookie's answer, if that differs from its index",
         AVAILABILITY,
         LISTING_RUNS,
     ),
-    Table("entry_logs", "an entry log, or a ledger in one: bytes and their source", ENTRY_LOGS, LOGS),
-    Table("locations", "a ledger in an entry log, by the bookie's index", LOCATIONS, LOGS),
+    Table("entry_logs", "an entry log, or a ledger in one, with bytes and their source", ENTRY_LOGS, LOGS),
+    Table("locations", "a ledger in an entry log according to the bookie's index", LOCATIONS, LOGS),
     Table(
         "disks",
-        "a bookie's directory: bytes beside its entry logs, and free bytes",
+        "a bookie's directory, with the bytes outside entry logs, and free bytes",
         DISKS,
         LOGS,
     ),
     Table(
         "log_entries",
-        "a ledger in an entry log with entries that the index lacks and needs",
+        "a ledger in an entry log with needed entries that the index lacks",
         LOG_ENTRIES,
         LOGS,
     ),
     Table(
         "gone_entries",
-        "a ledger on a bookie with indexed entries in a missing entry log",
+        "a ledger on a bookie whose index has entries in a missing entry log",
         GONE_ENTRIES,
         LOGS,
     ),
     Table("space", "bytes of one class and ledger in an entry log", SPACE, LOGS),
-    Table("misplaced", "a ledger with indexed entries that an entry log lacks", MISPLACED, LOGS),
-    Table("digests", "a sampled entry on a bookie: whether its digest is right", DIGESTS, DEEP),
+    Table(
+        "misplaced", "a ledger on a bookie whose index has entries that the entry log lacks", MISPLACED, LOGS
+    ),
+    Table("digests", "a sampled entry on a bookie, and whether its digest is right", DIGESTS, DEEP),
     Table("unequal", "a ledger on a bookie whose expected and actual entries differ", UNEQUAL),
-    Table("judged", "a ledger of `unequal`: its missing, unknown and surplus entries", JUDGED),
+    Table("judged", "a ledger of `unequal`, with its missing, unknown and surplus entries", JUDGED),
     Table("witness", "an entry that a bookie was asked for, and its answer", WITNESS, WITNESSED),
-    Table("verdicts", "a ledger: its class", VERDICTS),
+    Table("verdicts", "a ledger, and its class", VERDICTS),
     Table(
         "reachability",
         "a ledger with an entry that at most one registered member can serve",
         REACHABILITY,
     ),
-    Table("orphans", "a ledger on a bookie that the metadata does not list", ORPHANS),
+    Table("orphans", "a ledger on a bookie, if the metadata does not list the ledger", ORPHANS),
     Table(
         "placement",
-        "a segment that breaks the placement policy, or is at risk",
+        "a segment that breaks the placement policy, or that one failure would make lose data",
         PLACEMENT,
         PLACED,
     ),
-    Table("holdings", "a bookie: its number of ledgers", HOLDINGS),
+    Table("holdings", "a bookie, with its numbers of ledgers and orphans", HOLDINGS),
     Table(
-        "vanished_ranges", "a range of ten thousand ids in which a bookie has only orphans", VANISHED_RANGES
+        "vanished_ranges", "a range of 10,000 ledger ids in which a bookie has only orphans", VANISHED_RANGES
     ),
-    Table("id_generators", "an id generator of the store: its next id, and ids in use beyond", ID_GENERATORS),
+    Table(
+        "id_generators",
+        "an id generator of the store, with its next id, and larger ids in use",
+        ID_GENERATORS,
+    ),
     Table("undrawn", "a bookie with orphans whose ids the generator has not given out", UNDRAWN),
     Table(
         "gc_foresight",
-        "a ledger that a bookie's next garbage collection meets: its fate, and why",
+        "a ledger in a bookie's next garbage collection, and whether and why it is deleted",
         GC_FORESIGHT,
     ),
     Table(
         "log_foresight",
-        "an entry log: its next collection or compaction",
+        "an entry log, and its next garbage collection or compaction",
         LOG_FORESIGHT,
         LOGS,
     ),
@@ -176,7 +182,7 @@ _ALL = (
     ),
     Table(
         "unseen_entries",
-        "a ledger with indexed entries that the collector does not see",
+        "a ledger with indexed entries that garbage collection does not see",
         UNSEEN_ENTRIES,
         LOGS,
         make=unseen_entries,
@@ -188,8 +194,13 @@ _ALL = (
         OWNERS,
         OWNED,
     ),
-    Table("ownership", "a reference with its ledger, or a ledger without one", OWNERSHIP, OWNED),
-    Table("owner_stores", "a store of owners: its proof that it is complete", OWNER_STORES),
+    Table(
+        "ownership",
+        "an application's reference with its ledger, or a ledger without a reference",
+        OWNERSHIP,
+        OWNED,
+    ),
+    Table("owner_stores", "a store of owners, and the proof that it is complete", OWNER_STORES),
     Table(
         "offload_objects",
         "an offload context or a copy in the bucket",
@@ -199,10 +210,14 @@ _ALL = (
     Table("stale_marks", "an under-replication mark of a ledger that has all its copies", STALE_MARKS),
     Table(
         "changes",
-        "a finding compared with the run before, and its first time",
+        "a finding compared with the run before, and the time of its first run",
         CHANGES,
     ),
-    Table("holds", "actions that are forbidden on an object, the reason, and the lifting condition", HOLDS),
+    Table(
+        "holds",
+        "actions that are forbidden on an object, the reason, and the condition that lifts the hold",
+        HOLDS,
+    ),
 )
 TABLES = {table.name: table for table in _ALL}
 """All tables of a run, by name."""

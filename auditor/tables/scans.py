@@ -23,16 +23,17 @@ from auditor.spark import functions as F
 from auditor.spark.types import Column, DataFrame
 
 DOUBTFUL_IDS = schema_of(
-    ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the one after, of a live store"),
+    ("scan", pa.int32(), "1: the scan before the bookies were read; 2: the scan of a live store after that"),
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger; null: any"),
-    ("low", pa.int64(), "least id of a range; ranges of one scan and scope do not overlap"),
+    ("low", pa.int64(), "least id of a range of ledger ids; ranges of one scan and scope do not overlap"),
     ("high", pa.int64(), "greatest id of the range"),
     (
         "unseen",
         pa.bool_(),
-        "an unseen ledger may exist; false: only the server makes this id, of a name that is no ledger's",
+        "whether an unseen ledger may exist in the range; false: the server derives these ids "
+        "from a name that is not that of a ledger",
     ),
-    ("why", pa.string(), "path that could not be read, or that is in the wrong place"),
+    ("why", pa.string(), "path that could not be read, or that is in the wrong place, and why"),
 )
 
 LEAVE_IDS_OPEN = (LedgerStatus.MISPLACED, LedgerStatus.GAP)
@@ -148,13 +149,18 @@ def _apart(ranges: DataFrame, partition_columns: Sequence[str]) -> DataFrame:
 MOVED = schema_of(
     ("scope_id", pa.int64(), "BP-35 scope; 0 for every stock ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("listed", pa.bool_(), "a ledger in its place; false: a misplaced znode that the server takes for it"),
-    ("version", pa.int64(), "its version in the first scan; null: absent"),
-    ("version_again", pa.int64(), "its version in the second scan; null: absent"),
+    (
+        "listed",
+        pa.bool_(),
+        "whether the ledger's znode is in its place; false: the server takes "
+        "a misplaced znode for this ledger",
+    ),
+    ("version", pa.int64(), "version of the ledger in the first scan; null: absent"),
+    ("version_again", pa.int64(), "version of the ledger in the second scan; null: absent"),
     (
         "doubt",
         pa.string(),
-        "where only one scan lists it: why the other may have missed it; null: nothing says so",
+        "if only one scan lists the ledger: why the other scan may have missed it; null: no reason is known",
     ),
 )
 

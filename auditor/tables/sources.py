@@ -14,13 +14,13 @@ from auditor.model.columns import schema_of
 from auditor.model.source_scope import SourceScope
 
 SOURCES = schema_of(
-    ("source", pa.string(), "its URI without credentials, or its name; of a bookie the id"),
+    ("source", pa.string(), "URI of the source without credentials, or its name; for a bookie, its id"),
     ("kind", pa.string(), "metadata, bookies (a listing of them), bookie (entries of one) or owners"),
-    ("scope_claimed", pa.string(), "scope that it is taken to cover"),
-    ("scope_proved", pa.string(), "proved part of that scope; equal to scope_claimed if all of it is proved"),
-    ("proof", pa.string(), "proof of that part"),
-    ("as_of", pa.int64(), "time of its data, ms; null: it was not read, or the time is not known"),
-    ("reason", pa.string(), "why not all of the claimed scope is proved; null: all of it is"),
+    ("scope_claimed", pa.string(), "scope that the audit assumes for the source"),
+    ("scope_proved", pa.string(), "proved part of scope_claimed; equal to it if all is proved"),
+    ("proof", pa.string(), "proof of scope_proved"),
+    ("as_of", pa.int64(), "time of the source's data, ms; null: it was not read, or the time is not known"),
+    ("reason", pa.string(), "why scope_claimed is not completely proved; null: it is"),
 )
 
 

@@ -31,12 +31,12 @@ from auditor.spark.types import Column, DataFrame
 from auditor.tables.scans import with_since
 
 SPACE = schema_of(
-    ("bookie_id", pa.string(), "the bookie of the disk; null: no known bookie's"),
+    ("bookie_id", pa.string(), "the bookie that the directory belongs to; null: not known"),
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the log"),
-    ("log_id", pa.int64(), "its id"),
-    ("kind", pa.string(), "log, compacting or compacted (entry_logs)"),
-    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null where ledger_id is"),
+    ("log_id", pa.int64(), "id of the log"),
+    ("kind", pa.string(), "log, compacting or compacted (see table entry_logs)"),
+    ("scope_id", pa.int64(), "BP-35 scope of the ledger; null if ledger_id is null"),
     ("ledger_id", pa.int64(), "the ledger; null: bytes of no ledger"),
     (
         "class",
@@ -48,24 +48,30 @@ SPACE = schema_of(
         "padding too; not-yet-mapped: written since the index was, or the end of a log that is written to",
     ),
     ("bytes", pa.int64(), "number of bytes"),
-    ("estimated", pa.bool_(), "the split of live and surplus follows numbers of entries, not bytes"),
+    (
+        "estimated",
+        pa.bool_(),
+        "whether bytes are divided into live and surplus by the number of "
+        "entries, because their exact bytes are not known",
+    ),
     (
         "remains",
         pa.bool_(),
-        "the bookie has the ledger and its next collection leaves it, so that these bytes stay",
+        "whether these bytes remain after the next garbage collection, because the bookie has "
+        "the ledger and the collection keeps it",
     ),
     (
         "current",
         pa.bool_(),
-        "the newest log of its directory, without a map, or any such log if each ledger has its own: "
-        "collection leaves it alone",
+        "whether garbage collection skips the log: it is the newest of its directory and has no "
+        "ledgers map; or it has no map, and the bookie writes a log for each ledger",
     ),
     (
         "unflushed",
         pa.bool_(),
-        "its bookie may not have flushed it since the last write, and collection leaves such a log alone: "
-        "one of the newest of its directory; any log if each ledger has its own; any log without a map if "
-        "that is not known",
+        "whether the bookie may not have flushed the log since its last write; garbage "
+        "collection skips such logs: one of the newest of its directory; any log if each ledger "
+        "has its own log; any log without a ledgers map if that is not known",
     ),
 )
 """The table ``space``."""
@@ -317,20 +323,25 @@ def _of_files(files: DataFrame) -> DataFrame:
 
 MISPLACED = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "as in entry_logs"),
-    ("log_id", pa.int64(), "the log that its index names"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
+    ("log_id", pa.int64(), "the log in the index's locations"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "entries that the index locates there"),
+    ("entries", pa.int64(), "number of entries that the index locates in the log"),
     (
         "probe",
         pa.string(),
-        "missing: no such log; misnamed: the log has the decimal digits of its id for a name; past-end: it "
-        "ends before; other: another entry, or none",
+        "result of the lookup of one entry: missing: no such log; misnamed: the file name of the "
+        "log is its id in decimal digits; past-end: the log ends before; other: another entry is "
+        "there, or none",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "byte at which the index locates it"),
-    ("there_ledger_id", pa.int64(), "other: the ledger of the entry that is there; null: none is"),
+    ("probe_offset", pa.int64(), "byte at which the index locates that entry"),
+    (
+        "there_ledger_id",
+        pa.int64(),
+        "if the result is other: the ledger of the entry that is there; null: none is",
+    ),
     ("there_entry_id", pa.int64(), "that entry"),
     ("since", pa.int64(), "scan time of the first of consecutive runs with the same result, ms"),
 )

@@ -34,17 +34,22 @@ STARTS = schema_of(
     (
         "source",
         pa.string(),
-        "where its configuration is from: configuration (its file), versions, store, others or nothing",
+        "source of the bookie's configuration: configuration (its file), versions (VERSION "
+        "files), store (its cookie there), others (other bookies) or nothing",
     ),
-    ("agreed", pa.bool_(), "all its cookies name it and the same directories"),
-    ("journal_dirs", pa.string(), "its journal directories, joined by commas"),
-    ("ledger_dirs", pa.list_(pa.string()), "its ledger directories, in order"),
-    ("index_dirs", pa.list_(pa.string()), "its index directories; null: the ledger ones"),
-    ("error", pa.string(), "the exception that its next start would end with; null: it would start"),
+    ("agreed", pa.bool_(), "whether all cookies of the bookie have its id and the same directories"),
+    ("journal_dirs", pa.string(), "journal directories of the bookie, joined by commas"),
+    ("ledger_dirs", pa.list_(pa.string()), "ledger directories of the bookie, in order"),
+    ("index_dirs", pa.list_(pa.string()), "index directories of the bookie; null: the ledger directories"),
+    (
+        "error",
+        pa.string(),
+        "exception with which the next start of the bookie would fail; null: it would start",
+    ),
     ("fault", pa.string(), "the fault, as a word"),
     ("reason", pa.string(), "the fault, as a sentence"),
     ("paths", pa.list_(pa.string()), "the configured directories at fault"),
-    ("stored_id", pa.string(), "the id under which the store keeps the cookie at fault, or lacks one"),
+    ("stored_id", pa.string(), "bookie id whose cookie in the store is at fault or missing"),
     ("expansion_error", pa.string(), "the same with allowStorageExpansion"),
     ("expansion_fault", pa.string(), "the same with allowStorageExpansion"),
     ("expansion_reason", pa.string(), "the same with allowStorageExpansion"),
@@ -54,12 +59,17 @@ STARTS = schema_of(
         pa.list_(pa.string()),
         "fields in which the store's cookie differs from every VERSION of the bookie",
     ),
-    ("certain", pa.bool_(), "no other cause can explain the failure of its start"),
-    ("way_out", pa.string(), "setting with which it would start, and its cost; null: none is known"),
+    (
+        "certain",
+        pa.bool_(),
+        "whether the fault is certain; false: another explanation is possible",
+    ),
+    ("way_out", pa.string(), "setting with which the bookie would start, and its cost; null: none is known"),
     (
         "store_grows",
         pa.bool_(),
-        "one of these lists contains the other, so that allowStorageExpansion accepts them",
+        "whether allowStorageExpansion accepts the fields in store_differs, because one list of "
+        "directories contains the other",
     ),
 )
 

@@ -34,14 +34,18 @@ from auditor.tables.log_entries import NOT_IN_COLLECTION
 UNSEEN_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
     ("path", pa.string(), "the log"),
-    ("log_id", pa.int64(), "its id"),
+    ("log_id", pa.int64(), "id of the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger"),
-    ("entries", pa.int64(), "entries of it that the index has in this log"),
-    ("unseen", pa.int64(), "of these at least so many are hidden by a damaged record; null: not known"),
-    ("offset", pa.int64(), "where one of them lies, as the index says"),
-    ("may_fail", pa.bool_(), "the scan may fail for want of memory, so that the log is left alone"),
-    ("reason", pa.string(), "why it is not known"),
+    ("entries", pa.int64(), "number of the ledger's entries that the index has in this log"),
+    ("unseen", pa.int64(), "least number of these entries that a damaged record hides; null: not known"),
+    ("offset", pa.int64(), "offset of one of the hidden entries, according to the index"),
+    (
+        "may_fail",
+        pa.bool_(),
+        "whether garbage collection may skip the log, because its scan may fail for lack of memory",
+    ),
+    ("reason", pa.string(), "why the number of hidden entries is not known"),
 )
 """The table ``unseen_entries``."""
 

@@ -16,8 +16,9 @@ from auditor.model.finding import Confidence
 from auditor.model.ledger_metadata import LedgerState
 from auditor.model.states import LISTED, LedgerClass
 from auditor.spark import functions as F
-from auditor.spark.batches import TableFiles, from_files, lots_of
+from auditor.spark.batches import cost_of, from_files, lots_of
 from auditor.spark.part_tables import PartTable
+from auditor.spark.table_files import TableFiles
 from auditor.spark.types import Column, DataFrame, SparkSession
 
 _CODED = ("status", "state")
@@ -32,14 +33,14 @@ VERDICTS = schema_of(
     (
         "class",
         pa.string(),
-        "healthy, below-write-quorum, below-ack-quorum, entry-lost; not-closed where no "
-        "missing copy was seen; undecided where the metadata cannot be judged",
+        "healthy, below-write-quorum, below-ack-quorum or entry-lost; not-closed: an open ledger "
+        "without a missing copy; undecided: the metadata cannot be judged",
     ),
-    ("potential_class", pa.string(), "the class if all unknown copies were gone"),
-    ("m", pa.int32(), "the most copies that one entry is missing, confirmed"),
-    ("mu", pa.int32(), "the most copies that one entry is missing or unknown"),
+    ("potential_class", pa.string(), "the class if all unknown copies were missing"),
+    ("m", pa.int32(), "largest number of confirmed missing copies of one entry"),
+    ("mu", pa.int32(), "largest number of missing or unknown copies of one entry"),
     ("unread_bookies", pa.list_(pa.string()), "bookies with unknown copies"),
-    ("confidence", pa.string(), "confirmed, suspect or unknown, by this run alone"),
+    ("confidence", pa.string(), "confirmed, suspect or unknown, from this run alone"),
 )
 
 
@@ -104,7 +105,7 @@ def verdicts(
 
     healthy = partial(healthy_verdicts, judged=judged)
     table = from_files(spark, VERDICTS, ledgers, healthy)
-    return table.with_parts(lots_of(spark, of_judged, _read))
+    return table.with_parts(lots_of(spark, of_judged, _read), cost_of(of_judged))
 
 
 def healthy_verdicts(files: TableFiles, judged: TableFiles) -> Iterator[pa.RecordBatch]:

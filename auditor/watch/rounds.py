@@ -64,34 +64,50 @@ class Round:
 
 
 class StoppableProgress:
-    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table."""
+    """Progress of an audit. Once ``stop`` is set, it raises `Stop` before the next table or stage."""
 
     def __init__(self, stop: Event, progress: Progress) -> None:
         self._stop = stop
         self._progress = progress
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
         """Begin the next stage.
 
         Raises:
             Stop: ``stop`` is set.
         """
+        self._check_stop()
+        self._progress.stage(name, number, total)
+
+    def table(self, name: str, total: int | None = None) -> None:
+        """Begin the next table.
+
+        Raises:
+            Stop: ``stop`` is set.
+        """
+        self._check_stop()
+        self._progress.table(name, total)
+
+    def note(self, text: str) -> None:
+        """Show a line."""
+        self._progress.note(text)
+
+    def _check_stop(self) -> None:
         if self._stop.is_set():
             raise Stop
-        self._progress.stage(name, total)
 
     def expect(self, count: int) -> None:
-        """Add ``count`` units of work to the stage."""
+        """Add ``count`` units of work to the table."""
         self._progress.expect(count)
 
     def advance(self, done: int) -> None:
-        """Report ``done`` more finished units of work of the stage."""
+        """Report ``done`` more finished units of work of the table."""
         self._progress.advance(done)
 
 
 def rounds(
     audit: Callable[[str], Audit],
-    place: Callable[[], str],
+    next_run: Callable[[], str],
     interval: float,
     stop: Event,
     spark: SparkSession,
@@ -101,7 +117,7 @@ def rounds(
 
     Args:
         audit: Makes an audit that writes to the given directory.
-        place: Returns the directory for the next round.
+        next_run: Returns the directory for the next round.
         interval: Seconds between the starts of two rounds. A round that takes longer skips the starts it
             misses.
         stop: Ends the rounds once it is set.
@@ -113,26 +129,28 @@ def rounds(
         UsageError: in the first round only.
         SparkError, JavaMissingError: in any round, because the session is gone.
     """
-    number = failures = 0
+    number = failures_in_a_row = 0
     unfinished_run: str | None = None
     while not stop.is_set():
         start_time = time.monotonic()
-        number, out = number + 1, place()
-        if unfinished_run is not None and unfinished_run != out:
+        number, run_path = number + 1, next_run()
+        if unfinished_run is not None and unfinished_run != run_path:
             _remove_run(unfinished_run)  # too old to be resumed, and no other program uses it
         with progress() as shown_progress:
             report, error = _run_audit(
-                audit(out), spark, StoppableProgress(stop, shown_progress), first=number == 1
+                audit(run_path), spark, StoppableProgress(stop, shown_progress), is_first_round=number == 1
             )
-        unfinished_run = out if error is not None else None
-        failures = failures + 1 if error is not None else 0
-        wait = interval if error is None else min(interval, FIRST_RETRY_S * 2 ** min(failures - 1, 20))
-        yield Round(number, out, time.monotonic() - start_time, report, error, wait)
+        unfinished_run = run_path if error is not None else None
+        failures_in_a_row = failures_in_a_row + 1 if error is not None else 0
+        wait = (
+            interval if error is None else min(interval, FIRST_RETRY_S * 2 ** min(failures_in_a_row - 1, 20))
+        )
+        yield Round(number, run_path, time.monotonic() - start_time, report, error, wait)
         stop.wait(wait - (time.monotonic() - start_time) % wait)
 
 
 def _run_audit(
-    audit: Audit, spark: SparkSession, progress: Progress, first: bool
+    audit: Audit, spark: SparkSession, progress: Progress, is_first_round: bool
 ) -> tuple[Report | None, AuditorError | OSError | None]:
     try:
         return audit.run(spark, progress), None
@@ -141,7 +159,7 @@ def _run_audit(
     except LockedError as error:
         return None, error
     except UsageError as error:
-        if first:
+        if is_first_round:
             raise
         return None, error
     except (AuditorError, OSError) as error:
@@ -152,12 +170,12 @@ def _remove_run(run: str) -> None:
     """Delete the run directory of an interrupted round. Keep it if the run is finished."""
     from pyarrow import fs
 
-    files, base = run_files(run)
-    if files.get_file_info(base).type == fs.FileType.Directory and not RunDirectory(run).exists(REPORT):
-        files.delete_dir(base)
+    files, directory = run_files(run)
+    if files.get_file_info(directory).type == fs.FileType.Directory and not RunDirectory(run).exists(REPORT):
+        files.delete_dir(directory)
 
 
-CLIENT_S = 10.0
+CLIENT_TIMEOUT_S = 10.0
 """Longest time to wait until a connected client sends its request, in seconds."""
 
 METRICS = {
@@ -189,9 +207,9 @@ class MetricsPage:
         self.number, self.seconds, self.finished = finished_round.number, finished_round.seconds, now_ms()
         self.failed = 0 if run is not None else self.failed + 1
         if run is not None:
-            out = BytesIO()
-            FORMS["openmetrics"].write(run, out)
-            self.cluster, self.run = run.report.cluster.name, out.getvalue().decode()
+            page_buffer = BytesIO()
+            FORMS["openmetrics"].write(run, page_buffer)
+            self.cluster, self.run = run.report.cluster.name, page_buffer.getvalue().decode()
 
     def text(self) -> str:
         """Return the whole page.
@@ -217,8 +235,13 @@ def listen_address(text: str) -> tuple[str, int]:
     Raises:
         UsageError: the text does not have this form.
     """
-    host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535 or (":" in host and not host.startswith("[")):
+    host, separator, port = text.rpartition(":")
+    if (
+        not separator
+        or not port.isdecimal()
+        or int(port) > 65535
+        or (":" in host and not host.startswith("["))
+    ):
         raise UsageError(f"--listen {text}: not of the form HOST:PORT")
     return host.strip("[]"), int(port)
 
@@ -239,7 +262,7 @@ def metrics_server(listen: str, page: MetricsPage) -> Iterator[int]:
         daemon_threads = True
 
     class Handler(BaseHTTPRequestHandler):
-        timeout: ClassVar[float] = CLIENT_S
+        timeout: ClassVar[float] = CLIENT_TIMEOUT_S
 
         def do_GET(self) -> None:
             """Answer a request."""

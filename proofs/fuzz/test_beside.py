@@ -15,7 +15,7 @@ KNOWN = {
     # Java's split drops empty parts at the end, so "flat:1:" is a name and a version.
     ("layout", "here", "layout: the ledger manager is not a name and version"),
     # A field number in more bytes than 32 bits need: Java drops the upper bits.
-    ("ledger-data", "here", "ledger data: a field that is cut or no field at all"),
+    ("ledger-data", "here", "ledger data: a field that is cut off or invalid"),
     # Java accepts a message that ends before its stated length, if it ends between two fields.
     ("ledger-metadata", "here", "ledger metadata: N bytes declared, N present"),
 }

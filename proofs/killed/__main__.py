@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from auditor.cli.progress import STAGES
-from proofs.killed.cells import Cell, diagonal, matrix, run_cells, unbroken
+from proofs.killed.cells import STAGES, Cell, diagonal, matrix, run_cells, unbroken
 from proofs.killed.ground import IN_A_NAMESPACE, ground
 from proofs.killed.victims import VICTIMS
 

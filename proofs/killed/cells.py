@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-from auditor.cli.progress import STAGES, stage_shown
 from proofs.killed.ground import At, Ended, Ground, findings_of
 from proofs.killed.victims import VICTIMS, Victim
 
@@ -17,27 +16,34 @@ UNDISTURBED, RESUMED, NOT_AT_WORK = "went on", "again", "not at work"
 SAYS_SO = (2, 4)
 """Exit codes of a command that prints why it stopped."""
 
+STAGES: dict[str, tuple[str, ...]] = {
+    "starting Spark": ("starting Spark",),
+    "reading the metadata": ("opening the metadata", "metadata", "owners"),
+    "reading the indexes": ("indexes", "entry-logs"),
+    "asking bookies": ("ask",),
+    "comparing": ("compare", "judge", "witness"),
+    "reading the metadata again": ("second-scan",),
+    "checking": ("derive", "check", "confirm"),
+    "reporting": ("changes", "holds", "report"),
+}
+"""Groups of an audit's stages that one victim interrupts. There are not more of them than victims."""
+
 
 @dataclass(frozen=True)
 class Whole:
     """An undisturbed audit: its pieces of work in order, its exit code, findings and tables.
 
-    A piece of work is a step that the audit reports to its progress. A stage has one or more of them.
+    A piece of work is a stage or a table that the audit reports to its progress. ``pieces`` has each with its
+    stage.
     """
 
-    pieces: Sequence[str]
+    pieces: Sequence[tuple[str, str]]
     exit_code: int
     findings: Sequence[str]
 
     def of_stage(self, stage: str) -> list[str]:
-        """Return the pieces of work of one stage. The command line prints the stages."""
-        number = 0
-        found: list[str] = []
-        for piece in self.pieces:
-            number = max(number, stage_shown(piece) or number)
-            if STAGES[number - 1] == stage:
-                found.append(piece)
-        return found
+        """Return the pieces of work of one group of stages."""
+        return [piece for stage_name, piece in self.pieces if stage_name in STAGES[stage]]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,19 +82,28 @@ class Ended:
 class At(Silent):
     """A progress listener that calls ``deed`` once, when a given piece of work begins.
 
-    ``begun`` lists all pieces of work that began.
+    A piece of work is a stage or a table. ``begun`` lists all of them that began, each with its stage.
     """
 
     def __init__(self, piece: str = "", deed: Callable[[], object] = lambda: None) -> None:
         self._piece = piece
         self._deed = deed
-        self.begun: list[str] = []
+        self._stage = ""
+        self.begun: list[tuple[str, str]] = []
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        """Record that a piece of work begins, and call ``deed`` if it is the given one."""
-        if name == self._piece and name not in self.begun:
+    def stage(self, name: str, number: int = 0, total: int = 0) -> None:
+        """Record that a stage begins, and call ``deed`` if it is the given piece of work."""
+        self._stage = name
+        self._begin(name)
+
+    def table(self, name: str, total: int | None = None) -> None:
+        """Record that a table begins, and call ``deed`` if it is the given piece of work."""
+        self._begin(name)
+
+    def _begin(self, piece: str) -> None:
+        if piece == self._piece and all(piece != begun for _, begun in self.begun):
             self._deed()
-        self.begun.append(name)
+        self.begun.append((self._stage, piece))
 
 
 @dataclass
@@ -152,7 +162,7 @@ class Ground:
             with end_within(process, AUDIT_LIMIT_S):
                 for line in process.stderr:
                     said += line
-                    if f"({piece})" in line and not began:
+                    if re.search(rf"[(]{re.escape(piece)}[)]|: {re.escape(piece)},", line) and not began:
                         began = True
                         deed(process.pid)
         return Ended(process.returncode, said), began

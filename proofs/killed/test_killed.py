@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.cli.progress import STAGES
-from proofs.killed.cells import NOT_AT_WORK
+from proofs.killed.cells import NOT_AT_WORK, STAGES
 from proofs.killed.ground import IN_A_NAMESPACE
 from proofs.killed.victims import VICTIMS
 

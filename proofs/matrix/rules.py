@@ -9,7 +9,7 @@ from dataclasses import fields, replace
 from itertools import accumulate
 from typing import Any
 
-from auditor.checks.finding_rows import WORDLESS
+from auditor.checks.finding_rows import FALLBACK_MESSAGE
 from auditor.reports.plain_text import columns_of
 from proofs.matrix.bench import Outcome, Row
 from proofs.matrix.cells import NONE, Cell
@@ -24,7 +24,8 @@ BUG = re.compile(
 """A traceback or the name of an exception class. Full names of the server's own errors are allowed."""
 
 NULL = re.compile(
-    r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b|" + WORDLESS
+    r"\b(?:None|null|nan|NaN|NaT|undefined)\b|(?:^|[\s(;:,=])\?(?=$|[\s);:,.])|, copies each\b|"
+    + FALLBACK_MESSAGE
 )
 """Texts that a null becomes in a sentence."""
 

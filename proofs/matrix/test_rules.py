@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from auditor.checks.finding_rows import WORDLESS
+from auditor.checks.finding_rows import FALLBACK_MESSAGE
 from proofs.matrix import rules
 from proofs.matrix.bench import Outcome, Row
 from proofs.matrix.damage import Damage
@@ -69,7 +69,7 @@ def test_an_audit_ends_with_a_result_but_of_damaged_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    "message", ["is gone; not sure: ?", "owner None", "nan bytes", "a null of it", WORDLESS]
+    "message", ["is gone; not sure: ?", "owner None", "nan bytes", "a null of it", FALLBACK_MESSAGE]
 )
 def test_a_null_in_a_message_or_a_line_is_seen(message: str) -> None:
     assert held(rules.no_nulls([row(message=message)], []))

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from auditor.checks import BY_ID, Check, RosterCheck, TableCheck
-from auditor.checks.finding_rows import WORDLESS
+from auditor.checks.finding_rows import FALLBACK_MESSAGE
 from auditor.model.collector_settings import CollectorSettings
 from auditor.model.finding import Confidence
 from auditor.tables import ClusterFacts, Roster, Tables
@@ -221,7 +221,7 @@ def find(check_id: str, asked: Tables) -> list[Found]:
         for row in _rows(BY_ID[check_id], asked)
     ]
     for each in said:
-        assert each.message != WORDLESS, f"{check_id} has no message for {each}"
+        assert each.message != FALLBACK_MESSAGE, f"{check_id} has no message for {each}"
         assert "None" not in each.message.split(), each.message
         assert "; not sure: " not in each.message or each.confidence != Confidence.CONFIRMED, each.message
     return sorted(said, key=lambda found: (found.ledger_id or 0, found.bookie_id or ""))

@@ -107,7 +107,7 @@ def test_entries_past_the_end_of_a_ledger_that_was_taken_over_are_a_note(spark: 
     asked = tables(spark, judged=rows)
     found = {each.ledger_id: each for each in find("entries-past-end", asked)}
     assert {ledger: each.severity for ledger, each in found.items()} == {1: "note", 2: "error"}
-    assert found[1].message.endswith("a writer that is fenced and closes its ledger itself leaves the same")
+    assert found[1].message.endswith("a fenced writer that closes its ledger itself leaves the same entries")
     copies = copies_past_end(asked)
     assert copies is not None
     assert {row["bookie_id"]: row["count"] for row in copies.collect()} == {"a": 1, "b": 1}

@@ -94,8 +94,8 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
         11: ("note", "suspect", "ledger 11 of topic shop/orders/returns: its offload was begun"),
     },
     "offload-not-trimmed": {
-        12: ("note", "confirmed", "was given up for it, and is still there"),
-        13: ("note", "confirmed", "was not given up for it, and is still there"),
+        12: ("note", "confirmed", "is recorded as deleted from BookKeeper, and BookKeeper still has it"),
+        13: ("note", "confirmed", "is not recorded as deleted from BookKeeper, and BookKeeper still has it"),
     },
     "owner-unreadable": {None: ("error", "confirmed", f"{PATH}: cut (at byte 3)")},
     "object-orphan": {
@@ -104,9 +104,9 @@ FOUND: dict[str, dict[int | None, tuple[str, str, str]]] = {
     },
     "offload-object-missing": {
         23: ("critical", "confirmed", "its copy in the bucket is incomplete: both objects are not in the "
-             "listing, and BookKeeper has given the ledger up for it"),
-        24: ("error", "confirmed", "their index is not in the listing"),
-        25: ("critical", "suspect", "the data are not in the listing, and BookKeeper has given the"),
+             "listing, and the ledger is recorded as deleted from BookKeeper"),
+        24: ("error", "confirmed", "its index object is not in the listing"),
+        25: ("critical", "suspect", "its data object is not in the listing, and the ledger is recorded"),
     },
 }  # fmt: skip
 
@@ -115,7 +115,7 @@ PROVED = {
     "source": "pulsar:zk://h1:2181", "kind": "owners", "declared": True, "reason": None, "claims": 5,
     "foreign_claims": 0, "unowned": 3, "listed_before": 5, "dropped": 0, "gaps": 0,
 }  # fmt: skip
-UNPROVED = {**PROVED, "declared": False, "reason": "owners_complete does not name it"}
+UNPROVED = {**PROVED, "declared": False, "reason": "owners_complete does not contain this store"}
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_stores_that_prove_nothing_are_a_warning_only_beside_unowned_ledgers(
     stores = [{**store, "unowned": unowned} for store in (PROVED, UNPROVED)]
     [found] = find("owners-suspect", tables(spark, owner_stores=stores))
     assert (found.severity, found.confidence) == (severity, "confirmed")
-    assert "pulsar:zk://h1:2181: owners_complete does not name it" in found.message
+    assert "pulsar:zk://h1:2181: owners_complete does not contain this store" in found.message
     assert find("owners-suspect", tables(spark, owner_stores=[PROVED])) == []
     assert find("owners-suspect", tables(spark)) == []
 

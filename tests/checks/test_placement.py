@@ -62,7 +62,8 @@ def test_what_a_bookie_that_is_not_writable_explains_is_a_note(spark: SparkSessi
     )
     assert (one.severity, other.severity) == ("note", "warning")
     assert one.message.endswith(
-        "b1 in /r1, b2 in /r2; by the locations of its bookies it keeps to it, but not writable are b2"
+        "b1 in /r1, b2 in /r2; the locations of its bookies satisfy the policy, but these bookies "
+        "are not writable: b2"
     )
 
 
@@ -86,8 +87,8 @@ def test_what_a_zone_policy_refuses_by_shape_is_one_finding(spark: SparkSession)
         "confirmed",
     )
     assert of_shapes.message == (
-        "the placement policy (zone, minNumZonesPerWriteQuorum 2) takes no ensemble of 4 ledgers, wherever "
-        "bookies are: it wants a write quorum larger than 2 that divides the ensemble size; these have "
+        "the placement policy (zone, minNumZonesPerWriteQuorum 2) accepts no ensemble of 4 ledgers, wherever "
+        "bookies are: it requires a write quorum larger than 2 that divides the ensemble size; these have "
         "E2 Qw2 (1), E3 Qw2 (2), E5 Qw3 (1)"
     )
     assert of_shapes.evidence["ledgers"] == 4
@@ -154,7 +155,7 @@ def test_one_bookie_without_a_location_evicts_those_of_regions(spark: SparkSessi
     [found] = find("location-depths-mixed", asked)
     assert (found.where, found.severity) == ((None, None), "error")
     assert found.message == (
-        "locations have 2 depths, and the first that joins evicts the others: "
+        "locations have 2 depths, and a server leaves out bookies of other depths than the first: "
         "b3 in /default-rack; or b1 in /e/r1, b2 in /e/r2"
     )
     assert found.evidence == {
@@ -201,7 +202,7 @@ def test_configurations_that_differ_are_told_once(spark: SparkSession) -> None:
     rows = [{"bookie_id": "b1", "location": "/r1"}]
     assert find("placement-settings-differ", placed(spark, *rows)) == []
     [found] = find("placement-settings-differ", placed(spark, *rows, placement_differences=("one", "two")))
-    assert found.message == "AutoRecovery places otherwise than brokers: one; two"
+    assert found.message == "AutoRecovery and brokers place copies by different settings: one; two"
     assert found.evidence == {"differences": ["one", "two"]}
 
 

@@ -58,7 +58,7 @@ def test_a_tree_that_layout_does_not_name_is_one_finding_and_said_first(spark: S
     [found] = find("metadata-misplaced", tables(spark, facts(tree_elsewhere=DISAGREE), ledgers=rows))
     assert (found.where, found.severity, found.confidence) == ((None, None), "critical", "confirmed")
     assert found.message.startswith(f"{DISAGREE}; 13 znodes are not at the path of a ledger: 001, 002, ")
-    assert found.message.endswith("; no bookie lists these, and collectors delete their ledgers")
+    assert found.message.endswith("; bookies do not list their ledgers, and garbage collection deletes these")
     assert {key: found.evidence[key] for key in ("count", "elsewhere", "low", "high")} == {
         "count": 13,
         "elsewhere": 12,

@@ -28,6 +28,7 @@ from typing import Any
 import click
 
 from auditor.cli import COMMANDS, main
+from auditor.model.audit_stage import AuditStage
 from auditor.model.comparison import Comparison, StoreSummary
 from auditor.model.finding import Finding
 from auditor.model.report import Report
@@ -148,13 +149,13 @@ def replaced_audits(place: Path) -> Iterator[None]:
     """Let commands that need Spark or a server take what was made before, stage by stage."""
     import pytest
 
-    from auditor.cli.progress import _TABLES, STAGES
     from auditor.demo.sample import DemoResult
     from auditor.sources.metadata.dump.save import DumpSummary
 
     def work(progress: Any) -> None:
-        for stage in STAGES:
-            progress.stage(_TABLES[stage][0])
+        for number, stage in enumerate(AuditStage, 1):
+            progress.stage(stage, number, len(AuditStage))
+            progress.table("ledgers")
             time.sleep(0.005)  # for the reader to leave meanwhile
 
     def report_of_run() -> Report:

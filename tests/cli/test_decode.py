@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from auditor.cli.decode import KINDS, LIMIT
+from auditor.cli.decode import KINDS, MAX_FILE_BYTES
 from tests.cli.test_doors import bkaudit
 from tests.codecs.journals import MASTER_KEY, journal
 
@@ -243,12 +243,12 @@ def test_of_a_log_that_a_real_bookie_left_open_the_entries_are_read(
 
 def test_of_an_entry_log_larger_than_any_other_file_only_header_and_map_are_read(tmp_path: Path) -> None:
     with (tmp_path / "0.log").open("wb") as log:
-        log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * LIMIT, 1))
-        log.seek(2 * LIMIT)
-        log.write(struct.pack(">iqqi2q", 36, -1, -2, 1, 9, 2 * LIMIT - 1024))
+        log.write(struct.pack(">4siqi", b"BKLO", 1, 2 * MAX_FILE_BYTES, 1))
+        log.seek(2 * MAX_FILE_BYTES)
+        log.write(struct.pack(">iqqi2q", 36, -1, -2, 1, 9, 2 * MAX_FILE_BYTES - 1024))
     outcome = bkaudit("decode", "entry-log", str(tmp_path / "0.log"))
     assert outcome.exit_code == 0, outcome.output
-    assert json.loads(outcome.stdout)["bytes"]["entries"] == 2 * LIMIT - 1024
+    assert json.loads(outcome.stdout)["bytes"]["entries"] == 2 * MAX_FILE_BYTES - 1024
 
 
 @pytest.mark.parametrize(("offset", "ledgers"), [(-(2**40), 5), (2**62, 5), (1030, -1), (1040, 2**30)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from auditor import Audit
-from auditor.cli.dump import _now_and_then
+from auditor.cli.dump import _throttled_progress
 from auditor.demo.sample import unpack
 from auditor.embedded.zookeeper import EmbeddedZooKeeper
 from auditor.model.run_facts import sentence_of
@@ -99,7 +99,7 @@ def test_a_line_is_said_twice_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     at = 0.0
     monkeypatch.setattr("time.monotonic", lambda: at)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    progress = _now_and_then()
+    progress = _throttled_progress()
     for moment, records in ((10.0, 5), (31.0, 1200), (40.0, 2000)):
         at = moment
         progress(records)

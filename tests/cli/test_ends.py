@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from auditor.audit import audit as audit_module
-from auditor.audit.landing import run_identity
+from auditor.audit.run_store import run_identity
 from auditor.cli import INTERRUPTED, main
-from auditor.cli.verbosity import OF_THE_GATEWAY
+from auditor.cli.verbosity import GATEWAY_MESSAGES
 from auditor.errors import DiskFullError, FileSystemError, RunError, SparkError, UsageError
 from auditor.model.options import AuditOptions
 from auditor.model.run_facts import MANIFEST, WHOLE
@@ -61,14 +61,14 @@ def test_what_the_gateway_to_java_logs_of_an_interruption_is_not_shown() -> None
     code = (
         "import logging\nfrom auditor.audit.audit import Audit\nfrom auditor.cli import main\n"
         "def run(*_):\n    try:\n        raise KeyboardInterrupt\n    except KeyboardInterrupt:\n"
-        f"        logging.exception({OF_THE_GATEWAY[0]!r})\n        raise\n"
+        f"        logging.exception({GATEWAY_MESSAGES[0]!r})\n        raise\n"
         f"Audit.run = run\nmain(['audit', '--metadata', {SAVED!r}, '--out', 'a'], prog_name='bkaudit')\n"
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     said = f"bkaudit: interrupted; to resume: bkaudit audit --metadata {SAVED} --out a\n"
     assert (ended.returncode, ended.stderr) == (INTERRUPTED, said)
     source = inspect.getsource(py4j.java_gateway.GatewayClient.send_command)
-    assert all(message in source for message in OF_THE_GATEWAY)
+    assert all(message in source for message in GATEWAY_MESSAGES)
 
 
 def test_ctrl_c_before_and_after_a_command_is_an_interruption(monkeypatch: pytest.MonkeyPatch) -> None:

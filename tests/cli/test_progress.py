@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from auditor.audit import audit as audit_module
 from auditor.cli import main
 from auditor.cli import progress as progress_module
-from auditor.cli.progress import STAGES, LogProgress, ProgressPosition, stage_shown
+from auditor.cli.progress import LogProgress, ProgressPosition, TerminalProgress
 from auditor.errors import UsageError
 from auditor.model.progress import Progress
 from auditor.spark.session import _output_to
@@ -24,13 +27,14 @@ from auditor.spark.session import _output_to
 def test_a_log_gets_a_line_every_period_with_stage_rows_and_time() -> None:
     lines: list[str] = []
     with LogProgress(lines.append, internal=False, period_s=0.01) as log:
-        log.stage("availability")
+        log.stage("indexes", 3, 15)
+        log.table("availability")
         log.expect(40)
         log.advance(12)
         deadline = time.monotonic() + 20
         while not any("12 of 40" in line for line in lines) and time.monotonic() < deadline:
             time.sleep(0.01)
-    assert lines[-1].startswith("stage 3 of 8, reading the indexes, 12 of 40 tasks, ")
+    assert lines[-1].startswith("stage 3 of 15: indexes, 12 of 40 tasks, ")
     assert lines[-1].endswith(" in all")
 
 
@@ -41,9 +45,9 @@ def test_a_log_gets_its_lines_while_something_else_has_the_number_of_standard_er
     monkeypatch.setattr(sys, "stderr", os.fdopen(2, "w", closefd=False))
     monkeypatch.setattr(LogProgress.__init__, "__defaults__", (0.01,))
     with progress_module.shown_progress() as progress, _output_to(tmp_path / "spark.log"):
-        progress.stage("spark")
+        progress.stage("starting Spark")
         time.sleep(0.1)
-    assert "bkaudit: stage 1 of 8, starting Spark" in capfd.readouterr().err
+    assert "bkaudit: starting Spark, " in capfd.readouterr().err
     assert (tmp_path / "spark.log").read_text() == ""
 
 
@@ -51,8 +55,10 @@ def test_tables_are_named_only_where_that_is_asked_for() -> None:
     lines: list[str] = []
     for internal in (False, True):
         with LogProgress(lines.append, internal, period_s=1000) as log:
-            log.stage("judged_by_index")
-    assert [line.partition(", a ")[0] for line in lines] == ["stage 5 of 8, comparing (judged_by_index)"]
+            log.stage("judge", 7, 15)
+            log.table("judged_by_index")
+    shown = [line.partition(", a ")[0] for line in lines]
+    assert shown == ["stage 7 of 15: judge", "stage 7 of 15: judge (judged_by_index)"]
 
 
 def test_what_is_sent_to_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
@@ -62,19 +68,56 @@ def test_what_is_sent_to_tasks_is_not_logged(caplog: pytest.LogCaptureFixture) -
     assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.DEBUG)
 
 
-def test_a_stage_is_never_gone_back_to() -> None:
-    at = ProgressPosition(internal=False)
-    numbers = []
-    for table in ("spark", "ledgers", "availability", "doubtful_ids", "judged", "marks", "findings"):
-        at.stage(table)
-        numbers.append(at.number)
-    assert numbers == [1, 2, 3, 3, 5, 5, 8]
-    assert len(STAGES) == stage_shown("report") == 8
+def test_a_new_stage_or_table_begins_without_the_tasks_of_the_one_before() -> None:
+    at = ProgressPosition(internal=True)
+    texts = [str(at)]
+    at.stage("starting Spark")
+    texts.append(str(at))
+    at.stage("compare", 6, 15)
+    at.table("unequal", 4)
+    texts.append(str(at))
+    at.table("rows")
+    texts.append(str(at))
+    at.expect(2)
+    at.stage("judge", 7, 15)
+    texts.append(str(at))
+    assert texts == [
+        "starting",
+        "starting Spark",
+        "stage 6 of 15: compare (unequal), 0 of 4 tasks",
+        "stage 6 of 15: compare (rows)",
+        "stage 7 of 15: judge",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_a_terminal_shows_stage_and_note_in_its_width(width: int) -> None:
+    note = "the tables of an interrupted run are kept; it continues with stage 7 of 15: judge"
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    with progress_module._new_bars(out, console) as bars:
+        shown = TerminalProgress(bars, internal=True)
+        shown.note(note)
+        shown.stage("judge", 7, 15)
+        shown.table("judged_by_index", 40)
+        bars.refresh()
+        assert (bars.tasks[0].completed, bars.tasks[0].total) == (6, 15)
+        shown.end()
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out.getvalue()).replace("\r", "\n").splitlines()
+    assert f"bkaudit: {note}" in lines
+    place, table = (
+        next(number for number, line in enumerate(lines) if text in line and note not in line)
+        for text in ("stage 7 of 15: judge", "judged_by_index, 0 of 40 tasks")
+    )
+    assert table == place + 1
+    assert all(len(line) <= width for line in lines if note not in line)
+    assert any("done" in line for line in lines)
 
 
 def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
     def run(_: Any, __: Any, progress: Progress) -> None:
-        progress.stage("availability")
+        progress.stage("indexes", 3, 15)
+        progress.table("availability")
         time.sleep(0.1)
         raise UsageError("enough")
 
@@ -85,6 +128,6 @@ def stderr(monkeypatch: pytest.MonkeyPatch, *flags: str) -> str:
 
 
 def test_quiet_says_errors_only_and_verbose_names_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "stage 3 of 8, reading the indexes, a second in all" in stderr(monkeypatch)
+    assert "stage 3 of 15: indexes, a second in all" in stderr(monkeypatch)
     assert stderr(monkeypatch, "-q") == "bkaudit: enough\n"
-    assert "reading the indexes (availability), " in stderr(monkeypatch, "-v")
+    assert "stage 3 of 15: indexes (availability), " in stderr(monkeypatch, "-v")

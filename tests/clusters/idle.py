@@ -38,15 +38,15 @@ class Finished(Audited):
 
 
 class At(Silent):
-    """Progress that does something once, when a stage begins: stages are named like the tables they make."""
+    """Progress that does something once, when a table begins."""
 
-    def __init__(self, stage: str, deed: Callable[[], None]) -> None:
-        self._stage = stage
+    def __init__(self, table: str, deed: Callable[[], None]) -> None:
+        self._table = table
         self._deed = deed
         self.done = False
 
-    def stage(self, name: str, total: int | None = None) -> None:
-        if name == self._stage and not self.done:
+    def table(self, name: str, total: int | None = None) -> None:
+        if name == self._table and not self.done:
             self.done = True
             self._deed()
 

@@ -191,7 +191,9 @@ def test_index_directories_refuse_the_start_after_an_upgrade_from_4_14(
         ]
         evidence = json.loads(found[0]["evidence"])
         assert evidence["fault"] == "index-not-in-cookie"
-        assert evidence["way_out"].startswith("without indexDirectories" if in_rocksdb else "write its index")
+        assert evidence["way_out"].startswith(
+            "without indexDirectories" if in_rocksdb else "write the bookie's index"
+        )
         actions = [action["text"] for action in after.report.run.actions]
         assert not any(text.startswith("start ") for text in actions)
         if in_rocksdb:

@@ -254,7 +254,7 @@ class Meanwhile(Silent):
     def __init__(self, act: Callable[[], object]) -> None:
         self._act = act
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def table(self, name: str, total: int | None = None) -> None:
         if name == "copy_ledgers_again":
             self._act()
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from auditor import Audit
 from auditor.checks.configuration import CheckConfiguration
+from auditor.model.audit_stage import AuditStage
 from auditor.model.options import AuditOptions
 from auditor.model.progress import Progress
 from tests.corpora.plain_readers import groups_entries
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from auditor.audit.metadata_scan import MetadataSource
-    from auditor.audit.summary import Audited as AuditedTables
     from auditor.tables import Tables
 
 Row = dict[str, Any]
@@ -42,11 +42,11 @@ class KeepsTables(Audit):
     tables: Tables
 
     def _conduct(
-        self, source: MetadataSource, started: int, configuration: CheckConfiguration
-    ) -> AuditedTables:
-        audited = super()._conduct(source, started, configuration)
-        self.tables = audited.tables
-        return audited
+        self, source: MetadataSource, started: int, configuration: CheckConfiguration, last: AuditStage
+    ) -> dict[str, Any]:
+        values = super()._conduct(source, started, configuration, last)
+        self.tables = values["tables"]
+        return values
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class Between(Silent):
         self.hosts = hosts
         self.done = False
 
-    def stage(self, name: str, total: int | None = None) -> None:
+    def table(self, name: str, total: int | None = None) -> None:
         if name == "ledgers_again" and not self.done:
             self.done = True
             client = KazooClient(hosts=self.hosts)

@@ -60,7 +60,7 @@ def lines_of_ledgers_with_a_member_down(run: Audited) -> list[str]:
         (
             "f3",
             {("lost-bookie-delay-long", None, "error", "confirmed")},
-            "ledgers wait unmarked",
+            "ledgers need repair, but have no under-replication mark",
             1,
         ),
         ("f4", {("all-bookies-read-only", None, "error", "confirmed")}, "no ledger queued", 1),

@@ -81,7 +81,7 @@ def test_doubt_alone_makes_the_answer_unknown(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("reason", "cause", "way_out"),
     [
-        ("open-ledgers", Cause.OPEN_LEDGERS, "make it read-only"),
+        ("open-ledgers", Cause.OPEN_LEDGERS, "make the bookie read-only"),
         ("last-served-copy", Cause.LAST_SERVED, "start these bookies again first"),
     ],
 )

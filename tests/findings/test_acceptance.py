@@ -46,7 +46,7 @@ STUCK = row("mark-stuck", 4)
 GONE = row("entry-lost", 5, missing=1, urgency="lost", change="fixed")
 ROWS = (LOST, DANGLING, DESTROYS, UNSURE, STUCK, GONE)
 TOO_LATE = "until 2026-12-04 is too late: the latest day allowed is 2026-12-03"
-ABSENT = f'the key missing is absent; for the entries missing now it is "{DIGEST}"'
+ABSENT = f'the key "missing" is absent; for the entries that are missing now its value is "{DIGEST}"'
 OTHER_ENTRIES = f'the missing entries are not those of {"0" * 16}; for those missing now it is "{DIGEST}"'
 DIGESTS = {
     LOST["fingerprint"]: DIGEST,
@@ -175,7 +175,9 @@ def test_missing_entries_are_of_one_finding(tmp_path: Path) -> None:
     file = tmp_path / "suppressions.toml"
     rest = '\nreason = "r"\nuntil = 2026-12-03\n'
     file.write_text(f'[[suppress]]\nid = "entry-lost"\nmissing = "{DIGEST}"{rest}')
-    with pytest.raises(UsageError, match="entry 1: missing: it is of one finding; name that by its finger"):
+    with pytest.raises(
+        UsageError, match="entry 1: missing: valid only for one finding; name the finding by its finger"
+    ):
         read_suppressions(file)
     file.write_text(f'[[suppress]]\nfingerprint = "{"a" * 16}"\nmissing = "x"{rest}')
     with pytest.raises(UsageError, match="missing: 'x' is not a digest of missing entries"):

@@ -87,10 +87,17 @@ def audited(
     journals: bool = True,
 ) -> Audited:
     """Audit by disk; without ``journals`` what is in memory alone is on no disk that the audit sees."""
+    return Audited(audit_of(cluster, out, witness, reads, journals).run(spark), out)
+
+
+def audit_of(
+    cluster: TriosCluster, out: Path, witness: YesNo = "yes", reads: int = 10_000, journals: bool = True
+) -> Audit:
+    """The audit that `audited` runs."""
     options = AuditOptions(grace=0, timeout=5, witness=witness, witness_reads=reads)
     where = cluster.bookies.directory
     disks = [str(where if journals else without_journals(where, out.with_suffix(".toml")))]
-    return Audited(Audit(cluster.metadata.uri, disks, str(out), options).run(spark), out)
+    return Audit(cluster.metadata.uri, disks, str(out), options)
 
 
 def about_ledgers(run: Audited) -> dict[int, tuple[str, str]]:
@@ -134,6 +141,21 @@ def test_an_idle_cluster_is_healthy_by_its_disks_alone(by_disk: Audited) -> None
     assert [row["id"] for row in by_disk.findings()] == []
     assert by_disk.report.verdict == "healthy"
     assert exit_code(by_disk.report, AuditOptions().fail_on) == 0
+
+
+def test_a_run_that_stops_before_and_after_the_witness_finds_the_same(
+    cluster: TriosCluster, spark: SparkSession, asked: Looked, tmp_path: Path
+) -> None:
+    stopped, tables = audit_of(cluster, tmp_path / "run", journals=False), tmp_path / "run" / "tables"
+    stopped.run_until("judge", spark)
+    assert (tables / "judged_by_index").exists()
+    assert not (tables / "judged").exists()
+    stopped.run_until("witness", spark)
+    assert (tables / "witness").exists()
+    assert (tables / "judged").exists()
+    assert not (tables / "judged_by_index").exists()
+    run = Audited(stopped.run(spark), tmp_path / "run")
+    assert about_ledgers(run) == about_ledgers(asked.run) != {}
 
 
 def collected_of(cluster: TriosCluster, out: Path) -> dict[tuple[int, str], set[int]]:

@@ -229,7 +229,7 @@ def test_a_plan_of_an_earlier_version_deletes_no_ledger_without_proof(tmp_path: 
     run_of(tmp_path / "once", [], **tables)
     [step] = asked(plan, str(tmp_path / "once"))
     assert step.state is StepState.UNKNOWN
-    assert step.why[0].startswith("not permitted: no audit proved that it is closed and has no owner")
+    assert step.why[0].startswith("not permitted: no audit proved that the ledger is closed and has no owner")
     run_of(tmp_path / "twice", [UNOWNED], **tables)
     [step] = asked(plan, str(tmp_path / "twice"))
     assert step.state is StepState.TRUE

@@ -197,7 +197,7 @@ def test_nothing_is_copied_where_every_bookie_should_stop(tmp_path: Path) -> Non
     assert plan.steps == ()
     assert {refused.kind for refused in plan.refused} == {Kind.STOP}
     for refused in plan.refused:
-        assert refused.way_out.startswith("every bookie that takes writes should stop: ")
+        assert refused.way_out.startswith("findings ask to stop every writable bookie: ")
 
 
 def test_the_most_urgent_and_most_exposed_steps_come_first(tmp_path: Path) -> None:

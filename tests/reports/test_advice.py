@@ -40,13 +40,13 @@ def test_a_finding_is_told_with_why_how_sure_since_when_and_what_to_do() -> None
         "    since  2026-11-18 11:06:40 UTC\n"
         f"    accept fingerprint 0123456789abcdef, missing {missing_digest(SHORT.missing)}\n"
         "           bkaudit report --accept 0123456789abcdef\n"
-        "  sure   Confirmed if the ledger had the same version in every scan of the\n"
+        "  sure   Confirmed if the ledger's metadata had the same version in every scan.\n"
     )
     assert "\n  why    Readers fail at the entry." in text
-    assert "\n  do     First stop everything that deletes data on these bookies" in text
+    assert "\n  do     First stop everything that deletes data on the ledger's bookies" in text
     assert (
         "\n         bookkeeper shell readledger -l 43 -fe 4 -le 21 -b bk-a:3181\n"
-        "             Asks one bookie for these entries, without that of -le.\n"
+        "             Asks one bookie for the entries from -fe to the one before -le.\n"
     ) in text
     assert "\n             Risk: load; it reads from the bookie." in text
 
@@ -77,13 +77,13 @@ def test_findings_of_one_check_share_its_words() -> None:
     text = "\n".join(advice_lines([FindingWithHistory(SHORT), *others], 80))
     assert text.count("\n\norphan-ledger: ") == 1
     assert [text.count(f"  note: on {name}\n") for name in "abc"] == [1, 1, 1]
-    assert text.count("The bookie's collector frees them") == 1
+    assert text.count("The bookie's garbage collector deletes them") == 1
 
 
 def test_findings_that_are_equally_sure_say_so_once() -> None:
     others = [replace(SHORT, ledger_id=number, message=f"ledger {number}") for number in (1, 2)]
     text = "\n".join(advice_lines([FindingWithHistory(each) for each in others], 80))
-    assert text.count("Confirmed if the ledger had the same version") == 1
+    assert text.count("Confirmed if the ledger's metadata had the same version") == 1
     doubted = replace(others[1], confidence=Confidence.SUSPECT, evidence={"doubts": ["it is new"]})
     lines = advice_lines([FindingWithHistory(others[0]), FindingWithHistory(doubted)], 80)
     assert lines[lines.index("  critical: ledger 2") + 1] == "    sure   suspect: it is new"
@@ -98,7 +98,7 @@ def test_nothing_found_is_nothing_told() -> None:
 def test_every_command_of_every_page_is_told_with_its_risk(each: Check) -> None:
     said = " ".join(" ".join(advice(each, {}, 80)).split())
     for command in each.commands:
-        assert f"{command.text} {command.does[0].upper()}{command.does[1:]}." in said
+        assert f"{command.text} {command.effect[0].upper()}{command.effect[1:]}." in said
         assert f"Risk: {command.risk}" in said
 
 
@@ -132,14 +132,14 @@ def test_commands_of_a_ledger_of_another_scope_are_left_out_and_it_is_said() -> 
     assert "-l 43" not in text
     assert "-l ID" not in text
     assert "bookkeeper shell rebuild-db-ledger-locations-index" in text
-    assert "No released shell takes a ledger of scope 7." in text
+    assert "No released shell accepts a ledger of scope 7." in text
 
 
 def test_own_doubts_go_before_those_that_findings_of_the_check_may_have() -> None:
     check = BY_ID["below-ack-quorum"]
     own = replace(BELOW, evidence={"doubts": ["the ledger is not closed"]})
     assert how_sure(check, own) == "suspect: the ledger is not closed"
-    assert how_sure(check, BELOW).startswith("suspect: suspect if it is not closed")
+    assert how_sure(check, BELOW).startswith("suspect: suspect if the ledger is not closed")
     orphan = replace(ORPHAN, confidence=Confidence.SUSPECT, evidence={"doubts": ["newer-than-scan"]})
     assert how_sure(BY_ID["orphan-ledger"], orphan) == ("suspect: the index may be newer than the metadata")
 
@@ -187,7 +187,7 @@ def test_no_command_names_a_ledger_id_below_0() -> None:
     typed = "\n".join(advice(page, {"ID": "-5"}, 80, scope_id=0))
     assert "ledgermetadata" not in typed
     assert "whatisinstanceid" in typed
-    assert "No released shell takes a ledger id below 0." in typed
+    assert "No released shell accepts a ledger id below 0." in typed
     assert "ledgermetadata -l 5" in "\n".join(advice(page, {"ID": "5"}, 80, scope_id=0))
     shown = command_for(replace(ORPHAN, ledger_id=-5), "run")
     assert (
@@ -214,7 +214,7 @@ def test_a_command_that_writes_is_filled_in_only_where_a_run_permits_it(tmp_path
 def test_no_page_deletes_a_ledger_that_is_not_proved_unowned(tmp_path: Path) -> None:
     text = shown_with(path=tmp_path, unowned=())
     assert "deleteledger" not in text
-    assert "Do not: delete ledger 42: no audit proved that it is closed and has no owner" in text
+    assert "Do not: delete ledger 42: no audit proved that the ledger is closed and has no owner" in text
 
 
 @pytest.mark.parametrize("reason", ["copies-on-down-bookies", "entry-lost"])

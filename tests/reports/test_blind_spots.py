@@ -23,7 +23,7 @@ DISKS = checks_that_need(Need.DISKS)
 MARKS = checks_that_need(Need.MARKS)
 
 WHOLE = report(coverage=coverage(True))
-UNKNOWN = "an earlier version wrote this run, which does not say whether "
+UNKNOWN = "an earlier version wrote this run, and did not record whether "
 
 
 def of(report: Report) -> dict[str, set[str]]:

@@ -26,7 +26,8 @@ def test_the_line_says_who_repairs_and_what_waits() -> None:
     assert said == "auditor on bk-2, 2 AutoRecovery processes; 14 ledgers queued, oldest 3.0 h"
     assert repair_line(facts(), SCAN) == "auditor on bk-2, 2 AutoRecovery processes; no ledger queued"
     assert repair_line(facts(auditor=None, votes=0, waiting=5), SCAN) == (
-        "no auditor and no worker; no ledger queued, 5 ledgers wait unmarked"
+        "no auditor and no worker; no ledger queued, 5 ledgers need repair, but have no "
+        "under-replication mark"
     )
     assert repair_line(facts(disabled=True), SCAN).startswith("replication is switched off; ")  # type: ignore[union-attr]
     assert repair_line(facts(sees_autorecovery=False), SCAN) is None

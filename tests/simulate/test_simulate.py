@@ -209,7 +209,10 @@ def test_the_first_screen_says_what_is_one_failure_from_loss() -> None:
     ("options", "said"),
     [
         (["--lose", "bookie", "nobody"], "there is no such bookie; known: a, b, c, d"),
-        (["--lose", "rack", "/r1"], "--lose rack /r1: the run knows no location; give --racks FILE"),
+        (
+            ["--lose", "rack", "/r1"],
+            "--lose rack /r1: the run has no locations of bookies; pass --racks FILE",
+        ),
         (["--lose", "bookie", ","], "--lose bookie: name one"),
         (["--any", "5", "bookie"], "the run has only 4 of them"),
         (["--any", "1", "bookie", "--lose", "bookie", "a"], "only one of them can be given"),

@@ -54,14 +54,14 @@ def test_a_set_is_complete_where_all_conditions_hold() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (reasons(declared=()), "owners_complete does not name it"),
-        (reasons(declared=(WEST,)), f"{EAST}: owners_complete does not name it"),
-        (reasons(stores=(WEST,)), f"{EAST}: owners_complete names it, and it was not read"),
+        (reasons(declared=()), "owners_complete does not contain this store"),
+        (reasons(declared=(WEST,)), f"{EAST}: owners_complete does not contain this store"),
+        (reasons(stores=(WEST,)), f"{EAST}: owners_complete contains this store, but it was not read"),
         (reasons(foreign=11), "11 ledgers of 1,000 claim an owner in a namespace that no store has"),
         (reasons(lists={WEST: ListCounts(1000, 11)}), f"{WEST}: its lists lost 11 ledgers of 1,000"),
         (
             reasons(stores=(WEST,), declared=(WEST,), lists={EAST: ListCounts(5, 5)}),
-            f"{EAST}: it was not read in this run; its lists lost 5 ledgers of 5",
+            f"{EAST}: the store was not read in this run; its lists lost 5 ledgers of 5",
         ),
         (reasons(gaps=1), f"{WEST}: 1 place of it could not be listed"),
     ],

@@ -133,7 +133,7 @@ def test_an_index_that_lies_in_such_a_directory_is_not_taken_out_of_the_configur
     cookie = _lay_upgrade(tmp_path, "i0/current/0/0")
     [row] = _starts(tmp_path, _stored(bk1=cookie))
     assert row["fault"] == "index-not-in-cookie"
-    assert row["way_out"].startswith("write its index directories as indexDirs")
+    assert row["way_out"].startswith("write the bookie's index directories as indexDirs")
 
 
 def test_other_directories_that_no_cookie_names_refuse_nothing(tmp_path: Path) -> None:

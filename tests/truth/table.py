@@ -30,7 +30,7 @@ _TEXT = """\
 ## Foreign bytes
 
 Tests read bytes that other programs wrote: files, parts of files, and answers of servers that the tests start
-("live"). A reader without a foreign writer fails a test.
+("live"). A test fails if a reader has neither such bytes nor a stated reason.
 """
 _PROOFS = """\
 ## Proofs
@@ -237,7 +237,7 @@ def _result_table(proof: Proof) -> list[str]:
     lines = []
     if constant:
         values = "; ".join(f"{name}: {value}" for name, value in constant.items())
-        lines += [f"The same in all {len(rows)} recorded rows: {values}.", ""]
+        lines += [f"Equal in all {len(rows)} recorded rows: {values}.", ""]
     if proof.sum_by:
         return lines + _sums(varying, len(rows), proof.sum_by)
     lines += _table(*varying)

@@ -50,10 +50,10 @@ class _Audit:
         self._end, self._made, self._out = end, made, Path(out)
 
     def run(self, _: Any, progress: Progress) -> Report:
-        progress.stage("ledgers")
+        progress.table("ledgers")
         (self._out / "tables").mkdir(parents=True, exist_ok=True)
         self._made.during()
-        progress.stage("marks")
+        progress.table("marks")
         if self._end is not None:
             raise self._end
         (self._out / "report.json").write_text("{}")

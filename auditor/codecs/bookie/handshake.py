@@ -122,7 +122,9 @@ def _read_answer_v2(message: bytes) -> HandshakeAnswer:
         raise DecodeError(_WHAT, len(message), f"{len(message)} bytes, not {_AUTH_HEADER_V2.size} or more")
     version, operation, _ = _AUTH_HEADER_V2.unpack_from(message)
     if (version, operation) != (VERSION_2, _AUTH_OPERATION_V2):
-        raise DecodeError(_WHAT, 0, f"version {version}, operation {operation}: an answer to no question")
+        raise DecodeError(
+            _WHAT, 0, f"version {version}, operation {operation}: not an answer to this request"
+        )
     auth_message = proto_wire.parse(
         pb.AuthMessage, message, _WHAT, _AUTH_HEADER_V2.size, most=MAX_HANDSHAKE_BYTES
     )

@@ -194,7 +194,7 @@ def _checked_header(header: pb.ResponseHeader, operation: int) -> pb.ResponseHea
         raise DecodeError(_WHAT, 0, f"version {header.version}, not {VERSION}")
     if header.operation != operation:
         raise DecodeError(
-            _WHAT, 0, f"operation {header.operation}, not {operation}: an answer to no question"
+            _WHAT, 0, f"operation {header.operation}, not {operation}: not an answer to this request"
         )
     return header
 
@@ -320,7 +320,9 @@ def _answer_2(head: bytes, length: int) -> ReadAnswer:
     if version > VERSION_2:
         raise DecodeError(_WHAT, 0, f"version {version}, not {VERSION_2}")
     if operation != _OPERATION_2:
-        raise DecodeError(_WHAT, 1, f"operation {operation}, not {_OPERATION_2}: an answer to no question")
+        raise DecodeError(
+            _WHAT, 1, f"operation {operation}, not {_OPERATION_2}: not an answer to this request"
+        )
     status = int(_STATUS_2.get(code, code))
     if (length > _RESPONSE_2.size) != (status == Status.EOK):
         presence = "with" if length > _RESPONSE_2.size else "without"

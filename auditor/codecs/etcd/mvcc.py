@@ -62,7 +62,7 @@ def decode_key_value(data: bytes) -> KeyValue:
     """
     message = proto_wire.parse(EtcdKeyValue, data, WHAT)
     if not message.key:
-        raise DecodeError(WHAT, 0, "a change of no key")
+        raise DecodeError(WHAT, 0, "a change without a key")
     return KeyValue(
         message.key,
         message.value,

@@ -149,7 +149,7 @@ class _Parser:
                 self.fail(f"no field of {message.DESCRIPTOR.name}")
             self.next()
             if not self.took(b":") and field.type != FieldDescriptor.TYPE_MESSAGE:
-                self.fail(f"{name} wants a colon")
+                self.fail(f"{name} has no colon")
             self.values(message, field)
             self.took(b";", b",")
 
@@ -160,14 +160,14 @@ class _Parser:
             self.value(message, field)
             while not self.took(b"]"):
                 if not self.took(b","):
-                    self.fail(f"the list of {field.name} wants a comma or its end")
+                    self.fail(f"the list of {field.name} has neither a comma nor its end")
                 self.value(message, field)
 
     def value(self, message: Message, field: FieldDescriptor) -> None:
         if field.type == FieldDescriptor.TYPE_MESSAGE:
             closing = _CLOSING.get(self.token)
             if closing is None:
-                self.fail(f"{field.name} wants an opening brace")
+                self.fail(f"{field.name} has no opening brace")
             self.next()
             self.message(getattr(message, field.name).add(), closing)
             self.next()
@@ -194,16 +194,16 @@ class _Parser:
             try:
                 pieces.append(unescape(self.token[1:-1]))
             except ValueError as error:
-                self.fail(f"{field.name} has an escape that is none", self.offset + 1 + int(error.args[0]))
+                self.fail(f"{field.name} has an invalid escape", self.offset + 1 + int(error.args[0]))
             self.next()
         if not pieces:
-            self.fail(f"{field.name} wants a quoted string")
+            self.fail(f"{field.name} is not a quoted string")
         return b"".join(pieces)
 
     def integer(self, field: FieldDescriptor, bits: int) -> int:
         match = _INTEGER.fullmatch(self.token)
         if match is None:
-            self.fail(f"{field.name} wants an integer")
+            self.fail(f"{field.name} is not an integer")
         sign, hexadecimal, octal, decimal = match.groups()
         value = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else int(octal or b"0", 8)
         value = -value if sign else value

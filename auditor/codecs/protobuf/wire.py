@@ -15,7 +15,7 @@ MAX_MESSAGE_BYTES = 16 << 20  # sixteen times what ZooKeeper carries in one znod
 
 M = TypeVar("M", bound=Message)
 
-_NO_FIELD = "a field that is cut or no field at all"
+_NO_FIELD = "a field that is cut off or invalid"
 
 _VARINT, _FIXED64, _BYTES, _GROUP, _END_GROUP, _FIXED32 = range(6)
 _MAX_VARINT = 10  # bytes of a 64-bit number, seven bits each
@@ -171,7 +171,7 @@ def _first_fault(data: bytes, offset: int, end: int, kind: Descriptor) -> tuple[
             elif (
                 in_map and field.type == FieldDescriptor.TYPE_STRING and not is_text(data[length[1] : after])
             ):
-                return offset, "a text of a map that is not UTF-8"
+                return offset, "a text in a map is not UTF-8"
         offset = after
     return (end, _NO_FIELD) if groups else None
 

@@ -75,7 +75,7 @@ def unpack(data: bytes, what: str) -> UnpackedMessage:
     compression = COMPRESSIONS.get(metadata.compressionType)
     size = metadata.uncompressedSize
     if compression is None:
-        raise DecodeError(what, _HEAD, f"compression {metadata.compressionType} is none that is known")
+        raise DecodeError(what, _HEAD, f"compression {metadata.compressionType} is unknown")
     if not 0 <= size <= proto_wire.MAX_MESSAGE_BYTES:
         raise DecodeError(what, _HEAD, f"an uncompressed size of {size} bytes")
     return UnpackedMessage(_unpack(data[begins:], compression, size, what, begins), compression, begins)

@@ -200,5 +200,5 @@ def _paths(reader: JuteReader) -> tuple[str, ...]:
         return paths
     reader.offset = begin
     if reader.left not in (0, _DIGEST_BYTES):
-        raise DecodeError(WHAT, begin, "a closeSession that is neither form")
+        raise DecodeError(WHAT, begin, "a closeSession in neither of its two forms")
     return ()

@@ -35,14 +35,15 @@ SCHEMA = schema_of(
     (
         "groups",
         pa.binary(),
-        "entries of the ledger in this index: BP-34 groups of 24 bytes, folded, without header",
+        "entries of the ledger in this index: BP-34 groups of 24 bytes, without the header of a BP-34 list",
     ),
     (
         "state",
         pa.string(),
-        "ok; cut: the file ends inside a slot, or inside a page of the bookie's page_size; unreadable; "
-        "limbo; not-indexed; misplaced: a file outside its place; wrong-directory: the ledger belongs in "
-        "another index directory (RocksDB); stray; gap; damaged. Judged by this file alone",
+        "state of the index, by this file alone: ok; cut: the file ends inside a slot, or inside a page "
+        "of the bookie's page_size; unreadable; limbo; not-indexed; misplaced: the file is in the wrong "
+        "place; wrong-directory: the ledger belongs in another index directory (RocksDB); stray; gap; "
+        "damaged",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
     ("offset", pa.int64(), "byte of the file at fault; null if not known"),
@@ -50,7 +51,7 @@ SCHEMA = schema_of(
     ("page_bytes", pa.int64(), "bytes of the file after its header; a whole number of pages, unless cut"),
     ("mtime", pa.int64(), "time of the file's last change, in ms; null if its status could not be read"),
     ("storage", pa.string(), "source of the row: idx (index files), rocksdb, or rpc (the running bookie)"),
-    ("answered", pa.int64(), "rpc: time of the bookie's answer, in ms"),
+    ("answered", pa.int64(), "for rpc: the time of the bookie's answer, in ms"),
     (
         "stamp",
         pa.int64(),

@@ -16,16 +16,24 @@ from auditor.model.states import MarkRow
 from auditor.sources.metadata.store import NO_TIME, UNCOUNTED, ZnodeBatch
 
 MARKS = schema_of(
-    ("kind", pa.string(), "mark, lock, directory (of marks; none was read with it) or gap (not listed)"),
-    ("ledger_id", pa.int64(), "the ledger; null: not in the name"),
+    ("kind", pa.string(), "mark, lock, directory (of the queue, without marks) or gap (not listed)"),
+    ("ledger_id", pa.int64(), "the ledger; null: the name has no ledger id"),
     ("path", pa.string(), "its znode"),
-    ("replicas", pa.list_(pa.string()), "mark: the bookies that lack copies by its record"),
-    ("owner", pa.string(), "lock: the host of the worker that repairs"),
-    ("ctime", pa.int64(), "when a mark was last marked, a lock was taken, a directory was made; ms"),
-    ("version", pa.int64(), "the znode's version"),
-    ("mtime", pa.int64(), "when the znode last changed, ms"),
-    ("misplaced", pa.bool_(), "mark: in a branch where the server does not look"),
-    ("damage", pa.string(), "why it could not be read"),
+    ("replicas", pa.list_(pa.string()), "for a mark: bookies that lack copies, according to its record"),
+    ("owner", pa.string(), "for a lock: host of the replication worker that has the lock"),
+    (
+        "ctime",
+        pa.int64(),
+        "time when the ledger was last marked, the lock was taken, or the directory was made, ms",
+    ),
+    ("version", pa.int64(), "version of the znode"),
+    ("mtime", pa.int64(), "time when the znode last changed, ms"),
+    (
+        "misplaced",
+        pa.bool_(),
+        "for a mark: whether it is in a branch of the queue that the server does not read",
+    ),
+    ("damage", pa.string(), "why the mark or lock could not be read"),
 )
 
 

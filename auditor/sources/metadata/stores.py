@@ -161,12 +161,12 @@ def count_ledgers(uri: str | MetadataUri, layout: LayoutKind, options: StoreOpti
     parsed = parse_metadata_uri(uri)
     counter = STORES[parsed.scheme].counter
     if counter is None:
-        raise UsageError(f"{parsed.text}: counting ledgers needs a running store")
+        raise UsageError(f"{parsed.text}: ledgers can be counted only in a running store")
     count: LedgerCount = _load(counter)(parsed, layout, options)
     return count
 
 
-def probe_servers(uri: str, options: StoreOptions) -> list[Server]:
+def probe_servers(uri: str | MetadataUri, options: StoreOptions) -> list[Server]:
     """Probe each server of a running store once, in the order of the URI. Return [] for a saved store.
 
     >>> probe_servers("dump:///saved/metadata.jsonl", StoreOptions())

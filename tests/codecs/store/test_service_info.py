@@ -89,6 +89,6 @@ def test_nothing_but_typed_errors_comes_out_of_damage(damaged: bytes) -> None:
 
 
 def test_a_text_that_is_not_utf8_is_named_where_the_message_is_cut_behind_it() -> None:
-    with pytest.raises(DecodeError, match="a text of a map that is not UTF-8") as damage:
+    with pytest.raises(DecodeError, match="a text in a map is not UTF-8") as damage:
         decode(bytes.fromhex("3a06 0a01f4 120162 07"), "bk1:3181")
     assert damage.value.offset == 2

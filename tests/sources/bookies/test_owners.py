@@ -148,7 +148,7 @@ def test_several_matches_leave_a_bookie_unread_and_named(tmp_path: Path) -> None
     assert read_of(bookie, tmp_path) == ("unread", [])
     assert bookie.reason == (
         "index directory /data/ledgers0: "
-        "bk-a_3181/copy1/ledgers0 and bk-a_3181/copy2/ledgers0 both could be it"
+        "bk-a_3181/copy1/ledgers0 and bk-a_3181/copy2/ledgers0 could both be this directory"
     )
 
 

@@ -243,50 +243,50 @@ def _count(value: Any) -> int:
 
 PLACES = schema_of(
     ("place", pa.int32(), "number of the place in this collection"),
-    ("name", pa.string(), "its name: a bookie's id with ':' written '_', or the id in an inventory"),
-    ("path", pa.string(), "its path, or the inventory that names it"),
-    ("names_bookie", pa.bool_(), "whether its name is a bookie's id in its original form"),
+    ("name", pa.string(), "name of the place: a bookie's id with _ for :, or the id in an inventory"),
+    ("path", pa.string(), "path of the place, or of the inventory that lists it"),
+    ("names_bookie", pa.bool_(), "whether the name is a bookie's id in its original form"),
     (
         "gaps",
         pa.list_(pa.struct([("path", pa.string()), ("reason", pa.string())])),
-        "paths below it that could not be listed, with reasons",
+        "paths below the place that could not be listed, with reasons",
     ),
 )
 DIRECTORIES = schema_of(
-    ("place", pa.int32(), "number of its place"),
+    ("place", pa.int32(), "number of the place of the directory"),
     ("path", pa.string(), "its path"),
-    ("inside", pa.list_(pa.string()), "the parts of its path from the place on, the place's name first"),
-    ("has_current", pa.bool_(), "whether it has a directory current, as bookies' directories do"),
-    ("version", pa.binary(), "the bytes of its VERSION"),
+    ("inside", pa.list_(pa.string()), "parts of the path from the place on, the place's name first"),
+    ("has_current", pa.bool_(), "whether it has a subdirectory current, as bookies' directories do"),
+    ("version", pa.binary(), "bytes of the directory's VERSION"),
     ("version_error", pa.string(), "reason why its VERSION could not be read"),
     ("marked_ms", pa.int64(), "time of the last write of its newest lastMark, in ms"),
     ("mark_file_id", pa.int64(), "journal file id in its greatest lastMark; null if it has none"),
-    ("mark_offset", pa.int64(), "offset in that file"),
+    ("mark_offset", pa.int64(), "offset in the journal file of mark_file_id"),
     (
         "marks",
         pa.list_(pa.struct([("name", pa.string()), ("file_id", pa.int64()), ("offset", pa.int64())])),
-        "all its lastMark files",
+        "all lastMark files of the directory",
     ),
     ("unclean", pa.bool_(), "whether it has a file DIRTY; null: not known"),
     ("has_rocksdb", pa.bool_(), "whether it has an index of DbLedgerStorage"),
     ("version_absent", pa.bool_(), "whether it certainly has no VERSION"),
-    ("empty", pa.bool_(), "without VERSION: whether its directory current is empty; null: not known"),
-    ("old_data", pa.bool_(), "whether it has no directory current and holds files of a layout before 3"),
+    ("empty", pa.bool_(), "without VERSION: whether its subdirectory current is empty; null: not known"),
+    ("old_data", pa.bool_(), "whether it has no subdirectory current, but files of a layout before 3"),
     (
         "journal_times",
         pa.list_(pa.struct([("file_id", pa.int64()), ("modified", pa.int64())])),
         "its journal files, with the time of the last write to each, in ms",
     ),
-    ("index_alone", pa.bool_(), "whether it has a VERSION, but no mark, journal, entry log or database"),
+    ("index_alone", pa.bool_(), "whether it has a VERSION, but no lastMark, journal, entry log or database"),
     ("index_written_ms", pa.int64(), "time of RocksDB's last write to its locations, in ms; null: not known"),
     (
         "declared",
         pa.struct(
             [("path", pa.string()), ("role", pa.string()), ("position", pa.int32()), ("of", pa.int32())]
         ),
-        "its role in an inventory; null without one",
+        "its role in the inventory; null: there is no inventory",
     ),
-    ("piece", pa.string(), "piece of availability with its index; null: no index of it was read"),
+    ("piece", pa.string(), "number of the piece of availability with its index; null: no index was read"),
 )
 _REQUIRED_FIELDS = ("path", "has_current", "version", "version_error", "marked_ms", "has_rocksdb")
 # Older collections lack these fields; the values here mean unknown.

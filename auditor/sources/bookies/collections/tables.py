@@ -130,7 +130,9 @@ def _by_id(place: PlaceFound) -> list[_PlaceOfBookie]:
 
 COMPRESSION = "zstd"
 PIECE = column(
-    "piece", pa.string(), "piece of the collection: the directories of one place with one id in VERSION"
+    "piece",
+    pa.string(),
+    "number of a piece of the collection: the directories of one place with one id in VERSION",
 )
 AVAILABILITY = pa.schema([*INDEX_ROWS, PIECE])
 """The table ``availability`` of a collection; ``bookie_id`` is the id in VERSION, null without one."""

@@ -50,7 +50,7 @@ PROBES = 256
 
 LOCATIONS = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "number of the entry logger that named the log, as in entry_logs"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     (
         "log_id",
         pa.int64(),
@@ -64,16 +64,17 @@ LOCATIONS = schema_of(
     (
         "probe",
         pa.string(),
-        "result of the lookup of one entry: ok, missing, misnamed, past-end or other; null: no lookup",
+        "result of the lookup of one entry in the log: ok, missing, misnamed, past-end or other; null: "
+        "no lookup",
     ),
     ("probe_entry", pa.int64(), "the entry that was looked up"),
-    ("probe_offset", pa.int64(), "its offset in the index"),
-    ("there_ledger_id", pa.int64(), "ledger of the entry that is there instead; null: there is none"),
-    ("there_entry_id", pa.int64(), "id of the entry that is there instead"),
+    ("probe_offset", pa.int64(), "offset of that entry in the index"),
+    ("there_ledger_id", pa.int64(), "ledger of the entry that is at the offset instead; null: none is there"),
+    ("there_entry_id", pa.int64(), "id of the entry that is at the offset instead"),
     (
         "gone",
         pa.binary(),
-        "entries whose location is in a missing log or past the log's end, as groups; null: none",
+        "entries whose location is in a missing log, or past the end of the log, as groups; null: none",
     ),
     ("reason", pa.string(), "reason why the index could not be read"),
 )

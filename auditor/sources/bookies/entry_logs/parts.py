@@ -138,8 +138,8 @@ OWNER_COLUMNS = (
     column(
         "logger",
         pa.int32(),
-        "number of the entry logger that named the log: on DbLedgerStorage the position of the ledger "
-        "directory, else 0; null: position not known",
+        "number of the entry logger that wrote the log: on DbLedgerStorage the position of the ledger "
+        "directory, otherwise 0; null: position not known",
     ),
 )
 ENTRY_LOGS = pa.schema([*OWNER_COLUMNS, *SCHEMA])

@@ -35,58 +35,70 @@ from auditor.sources.clock import now_ms
 SCHEMA = schema_of(
     ("directory", pa.string(), "the ledger directory"),
     ("path", pa.string(), "the file, or the directory if it could not be listed"),
-    ("log_id", pa.int64(), "its id, unique within the bookie (DbLedgerStorage: within the directory)"),
-    ("bytes", pa.int64(), "its length; null in a ledger's row"),
-    ("mtime", pa.int64(), "time of its last change, in ms"),
+    ("log_id", pa.int64(), "id of the log, unique within the bookie (DbLedgerStorage: within the directory)"),
+    ("bytes", pa.int64(), "length of the file; null in a ledger's row"),
+    ("mtime", pa.int64(), "time of the last change of the file, in ms"),
     ("version", pa.int32(), "header version: 0 or 1"),
-    ("ledgers", pa.int64(), "number of ledgers with entries in it; null without a map and a scan"),
+    (
+        "ledgers",
+        pa.int64(),
+        "number of ledgers with entries in the log; null if there is neither a ledgers map nor a scan",
+    ),
     (
         "entry_bytes",
         pa.int64(),
-        "bytes of their entries, each with the 4 bytes of its size; null without a map and a scan",
+        "bytes of entries in the log, including the 4 size bytes of each; null if there is neither a "
+        "ledgers map nor a scan",
     ),
     (
         "state",
         pa.string(),
-        "ok; no-map: the log is still written, or was not closed properly; map-wrong: the map contradicts "
-        "the entries, or hides ledgers of the log from garbage collection; map-unreadable: the entries were "
-        "read instead; header-astray: as map-unreadable, and a server with a larger read buffer than the "
-        "default misreads the log; damaged: a record that no server wrote; unreadable",
+        "ok; no-map: the log has no ledgers map, because it is still written or was not closed properly; "
+        "map-wrong: the map contradicts the entries, or hides ledgers from garbage collection; "
+        "map-unreadable: the entries were read instead of the map; header-astray: as map-unreadable, and "
+        "a server with a read buffer larger than the default misreads the log; damaged: the log has a "
+        "record that no server wrote; unreadable",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
     ("offset", pa.int64(), "byte of the file at fault; null if not known"),
     (
         "kind",
         pa.string(),
-        "log; compacting: a new log that compaction did not finish; compacted: a second name of a log",
+        "log; compacting: a new log that compaction has not finished; compacted: a second file name of a "
+        "log, which compaction made",
     ),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger; null in a file's row"),
-    ("ledger_id", pa.int64(), "the ledger; null: a row about the file"),
+    ("ledger_id", pa.int64(), "the ledger; null: the row is about the whole file"),
     ("entries", pa.int64(), "number of entries, duplicates included; null if only the map was read"),
     ("counted", pa.string(), "source of the bytes per ledger: map or scan; null: not known"),
-    ("direct", pa.bool_(), "whether the direct logger wrote it"),
-    ("header_bytes", pa.int64(), "bytes of the header: 1024, or 4096 in a log of the direct logger"),
-    ("map_bytes", pa.int64(), "bytes of the ledgers map and of other records that are no entries"),
+    ("direct", pa.bool_(), "whether the direct entry logger wrote the log"),
+    ("header_bytes", pa.int64(), "bytes of the header: 1024, or 4096 in a log of the direct entry logger"),
+    ("map_bytes", pa.int64(), "bytes of the ledgers map and of other records that are not entries"),
     ("padding_bytes", pa.int64(), "bytes between records"),
     ("tail_bytes", pa.int64(), "bytes after the last whole record of a log without a map"),
     (
         "cache",
         pa.string(),
-        "its record in the metadata cache of garbage collection: ok, wrong or unreadable; null: no record",
+        "the log's record in the metadata cache of garbage collection: ok, wrong or unreadable; null: no "
+        "record",
     ),
     ("cache_reason", pa.string(), "reason why that record is not ok"),
     (
         "collector_scan",
         pa.string(),
-        "for a log with damaged records, the result of a garbage collection that reads its entries: counts: "
-        "it counts collected_bytes and misses records; may-fail: the same, unless Java has too little "
-        "memory; fails: it skips the log; null: no record is missed",
+        "result of a garbage collection that reads the entries of a log with damaged records: counts: it "
+        "counts collected_bytes and misses records; may-fail: as counts, but it skips the log if Java "
+        "has too little memory; fails: it skips the log; null: it misses no record",
     ),
-    ("collected_bytes", pa.int64(), "in a ledger's row: its bytes as that garbage collection counts them"),
+    (
+        "collected_bytes",
+        pa.int64(),
+        "in a ledger's row: bytes of the ledger, as that garbage collection counts them",
+    ),
     (
         "cached_bytes",
         pa.int64(),
-        "in a ledger's row: its bytes in the metadata cache; 0: the cache lacks the ledger",
+        "in a ledger's row: bytes of the ledger in the metadata cache; 0: the cache lacks the ledger",
     ),
 )
 """The table ``entry_logs``. A file's header, map, padding, tail and entry_bytes add up to its length."""
@@ -250,14 +262,14 @@ def _unreadable(error: OSError) -> dict[str, Any]:
 
 SIZES = schema_of(
     ("directory", pa.string(), "journal, ledger or index directory"),
-    ("journal_bytes", pa.int64(), "bytes of its journal files"),
-    ("index_bytes", pa.int64(), "bytes of its .idx files"),
-    ("rocksdb_bytes", pa.int64(), "bytes of its RocksDB databases (DbLedgerStorage)"),
+    ("journal_bytes", pa.int64(), "bytes of the directory's journal files"),
+    ("index_bytes", pa.int64(), "bytes of the directory's .idx files"),
+    ("rocksdb_bytes", pa.int64(), "bytes of the directory's RocksDB databases (DbLedgerStorage)"),
     ("other_bytes", pa.int64(), "bytes of all other files except entry logs"),
     (
         "device",
         pa.int64(),
-        "number of its file system; directories of one bookie with the same number share it",
+        "number of the directory's file system; directories of one bookie with the same number share it",
     ),
     ("capacity_bytes", pa.int64(), "size of the file system, in bytes; null: not read"),
     ("free_bytes", pa.int64(), "bytes that the bookie may still write there; null: not read"),

@@ -87,16 +87,16 @@ class EntrySample:
 
 WHOLE_ENTRIES = schema_of(
     ("bookie_id", pa.string(), "the bookie"),
-    ("logger", pa.int32(), "as in entry_logs"),
+    ("logger", pa.int32(), "number of the entry logger that wrote the log, as in entry_logs"),
     ("log_id", pa.int64(), "the log"),
     ("entry_offset", pa.int64(), "offset of the entry in the log"),
     ("scope_id", pa.int64(), "BP-35 scope of the ledger"),
     ("ledger_id", pa.int64(), "the ledger; null: this row counts entries that were not read"),
     ("entry_id", pa.int64(), "the entry"),
-    ("entry_bytes", pa.int64(), "its length, with header and digest"),
-    ("crc32_right", pa.bool_(), "whether its bytes match a CRC32 digest"),
-    ("crc32c_right", pa.bool_(), "whether its bytes match a CRC32C digest"),
-    ("mac_right", pa.bool_(), "whether its bytes match a MAC digest; null: no password was given"),
+    ("entry_bytes", pa.int64(), "length of the entry, with header and digest"),
+    ("crc32_right", pa.bool_(), "whether the entry's bytes match a CRC32 digest"),
+    ("crc32c_right", pa.bool_(), "whether the entry's bytes match a CRC32C digest"),
+    ("mac_right", pa.bool_(), "whether the entry's bytes match a MAC digest; null: no password was given"),
     *(
         (f"payload_{name.lower()}", pa.int64(), f"CRC-32C of the payload, if the digest is {name}")
         for name in DIGEST_BYTES
@@ -104,13 +104,18 @@ WHOLE_ENTRIES = schema_of(
     ("header_bytes", pa.int32(), "offset of the digest in the entry"),
     ("entries", pa.int64(), "1, or the number of entries that were not read"),
     ("reason", pa.string(), "reason why entries were not read or not checked"),
-    ("there_ledger_id", pa.int64(), "ledger of the entry that is there instead, as in locations"),
-    ("there_entry_id", pa.int64(), "id of the entry that is there instead"),
-    ("key_tag", pa.int64(), "tag that is equal for equal master keys in indexes; null: no key is known"),
+    ("there_ledger_id", pa.int64(), "ledger of the entry that is at the offset instead, as in locations"),
+    ("there_entry_id", pa.int64(), "id of the entry that is at the offset instead"),
+    (
+        "key_tag",
+        pa.int64(),
+        "tag of the ledger's master key in the index, equal for equal keys; null: no key is known",
+    ),
     (
         "key_right",
         pa.bool_(),
-        "whether that key belongs to the given password; null: no password was given, or no key is known",
+        "whether the master key belongs to the given password; null: no password was given, or no key is "
+        "known",
     ),
 )
 """The columns of the rows that `read_whole_entries` yields."""

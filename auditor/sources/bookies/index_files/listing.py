@@ -311,16 +311,16 @@ def _leaf(
     paths: Sequence[str],
     place: str,
     keys: _Keys = _SCOPE_0_KEYS,
-    files_by_name: Mapping[str, str] | None = None,
+    path_by_name: Mapping[str, str] | None = None,
     inner: dict[_Steps, list[str]] | None = None,
 ) -> Iterator[IndexFiles | SkippedPath]:
     """List the files of one directory of indexes, which has one path in each of several index directories.
 
-    ``files_by_name`` are files in other directories that the server opens before files of the same name here.
+    ``path_by_name`` are files in other directories that the server opens before files of the same name here.
     ``inner`` receives third-level directories that may lead to ledgers of other scopes.
     """
     scope_id, from_name, to_path, _ = keys
-    files_by_name = dict(files_by_name or {})
+    path_by_name = dict(path_by_name or {})
     ledger_files: list[tuple[int, str]] = []
     relocations: list[tuple[str, str]] = []
     for path in paths:
@@ -343,38 +343,37 @@ def _leaf(
                     yield SkippedPath(None, file_path, IndexState.STRAY, NOT_OURS)
             elif to_path(ledger) != f"{place}/{name}":
                 yield _misplaced_file(directories, file_path, name, keys)
-            elif name in files_by_name:
-                reason = f"the server opens {files_by_name[name]}"
-                yield SkippedPath(None, file_path, IndexState.STRAY, reason)
+            elif name in path_by_name:
+                yield SkippedPath(None, file_path, IndexState.STRAY, f"the server opens {path_by_name[name]}")
             else:
-                files_by_name[name] = file_path
+                path_by_name[name] = file_path
                 ledger_files.append((ledger, file_path))
     for name, file_path in relocations:
-        relocated_ledger = _relocation(directories, name, file_path, place, files_by_name, keys)
+        relocated_ledger = _relocation(directories, name, file_path, place, path_by_name, keys)
         if isinstance(relocated_ledger, SkippedPath):
             yield relocated_ledger
         else:
             ledger_files.append((relocated_ledger, file_path))
     if ledger_files:
         ids = np.array([ledger for ledger, _ in ledger_files], np.int64)
-        yield IndexFiles(ids, [os.fsencode(whole) for _, whole in ledger_files], scope_id)
+        yield IndexFiles(ids, [os.fsencode(file_path) for _, file_path in ledger_files], scope_id)
 
 
 def _relocation(
-    directories: Sequence[str], name: str, path: str, place: str, files_by_name: dict[str, str], keys: _Keys
+    directories: Sequence[str], name: str, path: str, place: str, path_by_name: dict[str, str], keys: _Keys
 ) -> int | SkippedPath:
     """Return the ledger of a relocation file. If a directory has the ``.idx``, return the file as a stray."""
     ledger = keys.from_name(name)
     if ledger is None or keys.to_path(ledger) != f"{place}/{name}":
         return _misplaced_file(directories, path, name, keys)
-    if name in files_by_name:
+    if name in path_by_name:
         return SkippedPath(
             None,
             path,
             IndexState.STRAY,
-            f"left behind by a relocation; the server opens {files_by_name[name]}",
+            f"left behind by a relocation; the server opens {path_by_name[name]}",
         )
-    files_by_name[name] = path
+    path_by_name[name] = path
     return ledger
 
 

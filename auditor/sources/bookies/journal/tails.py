@@ -60,12 +60,16 @@ SCHEMA = schema_of(
         pa.int64(),
         "ledger with entries after the mark; null: this row is about a journal directory",
     ),
-    ("groups", pa.binary(), "its entries after the mark: BP-34 groups of 24 bytes, folded, without header"),
+    (
+        "groups",
+        pa.binary(),
+        "the ledger's entries after the mark: BP-34 groups of 24 bytes, without the header of a BP-34 list",
+    ),
     (
         "state",
         pa.string(),
-        "ok; for a journal directory also gap: some entries after the mark are not known; or gone: the file "
-        "that the mark names is missing",
+        "ok; for a journal directory also gap: some entries after the mark are not known; or gone: the "
+        "journal file of the mark is missing",
     ),
     ("reason", pa.string(), "reason for a state other than ok"),
     ("offset", pa.int64(), "byte of the file at fault; null if not known"),

@@ -41,7 +41,7 @@ READ_LEAVES = 1000  # leaves to decode at a time in a task
 
 _HASH_BYTES, _HASH_CHUNK = 32, 16 * 1024 * 1024
 _SECTOR = 512  # etcd appends the hash if the length beyond whole sectors is that of a hash
-_STALE_REASON = "later changes could not be read: it may have changed or be deleted"
+_STALE_REASON = "later changes could not be read: the record may have changed, or may be deleted"
 
 
 @dataclass(frozen=True, eq=False)

@@ -211,8 +211,8 @@ class OxiaClient:
                 # The server trims what is older than its retention, and says nothing of it.
                 if write.offset != expected_offset:
                     raise StoreError(
-                        f"{self.name}: shard {shard.number} tells of its log from {write.offset} on, and "
-                        f"no longer of {expected_offset}"
+                        f"{self.name}: shard {shard.number} reports its log from {write.offset} on, and "
+                        f"no longer from {expected_offset}"
                     )
                 yield write
                 expected_offset += 1
@@ -305,7 +305,7 @@ class OxiaClient:
         assignments = self._current_assignments()
         if shard not in assignments.shards:
             raise StoreError(
-                f"{self.name}: its shards are others than when the reading began, as after a split; run the "
+                f"{self.name}: its shards changed since reading began, for example by a split; run the "
                 "command again"
             )
         return assignments.leaders[shard.number]
@@ -352,7 +352,7 @@ class OxiaClient:
                 self.service, self.answered = service, True
                 return _assignments(self.name, self.namespace, message)
             except UnicodeDecodeError as error:  # the library notices it when the text is asked for
-                raise StoreError(f"{self.name}: its names of shards and leaders are no text") from error
+                raise StoreError(f"{self.name}: the names of its shards and leaders are not text") from error
             except grpc.RpcError as error:
                 is_other_name = error.code() is grpc.StatusCode.UNIMPLEMENTED
                 if not is_other_name and not is_temporary(error):

@@ -14,7 +14,7 @@ from auditor.errors import StoreError
 from auditor.keys.etcd import key_bytes, key_text
 from auditor.sources.metadata.store import MAX_INT64, Znode, owner_of_session
 
-NOTE = "Oxia has no moment to read all at: each directory of a shard is read at a moment of its own"
+NOTE = "Oxia has no consistent view of all records: each directory of a shard is read at its own time"
 """Note about Oxia in the report."""
 
 _KEY_FOUND, _NO_SUCH_KEY = 0, 1
@@ -154,7 +154,9 @@ class RecordsAt:
     def items(self, message: Any) -> list[OxiaRecord | None]:
         """See `ShardQuestion`."""
         if len(message.records) > len(self.keys):
-            raise StoreError(f"{len(message.records)} records were answered, and {len(self.keys)} asked for")
+            raise StoreError(
+                f"{len(message.records)} records were received for {len(self.keys)} requested keys"
+            )
         pairs = zip(self.keys, message.records, strict=False)
         return [_record_at(record, key) for key, record in pairs]
 
@@ -164,7 +166,7 @@ class RecordsAt:
 
     def missing(self) -> str | None:
         """Return a sentence that names the first key without an item; None if every key has one."""
-        return f"nothing was answered of {key_text(self.keys[0])}" if self.keys else None
+        return f"there was no answer about {key_text(self.keys[0])}" if self.keys else None
 
 
 def range_request(shard: int, path: str, start: bytes | None) -> Any:
@@ -180,7 +182,7 @@ def range_request(shard: int, path: str, start: bytes | None) -> Any:
 def _require_child_key(path: str, key: bytes) -> bytes:
     key_prefix = key_bytes(path) + b"/"
     if not key.startswith(key_prefix) or b"/" in key[len(key_prefix) :]:
-        raise StoreError(f"{key_text(key)} was answered, which does not lie right below {path}")
+        raise StoreError(f"{key_text(key)} was received, which is not directly below {path}")
     return key
 
 

@@ -113,7 +113,7 @@ def walk_records(
             inner_paths = [
                 znode.path for znode in znodes if not (znode.data and LEAF.fullmatch(_name(znode.path)))
             ]
-            reason = f"it is {DEPTH_LIMIT} levels down, and nothing was looked for below it"
+            reason = f"it is {DEPTH_LIMIT} levels down, and nothing below it was read"
             gaps = [(path, reason) for path in inner_paths] if is_deepest else []
             if znodes or gaps:
                 yield RecordBatch(znodes, gaps)

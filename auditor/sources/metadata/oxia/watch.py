@@ -39,7 +39,7 @@ class NotificationWatch:
         try:
             return LedgerMoves(tuple(sorted(self._moved_paths())))
         except StoreError as error:
-            return LedgerMoves((), f"not all that changed is known: {error}")
+            return LedgerMoves((), f"some changes are not known: {error}")
 
     def _moved_paths(self) -> set[str]:
         """Return the paths of the ledger tree that were written since the watch began.
@@ -49,7 +49,7 @@ class NotificationWatch:
         """
         moved_ledgers: set[str] = set()
         if set(self._client.renew()) != set(self._offsets):
-            raise StoreError("the shards of the namespace are others than before")
+            raise StoreError("the shards of the namespace changed")
         for shard, start_offset in self._offsets.items():
             end_offset = self._client.offset(shard)
             if end_offset < start_offset:
@@ -58,7 +58,7 @@ class NotificationWatch:
                 raise StoreError(f"there were more than {MOVES_LIMIT:,} writes to shard {shard.number}")
             for write in self._client.changes(shard, start_offset, end_offset):
                 if write.has_range:
-                    raise StoreError("a range of records was deleted, and no single one of them is named")
+                    raise StoreError("a range of records was deleted, and Oxia does not say which records")
                 moved_ledgers.update(path for path in write.paths if self._is_ledger(path))
             if len(moved_ledgers) > MOVES_LIMIT:
                 raise StoreError(f"more than {MOVES_LIMIT:,} records moved since the first scan")

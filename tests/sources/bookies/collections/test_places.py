@@ -161,7 +161,7 @@ def test_only_the_directories_that_count_give_rows(tmp_path: Path, read: Any) ->
     shutil.copytree(root / "127.0.101.3_3181" / "ledgers1", copied / "ledgers1")
     both = read([out, tmp_path / "more"], ids)
     assert both.bookies["127.0.101.3:3181"][0] == "partial"
-    assert "both could be it" in both.bookies["127.0.101.3:3181"][1]
+    assert "could both be this directory" in both.bookies["127.0.101.3:3181"][1]
     assert not [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers1/" in row[7]]
     assert [row for row in both.rows if row[0] == "127.0.101.3:3181" and "/ledgers0/" in row[7]]
 

@@ -244,7 +244,7 @@ def made_anew(double: OxiaDouble) -> None:
     ("damage", "words"),
     [
         (off, "notifications not enabled"),
-        (trimmed, "tells of its log from 3 on, and no longer of 2"),
+        (trimmed, "reports its log from 3 on, and no longer from 2"),
         (range_deleted, "a range of records was deleted"),
         (made_anew, "is shorter than before"),
     ],
@@ -270,7 +270,7 @@ def test_other_shards_than_before_are_not_read() -> None:
         double.shard_count = 2
         with (
             closing(open_store(double.uri(), OPTIONS)) as task,
-            pytest.raises(StoreError, match="its shards are"),
+            pytest.raises(StoreError, match="its shards changed"),
         ):
             list(task.read(parts[0]))
         assert store.moment_lost()

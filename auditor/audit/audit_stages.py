@@ -1,0 +1,159 @@
+"""The stages of one audit, from sources to report.
+
+The order matters. A ledger's metadata exists before its first entry is written, and is deleted before its
+data. Suppose a disk has a ledger that the metadata lacks. If the metadata was read after the disk, the
+ledger can only have been deleted.
+
+    python -m auditor.audit.audit_stages
+
+writes the table of stages in docs/architecture.md.
+"""
+
+from pathlib import Path
+
+from auditor.audit.check_stage import confirm_findings
+from auditor.audit.comparison import compare_sides, judge_by_index, judge_with_witness, query_bookies
+from auditor.audit.stage_functions import (
+    check_tables,
+    compare_runs,
+    derive_for_checks,
+    make_holds,
+    read_all_bookies,
+    read_owners_and_racks,
+    scan_again,
+    scan_entry_logs,
+    scan_metadata,
+    write_report,
+)
+from auditor.audit.stages import Stage, with_stages
+from auditor.model.audit_stage import AuditStage
+
+GIVEN = ("cache", "source", "options", "configuration", "bookie_sources", "started")
+"""Names of the values that no stage makes. ``started`` is the start of the audit in ms."""
+
+STAGES = (
+    Stage(
+        AuditStage.METADATA,
+        "read all metadata, with the version of each ledger (M0)",
+        ("cache", "source", "options"),
+        ("earlier", "first"),
+        scan_metadata,
+    ),
+    Stage(
+        AuditStage.OWNERS,
+        "read the references of applications to ledgers, and the racks of bookies",
+        ("source", "options"),
+        ("owner_lists", "placement"),
+        read_owners_and_racks,
+    ),
+    Stage(
+        AuditStage.INDEXES,
+        "read last mark, index and journal of every bookie",
+        ("cache", "first", "bookie_sources", "earlier", "owner_lists", "options"),
+        ("indexes", "resolved_owners"),
+        read_all_bookies,
+    ),
+    Stage(
+        AuditStage.ENTRY_LOGS,
+        "read the entry logs (`--entry-logs`)",
+        ("cache", "first", "indexes", "options"),
+        ("entry_logs", "has_gone"),
+        scan_entry_logs,
+    ),
+    Stage(
+        AuditStage.ASK,
+        "ask bookies for their own listings (`--bookies rpc:`)",
+        ("cache", "first", "indexes", "options"),
+        ("answers",),
+        query_bookies,
+    ),
+    Stage(
+        AuditStage.COMPARE,
+        "compare the expected entries with those that bookies have; only unequal replicas go on",
+        ("cache", "first", "indexes", "answers", "has_gone"),
+        ("pairs",),
+        compare_sides,
+    ),
+    Stage(
+        AuditStage.JUDGE,
+        "decide what unequal replicas mean for each ledger",
+        ("cache", "first", "pairs", "options"),
+        ("judged_by_index",),
+        judge_by_index,
+    ),
+    Stage(
+        AuditStage.WITNESS,
+        "read entries that seem to be missing from the bookies (running stores)",
+        ("cache", "first", "pairs", "judged_by_index", "options"),
+        ("comparison",),
+        judge_with_witness,
+    ),
+    Stage(
+        AuditStage.SECOND_SCAN,
+        "read the metadata again; only its changes where the store can list them (M1)",
+        ("first",),
+        ("metadata", "difference"),
+        scan_again,
+    ),
+    Stage(
+        AuditStage.DERIVE,
+        "choose the earlier runs, and make the tables that checks read",
+        (
+            *("cache", "source", "metadata", "difference", "indexes", "answers", "comparison"),
+            *("resolved_owners", "placement", "entry_logs", "configuration", "options"),
+        ),
+        ("before", "owners", "tables", "sources"),
+        derive_for_checks,
+    ),
+    Stage(
+        AuditStage.CHECK,
+        "run every check",
+        ("cache", "metadata", "difference", "tables", "configuration"),
+        ("unconfirmed", "claims", "holes"),
+        check_tables,
+    ),
+    Stage(
+        AuditStage.CONFIRM,
+        "confirm suspects that an earlier run saw too, and write the findings",
+        ("cache", "unconfirmed", "claims", "tables", "before", "options"),
+        ("findings",),
+        confirm_findings,
+    ),
+    Stage(
+        AuditStage.CHANGES,
+        "find new, worse, fixed and unseen findings, and apply suppressions",
+        (
+            *("cache", "source", "metadata", "indexes", "tables", "owners", "before", "findings", "holes"),
+            *("has_gone", "configuration", "options"),
+        ),
+        ("changes",),
+        compare_runs,
+    ),
+    Stage(
+        AuditStage.HOLDS,
+        "derive holds and actions",
+        (
+            *("cache", "source", "metadata", "indexes", "answers", "owners", "tables", "sources", "before"),
+            *("findings", "claims", "changes", "holes", "configuration", "options"),
+        ),
+        ("holds", "actions", "numbers"),
+        make_holds,
+    ),
+    Stage(
+        AuditStage.REPORT,
+        "write counts, samples, coverage and verdict",
+        (
+            *("cache", "started", "configuration", "options", "metadata", "earlier", "indexes", "answers"),
+            *("comparison", "owners", "placement", "entry_logs", "tables", "holes", "changes", "holds"),
+            *("actions", "numbers"),
+        ),
+        ("report",),
+        write_report,
+    ),
+)
+"""The stages of an audit, in order."""
+
+
+if __name__ == "__main__":
+    architecture = Path("docs", "architecture.md")
+    architecture.write_text(with_stages(architecture.read_text("utf-8"), STAGES), "utf-8")

@@ -1,0 +1,304 @@
+"""Functions of the stages of an audit, which `auditor.audit.audit_stages` puts in order.
+
+A stage that gives several values returns them as a named tuple.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+from auditor.actions.action_list import ActionList
+from auditor.audit.bookies import find_bookies
+from auditor.audit.changes import RunChanges, RunsBefore, compare_with_previous, find_runs_before
+from auditor.audit.check_stage import run_checks
+from auditor.audit.comparison import (
+    BookieAnswers,
+    SideComparison,
+)
+from auditor.audit.derived_tables import derive_tables, with_declared
+from auditor.audit.earlier_run import EarlierRun, find_earlier_run
+from auditor.audit.entry_log_scan import EntryLogScan, read_entry_logs
+from auditor.audit.hold_stage import RunScope, write_holds
+from auditor.audit.index_scan import Indexes, read_indexes
+from auditor.audit.metadata import (
+    ClusterMetadata,
+    ScanDifference,
+    scan_second,
+    watch_ledgers,
+    write_difference,
+)
+from auditor.audit.metadata_scan import FirstScan, MetadataSource, scan_first
+from auditor.audit.offload_scan import with_offloads
+from auditor.audit.owner_scan import (
+    Owners,
+    match_owner_stores,
+    read_owners,
+    resolve_cursors,
+    write_owner_stores,
+    write_ownership,
+)
+from auditor.audit.placement_scan import Placement, read_placement, with_placement
+from auditor.audit.source_age import find_old_sources
+from auditor.audit.source_scopes import write_sources
+from auditor.audit.space_scan import with_foresight, with_space
+from auditor.audit.summary import (
+    Audited,
+    Holes,
+    ReportNumbers,
+    count_for_report,
+    find_holes,
+    inputs_of,
+    sight_of,
+    summarise,
+)
+from auditor.audit.table_cache import TableCache, drop_scratch_tables
+from auditor.checks.configuration import CheckConfiguration
+from auditor.findings.causes import Claim
+from auditor.model.action_facts import HoldFacts
+from auditor.model.options import AuditOptions
+from auditor.model.report import Report
+from auditor.model.source_scope import SourceScope, newest_as_of, oldest_as_of
+from auditor.runs.run_inputs import checks_without_sight
+from auditor.sources.clock import now_ms
+from auditor.spark.types import DataFrame
+from auditor.tables import Tables
+
+
+class MetadataRead(NamedTuple):
+    """The run that ``--since`` names, and the first scan."""
+
+    earlier: EarlierRun
+    first: FirstScan
+
+
+def scan_metadata(cache: TableCache, source: MetadataSource, options: AuditOptions) -> MetadataRead:
+    """Scan the metadata (M0)."""
+    earlier = find_earlier_run(options.since, cache.run_store, source.cluster)
+    watch_ledgers(source)
+    return MetadataRead(earlier, scan_first(source, earlier))
+
+
+class OwnersRead(NamedTuple):
+    """The owners of ledgers, and the placement settings with the racks of bookies."""
+
+    owner_lists: Owners
+    placement: Placement
+
+
+def read_owners_and_racks(source: MetadataSource, options: AuditOptions) -> OwnersRead:
+    """Read the owners of ledgers and the racks of bookies."""
+    return OwnersRead(read_owners(source, options), read_placement(source.uri, source.store, options))
+
+
+class IndexesRead(NamedTuple):
+    """The indexes of all bookies, and the owners with the ledgers that only cursors in these indexes name."""
+
+    indexes: Indexes
+    resolved_owners: Owners
+
+
+def read_all_bookies(
+    cache: TableCache,
+    first: FirstScan,
+    bookie_sources: Sequence[str],
+    earlier: EarlierRun,
+    owner_lists: Owners,
+    options: AuditOptions,
+) -> IndexesRead:
+    """Read last mark, index and journal of every bookie."""
+    bookies = find_bookies(cache, first, bookie_sources)
+    indexes = read_indexes(cache, first, bookies, earlier, options)
+    indexes = replace(indexes, old=find_old_sources(first, indexes))
+    return IndexesRead(indexes, resolve_cursors(owner_lists, first, indexes))
+
+
+class EntryLogsRead(NamedTuple):
+    """The scan of entry logs, or None, and whether an index locates entries in logs that do not exist."""
+
+    entry_logs: EntryLogScan | None
+    has_gone: bool
+
+
+def scan_entry_logs(
+    cache: TableCache, first: FirstScan, indexes: Indexes, options: AuditOptions
+) -> EntryLogsRead:
+    """Read the entry logs with ``--entry-logs``."""
+    entry_logs = read_entry_logs(cache, indexes.bookies, first.ledgers, options)
+    return EntryLogsRead(entry_logs, cache.count("gone_entries") > 0)
+
+
+class SecondScanRead(NamedTuple):
+    """Both scans, and their difference."""
+
+    metadata: ClusterMetadata
+    difference: ScanDifference
+
+
+def scan_again(first: FirstScan) -> SecondScanRead:
+    """Scan the metadata again (M1), after all requests to bookies."""
+    metadata = ClusterMetadata(first, scan_second(first))
+    return SecondScanRead(metadata, write_difference(metadata))
+
+
+class DerivedTables(NamedTuple):
+    """The tables that checks read, with the earlier runs, the owners and the scopes of all sources."""
+
+    before: RunsBefore
+    owners: Owners
+    tables: Tables
+    sources: list[SourceScope]
+
+
+def derive_for_checks(
+    cache: TableCache,
+    source: MetadataSource,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    comparison: SideComparison,
+    resolved_owners: Owners,
+    placement: Placement,
+    entry_logs: EntryLogScan | None,
+    configuration: CheckConfiguration,
+    options: AuditOptions,
+) -> DerivedTables:
+    """Choose the earlier runs, and make all tables that checks read."""
+    before = find_runs_before(cache.run_store, source.cluster, source.live, source.scan_time)
+    owners = match_owner_stores(resolved_owners, source, before)
+    ownership = write_ownership(owners, metadata, difference, before, options)
+    owner_stores = write_owner_stores(owners, ownership, source, options)
+    tables = derive_tables(
+        cache, metadata, difference, indexes, answers, comparison, ownership, before, placement,
+        configuration.settings,
+    )  # fmt: skip
+    if entry_logs is not None:
+        tables = with_space(cache, entry_logs, indexes.rows, tables, before, options.bookie_conf)
+    tables = with_foresight(metadata, tables, before, options.bookie_conf)
+    tables = with_placement(cache, tables)
+    tables = with_declared(cache, with_offloads(cache, owners, tables, options))
+    sources = write_sources(cache, metadata, indexes, tables, before, owner_stores)
+    return DerivedTables(before, owners, tables, sources)
+
+
+class CheckedTables(NamedTuple):
+    """The unsorted rows of all checks, their causes, and the metadata that could not be read."""
+
+    unconfirmed: DataFrame
+    claims: list[Claim]
+    holes: Holes
+
+
+def check_tables(
+    cache: TableCache,
+    metadata: ClusterMetadata,
+    difference: ScanDifference,
+    tables: Tables,
+    configuration: CheckConfiguration,
+) -> CheckedTables:
+    """Run every check, and count the metadata that could not be read."""
+    (unconfirmed, claims), holes = cache.execution.run_concurrently(
+        [
+            partial(run_checks, cache, tables, configuration.not_run),
+            partial(find_holes, metadata, difference.doubtful_ids),
+        ]
+    )
+    return CheckedTables(unconfirmed, claims, holes)
+
+
+def compare_runs(
+    cache: TableCache,
+    source: MetadataSource,
+    metadata: ClusterMetadata,
+    indexes: Indexes,
+    tables: Tables,
+    owners: Owners,
+    before: RunsBefore,
+    findings: DataFrame,
+    holes: Holes,
+    has_gone: bool,
+    configuration: CheckConfiguration,
+    options: AuditOptions,
+) -> RunChanges:
+    """Compare the findings with the run before, and apply suppressions."""
+    bookies_asked = source.live and options.witness == "yes"
+    sight = sight_of(metadata, indexes, tables, owners, bookies_asked, configuration.not_run)
+    not_seen = {*configuration.not_run, *checks_without_sight(sight)}
+    return compare_with_previous(
+        cache, findings, tables, source.cluster, before.previous, any(holes), options, now_ms(), not_seen,
+        inputs_of(sight, tables, has_gone),
+    )  # fmt: skip
+
+
+class HoldsMade(NamedTuple):
+    """The holds and the list of actions, with the numbers for the report."""
+
+    holds: HoldFacts
+    actions: ActionList
+    numbers: ReportNumbers
+
+
+def make_holds(
+    cache: TableCache,
+    source: MetadataSource,
+    metadata: ClusterMetadata,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    owners: Owners,
+    tables: Tables,
+    sources: list[SourceScope],
+    before: RunsBefore,
+    findings: DataFrame,
+    claims: list[Claim],
+    changes: RunChanges,
+    holes: Holes,
+    configuration: CheckConfiguration,
+    options: AuditOptions,
+) -> HoldsMade:
+    """Derive holds and actions, and count what the report has of large tables."""
+    as_of = oldest_as_of(sources) or source.scan_time
+    newest = newest_as_of(sources, source.scan_time)
+    scope = RunScope(not any(holes), owners.rows is not None, as_of, newest, configuration.unheld)
+    (holds, actions), numbers = cache.execution.run_concurrently(
+        [
+            partial(write_holds, cache, findings, changes, tables, before, scope),
+            partial(count_for_report, tables, metadata, indexes, answers, findings, claims, options.samples),
+        ]
+    )
+    return HoldsMade(holds, actions, numbers)
+
+
+def write_report(
+    cache: TableCache,
+    started: int,
+    configuration: CheckConfiguration,
+    options: AuditOptions,
+    metadata: ClusterMetadata,
+    earlier: EarlierRun,
+    indexes: Indexes,
+    answers: BookieAnswers | None,
+    comparison: SideComparison,
+    owners: Owners,
+    placement: Placement,
+    entry_logs: EntryLogScan | None,
+    tables: Tables,
+    holes: Holes,
+    changes: RunChanges,
+    holds: HoldFacts,
+    actions: ActionList,
+    numbers: ReportNumbers,
+) -> Report:
+    """Write the report. Delete the tables that only a resumed run would read again."""
+    report = summarise(
+        Audited(
+            started=started, configuration=configuration, metadata=metadata, earlier=earlier, indexes=indexes,
+            answers=answers, witness=comparison.witness, may_ask=options.witness == "yes", owners=owners,
+            placement=placement, entry_logs=entry_logs, tables=tables, holes=holes, changes=changes,
+            holds=holds, actions=actions, numbers=numbers,
+        )
+    )  # fmt: skip
+    cache.run.remove("tables/checks")
+    drop_scratch_tables(cache)
+    cache.run_store.finish(report)
+    return report
