@@ -87,11 +87,11 @@ def _is_saved_small(path: Path) -> bool:
 
 
 def _runs_small(uri: MetadataUri, options: AuditOptions) -> bool:
-    bounds = store_options(options)
-    with closing(open_store(uri, bounds)) as store:
+    store_bounds = store_options(options)
+    with closing(open_store(uri, store_bounds)) as store:
         layout, _ = choose_layout(store, store.cluster())
     try:
-        return count_ledgers(uri, layout, bounds).ledgers <= SMALL_LEDGERS
+        return count_ledgers(uri, layout, store_bounds).ledgers <= SMALL_LEDGERS
     except StoreError:
         return False  # it answered before: the scan begins anew where it must
 
@@ -264,5 +264,5 @@ class Audit:
                     small=partial(is_small, uri, self.options),
                     user_session=spark,
                 )
-                with query_plans(session) as plans, background_thread(session) as second:
-                    yield TableCache(Execution(session, plans, second), run_store, progress)
+                with query_plans(session) as plans, background_thread(session) as second_thread:
+                    yield TableCache(Execution(session, plans, second_thread), run_store, progress)

@@ -141,10 +141,10 @@ class RunChanges:
             Suppression(
                 reason=entry.reason,
                 until=entry.until.isoformat(),
-                count=counts[place],
+                count=counts[position],
                 expired=entry.expired(_day(self.finished)),
             )
-            for place, entry in enumerate(self.entries, 1)
+            for position, entry in enumerate(self.entries, 1)
         ]
 
 
@@ -173,7 +173,7 @@ def compare_with_previous(
     """
     finished: int = cache.run_store.pin_fact("finished", finish_time)
     lost, lost_carried = find_lost_inputs(cache.run, previous.run, inputs)
-    looked = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
+    read_coverage = _coverage_of(tables, holes, {*not_run, *lost}, lost_carried)
     day = _day(finished)
     entries = read_suppressions(options.suppressions) if options.suppressions else ()
     pairs = digests_by_fingerprint(findings, entries)
@@ -184,16 +184,16 @@ def compare_with_previous(
     }
 
     def table() -> DataFrame:
-        before = None
+        earlier_findings = None
         if previous.run is not None:
-            before = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
-        rows = findings_with_changes(findings, before, looked, cluster.instance_id, finished)
+            earlier_findings = cache.spark.read.parquet(f"{previous.run.path}/{CHANGED}")
+        rows = findings_with_changes(findings, earlier_findings, read_coverage, cluster.instance_id, finished)
         return apply_suppressions(rows, entries, baselines, digests, day).orderBy(*order())
 
     rows = cache.write_table("changes", table)
-    first = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
-    grouped = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first)
-    counted_rows = grouped.select(*_COUNTED, "count", "first.*").collect()
+    first_ledger = F.min(F.when(F.col("ledger_id").isNotNull(), F.struct(*LEDGER))).alias("first")
+    counts_by_kind = rows.groupBy(*_COUNTED).agg(F.count("*").alias("count"), first_ledger)
+    counted_rows = counts_by_kind.select(*_COUNTED, "count", "first.*").collect()
     counts = tuple(FindingCount(*row) for row in counted_rows)
     changes = RunChanges(
         counts, previous.run, previous.notes, entries, finished, rows, lost=lost, lost_carried=lost_carried
@@ -202,8 +202,8 @@ def compare_with_previous(
         return changes
     refused: dict[int, int] = {}
     if entries:
-        counted = find_refusals(rows, entries, baselines, digests, day)
-        refused = {row["place"]: row["count"] for row in counted.collect()}
+        refusal_rows = find_refusals(rows, entries, baselines, digests, day)
+        refused = {row["place"]: row["count"] for row in refusal_rows.collect()}
     sentences = tuple(refusal_sentences(entries, refused, digests, day))[:REFUSALS_SHOWN]
     return replace(changes, refused=sum(refused.values()), refusals=sentences)
 
@@ -272,9 +272,9 @@ class RunsBefore:
 
     def ledgers_listed(self, cache: TableCache, since: int, scan_time: int) -> DataFrame | None:
         """Return ids of the newest run scanned from ``since`` to ``scan_time``, in ms. None without a run."""
-        newest = self._newest_with("tables/ledgers", scan_time)
-        is_recent = newest is not None and newest.scan_time >= since
-        run = _first_choice(cache.run_store, "ledgers_before", newest if is_recent else None)
+        newest_run = self._newest_with("tables/ledgers", scan_time)
+        is_recent = newest_run is not None and newest_run.scan_time >= since
+        run = _first_choice(cache.run_store, "ledgers_before", newest_run if is_recent else None)
         return None if run is None else scan_ids(cache.spark.read.parquet(f"{run.path}/tables/ledgers"))
 
     def with_ledgers(self, run_store: RunStore, scan_time: int) -> RunSummary | None:
@@ -320,11 +320,11 @@ class RunsBefore:
 def find_runs_before(run_store: RunStore, cluster: Cluster, live: bool, scan_time: int) -> RunsBefore:
     """Choose the earlier runs for a new run. ``scan_time`` is the time of its first scan, in ms."""
     siblings = runs_beside(run_store.directory.path, cluster, renew_index=True)
-    newest = siblings.newest(time := now_ms())
-    notes = (*newest.notes, *siblings.notes_of_future(time))
-    previous = Previous(_first_choice(run_store, "previous", newest.run), notes)
-    old = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
-    return RunsBefore(previous, _first_choice(run_store, "hour_ago", old), siblings)
+    newest_run = siblings.newest(time := now_ms())
+    notes = (*newest_run.notes, *siblings.notes_of_future(time))
+    previous = Previous(_first_choice(run_store, "previous", newest_run.run), notes)
+    older_run = siblings.newest(scan_time - COLLECTED_WITHIN_MS).run if live else None
+    return RunsBefore(previous, _first_choice(run_store, "hour_ago", older_run), siblings)
 
 
 def _first_choice(run_store: RunStore, key: str, run: RunSummary | None) -> RunSummary | None:
@@ -374,17 +374,17 @@ def find_accepted_gaps(compared: RunChanges, tables: Tables) -> AcceptedGaps:
     undecided = tables.verdicts.where(
         f"class <> potential_class or class = '{LedgerClass.UNDECIDED}'"
     ).select(*LEDGER, (F.col("class") == LedgerClass.UNDECIDED).alias("unjudged"))
-    whole = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
+    accepted_ledgers = copies.groupBy(*LEDGER).agg(F.min("accepted").alias("accepted"))
     named_ledgers = about.select(*LEDGER).distinct().withColumn("named", F.lit(True))
     [ledgers] = (
-        undecided.join(whole, [*LEDGER], "left")
+        undecided.join(accepted_ledgers, [*LEDGER], "left")
         .join(named_ledgers, [*LEDGER], "left")
         .agg(F.count_if(F.when(F.col("unjudged"), F.col("named")).otherwise(F.col("accepted"))))
         .collect()
     )
     [replicas] = copies.agg(F.count_if("accepted")).collect()
-    unread = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
-    return {"bookies": unread, "ledgers": ledgers[0], "replicas": replicas[0]}
+    unread_bookies = sorted({row["bookie_id"] for row in rows if row["id"] == UNREAD})
+    return {"bookies": unread_bookies, "ledgers": ledgers[0], "replicas": replicas[0]}
 
 
 def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFrame:
@@ -394,7 +394,7 @@ def _copies(judged: DataFrame, bookies: list[str], about: DataFrame) -> DataFram
     on_ledgers = about.groupBy(*LEDGER).agg(
         F.max(F.col("on").isNull()).alias("anywhere"), F.collect_set("on").alias("places")
     )
-    joined = replicas.join(on_ledgers, [*LEDGER], "left")
-    accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
+    joined_rows = replicas.join(on_ledgers, [*LEDGER], "left")
+    is_accepted = F.col("bookie_id").isin(*bookies) if bookies else F.lit(False)
     is_named = F.col("anywhere") | F.array_contains("places", F.col("bookie_id"))
-    return joined.select(*LEDGER, (accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))
+    return joined_rows.select(*LEDGER, (is_accepted | F.coalesce(is_named, F.lit(False))).alias("accepted"))

@@ -40,17 +40,19 @@ def _lacking(findings: DataFrame, tables: Tables) -> dict[str, dict[int, int]]:
     @asks_tables(*(id.replace("-", "_") for id in COPIES))
     def counts(tables: Tables) -> DataFrame:
         of_copies = findings.where(F.col("id").isin(*COPIES) & (F.col("confidence") != Confidence.SUSPECT))
-        uneven = uneven_directories(tables.roster)
-        numbers = [F.lit(part) for name, places in uneven.items() for part in (name, len(places))]
-        number = F.create_map(*numbers)[F.col("bookie_id")] if numbers else F.lit(None)
+        uneven_bookies = uneven_directories(tables.roster)
+        directory_counts = [
+            F.lit(part) for name, places in uneven_bookies.items() for part in (name, len(places))
+        ]
+        number = F.create_map(*directory_counts)[F.col("bookie_id")] if directory_counts else F.lit(None)
         place = F.pmod("ledger_id", F.coalesce(number, F.lit(1)))
         bookies = of_copies.withColumn("bookie_id", F.explode(F.col("missing.bookie_id")))
         return bookies.groupBy("bookie_id", place.alias("place")).count()
 
-    lacking: dict[str, dict[int, int]] = {}
+    missing_by_directory: dict[str, dict[int, int]] = {}
     for row in collect_query(counts, tables):
-        lacking.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
-    return lacking
+        missing_by_directory.setdefault(row["bookie_id"], {})[row["place"]] = row["count"]
+    return missing_by_directory
 
 
 def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCause]:
@@ -63,7 +65,9 @@ def count_causes(findings: DataFrame, claims: Sequence[Claim]) -> list[FindingCa
         count = CauseCount(id=row["id"], urgency=row["urgency"], severity=row["severity"], count=row["count"])
         counts_of.setdefault(row["cause"], []).append(count)
     causes = [_cause(number, claims[number - 1], counts) for number, counts in counts_of.items()]
-    return sorted(causes, key=lambda cause: (_place(cause["findings"][0]), -cause["count"], cause["number"]))
+    return sorted(
+        causes, key=lambda cause: (_sort_key(cause["findings"][0]), -cause["count"], cause["number"])
+    )
 
 
 def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
@@ -73,12 +77,12 @@ def _cause(number: int, claim: Claim, counts: list[CauseCount]) -> FindingCause:
         bookies=list(claim.bookies),
         sentence=claim.sentence,
         count=sum(count["count"] for count in counts),
-        findings=sorted(counts, key=_place),
+        findings=sorted(counts, key=_sort_key),
         evidence=[CauseEvidence(id=id, bookie_id=bookie) for id, bookie in claim.evidence],
     )
 
 
-def _place(count: CauseCount) -> tuple[int, int, int, str]:
+def _sort_key(count: CauseCount) -> tuple[int, int, int, str]:
     return place_of_check(count["urgency"], count["severity"], count["id"])
 
 
@@ -101,9 +105,11 @@ def confirm_findings(
     """Write the table ``findings``: the rows of all checks, with what earlier runs confirm."""
 
     def findings() -> DataFrame:
-        sure = before.confirm(cache, unconfirmed, tables, options.grace)
+        confirmed_rows = before.confirm(cache, unconfirmed, tables, options.grace)
         # Without owners no finding names any, not even unknown ones.
-        owned_findings = with_owners(sure, tables.ownership) if cache.count("ownership") else sure
+        owned_findings = (
+            with_owners(confirmed_rows, tables.ownership) if cache.count("ownership") else confirmed_rows
+        )
         return add_fingerprints(owned_findings, tables.cluster.instance_id, claims)
 
     return cache.write_table("findings", findings, below="")

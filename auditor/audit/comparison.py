@@ -83,19 +83,24 @@ class Witness:
             .collect()
         )
         remarks = []
-        full = [row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)]
-        if full or sum(row["entries"] for row in by_bookie) >= self.reads:
+        refusing_bookies = [
+            row["bookie_id"] for row in by_bookie if row["entries"] >= max(1, self.reads // 2)
+        ]
+        if refusing_bookies or sum(row["entries"] for row in by_bookie) >= self.reads:
             text = "--witness-reads: the limit was reached; entries that were not read stay suspect"
             remarks.append(remark(RemarkKind.WITNESS_BOUND, text))
-        silent = [row for row in by_bookie if row["unknown"]]
-        if silent:
-            entries = plural(sum(row["unknown"] for row in silent), "entry")
-            text = f"no answer from {plural(len(silent), 'bookie')} about {entries}: these stay suspect"
+        silent_rows = [row for row in by_bookie if row["unknown"]]
+        if silent_rows:
+            entries = plural(sum(row["unknown"] for row in silent_rows), "entry")
+            text = f"no answer from {plural(len(silent_rows), 'bookie')} about {entries}: these stay suspect"
             examples = [
-                f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})" for row in silent[:BOOKIES_NAMED]
+                f"{row['bookie_id']} ({row['unknown']:,}: {row['reason']})"
+                for row in silent_rows[:BOOKIES_NAMED]
             ]
             remarks.append(
-                remark(RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent) - BOOKIES_NAMED))
+                remark(
+                    RemarkKind.WITNESS_SILENT, text, *examples, *and_more(len(silent_rows) - BOOKIES_NAMED)
+                )
             )
         refusing = [row for row in by_bookie if row["refused"]]
         if refusing:
@@ -187,21 +192,23 @@ def _judge_again(
         rows = cache.spark.read.parquet(cache.where("tables/witness")) if has_witness else None
         return cache.write_table("judged", lambda: by_indexes), Witness(rows, options.witness_reads)
     ledgers, states = first.ledgers, pairs.states
-    askable = _askable(first, pairs.indexes.bookies, options)
+    askable_bookies = _askable(first, pairs.indexes.bookies, options)
     rows = None
     if not cache.count("judged_by_index"):
         cache.run.remove("tables/judged_by_index")
         return cache.write_rows("judged", [], JUDGED), Witness(rows, options.witness_reads)
-    if not candidates(by_indexes, askable).isEmpty():
-        where = endpoints(registrations(first.nodes), askable)
+    if not candidates(by_indexes, askable_bookies).isEmpty():
+        where = endpoints(registrations(first.nodes), askable_bookies)
         rows = cache.write_table(
             "witness",
             lambda: reads.witness(
-                requests(ledgers, by_indexes, askable, options.witness_reads), where, rpc_limits(options)
+                requests(ledgers, by_indexes, askable_bookies, options.witness_reads),
+                where,
+                rpc_limits(options),
             ),
         )
     grace_ms = round(options.grace * 1000)
-    taking_reads = askable if rows is None else bookies_taking_reads(rows, states, askable)
+    taking_reads = askable_bookies if rows is None else bookies_taking_reads(rows, states, askable_bookies)
     judged = cache.write_table(
         "judged",
         lambda: (
@@ -249,22 +256,26 @@ def query_bookies(
         return None
     registered = registrations(first.nodes)
     registered_members = sorted(registered_modes(registered).keys() & bookies.members.keys())
-    unseen = [name for name in registered_members if bookies.unseen(name)]
-    with_source = [name for name in registered_members if name not in unseen and name not in bookies.foreign]
+    unseen_bookies = [name for name in registered_members if bookies.unseen(name)]
+    with_source = [
+        name for name in registered_members if name not in unseen_bookies and name not in bookies.foreign
+    ]
     # A bookie with RocksDB indexes has DbLedgerStorage, which never answers.
     can_list = [name for name in with_source if name not in indexes.in_databases]
 
     def answers() -> DataFrame:
-        pairs = every_replica(ledgers.where("undecidable = false"), unseen)
+        pairs = every_replica(ledgers.where("undecidable = false"), unseen_bookies)
         if can_list:
-            differing = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
-            again = cache.execution.frame(differing).where(F.col("bookie_id").isin(can_list))
-            pairs = pairs.unionByName(again.select(*REPLICA))
-        return rpc_availability(pairs, endpoints(registered, [*unseen, *with_source]), rpc_limits(options))
+            unequal_rows = _compare(cache, indexes, BookieWords(frozenset(bookies.foreign)))
+            asked_again_rows = cache.execution.frame(unequal_rows).where(F.col("bookie_id").isin(can_list))
+            pairs = pairs.unionByName(asked_again_rows.select(*REPLICA))
+        return rpc_availability(
+            pairs, endpoints(registered, [*unseen_bookies, *with_source]), rpc_limits(options)
+        )
 
     rows = cache.write_table("answers", answers)
-    gave_up = gap_reasons(rows)
-    return BookieAnswers(rows, {name: gave_up.get(name) for name in unseen})
+    gap_reason_by_bookie = gap_reasons(rows)
+    return BookieAnswers(rows, {name: gap_reason_by_bookie.get(name) for name in unseen_bookies})
 
 
 def compare_sides(
@@ -293,10 +304,10 @@ def compare_sides(
 
 def _with_stopped(states: Mapping[str, BookieState], first: FirstScan) -> dict[str, BookieState]:
     """Return the states with ``stopped`` set for unregistered bookies, if the store shows registrations."""
-    running = registered_modes(registrations(first.nodes))
-    if not running and not first.source.live:
+    running_bookies = registered_modes(registrations(first.nodes))
+    if not running_bookies and not first.source.live:
         return dict(states)
-    return {name: replace(state, stopped=name not in running) for name, state in states.items()}
+    return {name: replace(state, stopped=name not in running_bookies) for name, state in states.items()}
 
 
 def _compare(
@@ -336,7 +347,7 @@ def _compare(
 
 
 def bookies_taking_reads(
-    witness: DataFrame, bookies: Mapping[str, BookieState], askable: Sequence[str]
+    witness: DataFrame, bookies: Mapping[str, BookieState], askable_bookies: Sequence[str]
 ) -> list[str]:
     """Return the askable bookies, except those that refuse reads and whose journals were fully read.
 
@@ -344,5 +355,5 @@ def bookies_taking_reads(
     """
     refusals = witness.where(F.col("answer") == WitnessAnswer.REFUSED).select("bookie_id").distinct()
     refusing = {row["bookie_id"] for row in refusals.collect()}
-    settled = {name for name, state in bookies.items() if state.journal_read} & refusing
-    return [name for name in askable if name not in settled]
+    settled_bookies = {name for name, state in bookies.items() if state.journal_read} & refusing
+    return [name for name in askable_bookies if name not in settled_bookies]

@@ -115,13 +115,13 @@ def derive_tables(
     count_table = pa.Table.from_pylist([count._asdict() for count in indexes.counts], COUNTS)
     counts = arrow_frame(cache.spark, count_table)
     all_marks = metadata.second.marks
-    marked = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
+    first_scan_marks = derived(of_first_scan(marks.where("kind = 'mark'"), difference.moved), all_marks)
     ledgers_of_marks = semi_join_scratch(cache, "marks", "ledgers", ledgers, OF_LEDGERS)
     classes_of_marks = semi_join_scratch(cache, "marks", "verdicts", classes)
 
     @asks_tables("marks")
     def stale_rows(_: TableCache) -> DataFrame:
-        return stale_marks(marked, classes_of_marks, ledgers_of_marks, bookies)
+        return stale_marks(first_scan_marks, classes_of_marks, ledgers_of_marks, bookies)
 
     def write_facts_of_bookies() -> Roster:
         _write_contents(cache, ledgers, indexes, comparison, bookies, counts)
@@ -141,11 +141,15 @@ def derive_tables(
     locked = derived(marks.where("kind = 'lock'"), all_marks)
     reachability = write_reachability(cache, roster)
     roster = with_repair_state(
-        cache, metadata, roster, QueueTables(ledgers, marked, locked, reachability), before.previous.run
+        cache,
+        metadata,
+        roster,
+        QueueTables(ledgers, first_scan_marks, locked, reachability),
+        before.previous.run,
     )
     frames = {
         "ledgers": ledgers,
-        "marks": marked,
+        "marks": first_scan_marks,
         "locks": locked,
         "bookies": bookies,
         "availability": indexes.by_state,
@@ -154,7 +158,9 @@ def derive_tables(
         "verdicts": classes,
         "reachability": reachability,
         **orphan_frames._asdict(),
-        "over_replicated": find_over_replicated(comparison.judged, ledgers, marked, locked, bookies),
+        "over_replicated": find_over_replicated(
+            comparison.judged, ledgers, first_scan_marks, locked, bookies
+        ),
         "unindexed": find_unindexed(comparison.judged, difference.moved),
         "stale_marks": stale_ones,
         "empty_directories": derived(empty_directories(marks), all_marks),
@@ -195,8 +201,10 @@ def _with_part_counts(tables: Tables, needs_disks: bool) -> Tables:
     questions = part_questions(tables.frames)
     parts_without_rows = empty_parts(questions, aggregate_many(questions))
     cluster = tables.cluster
-    sure = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
-    cluster = replace(cluster, copies_complete=sure and not needs_disks and parts_without_rows >= IN_NEED)
+    is_layout_certain = cluster.layout_known and cluster.bookies_listed and cluster.tree_elsewhere is None
+    cluster = replace(
+        cluster, copies_complete=is_layout_certain and not needs_disks and parts_without_rows >= IN_NEED
+    )
     return replace(
         tables,
         known_empty=tables.known_empty | parts_without_rows,
@@ -209,8 +217,8 @@ def with_declared(cache: TableCache, tables: Tables) -> Tables:
     """Return ``tables`` with each table of `TABLES` that declares its inputs, if these inputs are there."""
     for table in TABLES.values():
         if table.make is not None and tables.frames.keys() >= {*table.of}:
-            make = partial(table.make, *(tables.frames[name] for name in table.of))
-            tables = tables.add(**{table.name: cache.write_table(table.name, make)})
+            make_table = partial(table.make, *(tables.frames[name] for name in table.of))
+            tables = tables.add(**{table.name: cache.write_table(table.name, make_table)})
     return tables
 
 
@@ -258,17 +266,17 @@ def _write_orphans(
 
     orphan_rows = cache.write_table("orphans", found)
     number = cache.run.count("tables/orphans")
-    many = number >= settings.vanished_ledgers
-    lately = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
+    has_many_orphans = number >= settings.vanished_ledgers
+    recent_listing = listed_lately(metadata, before) if number >= _fewest_orphans(settings) else Lately()
     owned = named_ledgers(ownership) if ownership is not None and number else None
     holding_rows = cache.write_table(
-        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), lately, owned)
+        "holdings", lambda: holdings(counts, orphan_rows, before.orphans(cache), recent_listing, owned)
     )
     vanished = cache.write_or_empty(
-        many,
+        has_many_orphans,
         "vanished_ranges",
         VANISHED_RANGES,
-        lambda: vanished_ranges(indexes.rows, orphan_rows, lately, settings),
+        lambda: vanished_ranges(indexes.rows, orphan_rows, recent_listing, settings),
     )
     ids = metadata.ids_drawn()
     undrawn = cache.write_or_empty(
@@ -311,8 +319,8 @@ def _write_contents(
         pairs = comparison.unequal.where("gone is null")
         lost_replicas = comparison.unequal.where("gone is not null").select(*REPLICA)
         lacking = lacking_replicas(comparison.judged, bookies).join(lost_replicas, [*REPLICA], "left_anti")
-        doubtful = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
-        bookie_ids = sorted(doubtful | set(indexes.overlapping))
+        doubted_bookies = {row["bookie_id"] for row in bookies_in_doubt(pairs, lacking).collect()}
+        bookie_ids = sorted(doubted_bookies | set(indexes.overlapping))
         large = LargeTables(comparison.ledgers, comparison.indexes.rows, counts, *_by_directories(rows))
         return contents(indexes.rows, ledgers, pairs, lacking, directories, bookies, bookie_ids, large)
 

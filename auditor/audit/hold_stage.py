@@ -110,9 +110,9 @@ def write_holds(
         counts[count.id] += count.findings
     missing = _is_anything_missing(counts, tables, scope.unheld)
     run = before.previous.run
-    earlier = None
+    earlier_holds = None
     if run is not None and RunDirectory(run.path).exists(f"{HOLDS_PART}/{WHOLE}"):
-        earlier = cache.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
+        earlier_holds = cache.spark.read.parquet(f"{run.path}/{HOLDS_PART}")
     # What an earlier run did not look for is not known to be absent: it counts as no run with holds.
     was_unheld = run is not None and bool(RunReader(run.path).report.run.unheld)
 
@@ -123,37 +123,39 @@ def write_holds(
         parts += holds_of_findings(findings, changes.changes, tables, counts)
         if (unreachable := unreachable_ledgers(tables)) is not None:
             parts.append(unreachable)
-        unseen: list[Any] = []
-        unread_records = None if earlier is None else holders_of_unread_records(tables)
-        doubted = doubted_by_cookies(tables.roster.every_cookie)
-        if earlier is not None:
-            doubted |= doubted_by_answers(tables, earlier) | doubted_by_foresight(
+        unseen_parts: list[Any] = []
+        unread_records = None if earlier_holds is None else holders_of_unread_records(tables)
+        doubted_bookies = doubted_by_cookies(tables.roster.every_cookie)
+        if earlier_holds is not None:
+            doubted_bookies |= doubted_by_answers(tables, earlier_holds) | doubted_by_foresight(
                 tables, unread_records or ()
             )
-            unseen = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
-        holders = [] if earlier is None else collect_query(holders_of_weak_ledgers, tables)
-        weak = frozenset(row["bookie_id"] for row in holders)
+            unseen_parts = unseen_findings(changes.changes).select("id", "bookie_id").distinct().collect()
+        holders = [] if earlier_holds is None else collect_query(holders_of_weak_ledgers, tables)
+        bookies_at_risk = frozenset(row["bookie_id"] for row in holders)
         sight = Seen(
             metadata_whole=scope.metadata_whole,
             registrations_whole=tables.cluster.bookies_listed,
             bookies_read=read_bookies(tables) - bookies_with_unread_index(tables),
-            needed=needed_bookies(facts) | weak,
+            needed=needed_bookies(facts) | bookies_at_risk,
             anything_missing=missing,
-            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen) | doubted,
+            unseen=frozenset((row["id"], row["bookie_id"]) for row in unseen_parts) | doubted_bookies,
             found=frozenset(id for id, count in counts.items() if count),
             lost_reasons=changes.lost,
             lost_carried=changes.lost_carried,
             unread_records=unread_records,
-            unread_logs=frozenset() if earlier is None else unread_log_holds(tables, earlier),
+            unread_logs=frozenset() if earlier_holds is None else unread_log_holds(tables, earlier_holds),
         )
-        undecided = None if earlier is None else undecided_ledgers(tables)
-        rows = with_memory(union_of(parts), earlier, changes.changes, sight, changes.finished, undecided)
+        undecided = None if earlier_holds is None else undecided_ledgers(tables)
+        rows = with_memory(
+            union_of(parts), earlier_holds, changes.changes, sight, changes.finished, undecided
+        )
         return rows.orderBy("object", "key", "reason")
 
     holds = cache.write_table("holds", make)
-    urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
-    [row] = holds.agg(F.count("*"), F.count_if(urgent), F.count_if("carried")).collect()
-    has_earlier = earlier is not None and not was_unheld and not before.of_future(changes.finished)
+    is_urgent = F.col("urgency").isin(*map(str, MUST_HOLD)) & ~F.col("accepted")
+    [row] = holds.agg(F.count("*"), F.count_if(is_urgent), F.count_if("carried")).collect()
+    has_earlier = earlier_holds is not None and not was_unheld and not before.of_future(changes.finished)
     facts = HoldFacts(
         total=row[0],
         urgent=row[1],
@@ -214,10 +216,10 @@ def permitted_ledgers(
     )
     held_ledgers = holds.where(F.col("object") == HoldObject.LEDGER)
     held_ledgers = held_ledgers.select(*LEDGER, F.explode("forbids").alias("kind")).distinct()
-    free = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
+    permitted_rows = rows.join(held_ledgers, [*LEDGER, "kind"], "left_anti")
     first = F.min(F.struct(*LEDGER)).alias("first")
-    counted = free.groupBy("id").agg(F.count("*").alias("count"), first).collect()
-    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in counted}
+    count_rows = permitted_rows.groupBy("id").agg(F.count("*").alias("count"), first).collect()
+    return {row["id"]: PermittedLedgers(row["count"], *row["first"]) for row in count_rows}
 
 
 def _list_actions(
@@ -240,13 +242,13 @@ def _list_actions(
         unheld=kinds_without_holds(scope.unheld),
     )
     permitted = permitted_ledgers(findings, changes, cache.frames["holds"])
-    listed = tables.cluster.bookies_listed
+    are_bookies_listed = tables.cluster.bookies_listed
     return build_action_list(
         HoldsOfRun(book),
         changes.found(),
         permitted,
         _writable(tables),
-        lambda bookies: find_joint_holders(cache.run, listed, bookies),
+        lambda bookies: find_joint_holders(cache.run, are_bookies_listed, bookies),
     )
 
 

@@ -108,7 +108,9 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None, None
-        return journal_scan.tail_state(bookie, self.tails.by_bookie.get(bookie_id), self._running(bookie_id))
+        return journal_scan.tail_state(
+            bookie, self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
+        )
 
     def date_bookie(self, bookie_id: str) -> DatedIndex | None:
         """Return the lower bound of the bookie's index time, and its basis. None if it is unknown."""
@@ -117,8 +119,8 @@ class Indexes:
         bookie = self.bookies.attribution.bookies.get(bookie_id)
         if bookie is None:
             return None
-        tail, running = self.tails.by_bookie.get(bookie_id), self._running(bookie_id)
-        return journal_scan.date_bookie(bookie, tail, running, self._latest)
+        tail, is_running = self.tails.by_bookie.get(bookie_id), self._is_running(bookie_id)
+        return journal_scan.date_bookie(bookie, tail, is_running, self._latest_time)
 
     def index_time(self, bookie_id: str) -> int | None:
         """Return the lower bound of the bookie's index time, in ms. None if it is unknown."""
@@ -126,7 +128,7 @@ class Indexes:
         return None if date is None else date.at
 
     @property
-    def _latest(self) -> int:
+    def _latest_time(self) -> int:
         """Upper bound of all times in a bookie's data, in ms.
 
         Bookies are read after the first scan of the metadata, whose time is by the store's own clock if the
@@ -164,8 +166,8 @@ class Indexes:
 
     def refused_replays(self) -> dict[str, Refusal]:
         """Return the bookies that would not start because they cannot replay their journals."""
-        running = {name for name in self.tails.by_bookie if self._running(name)}
-        return journal_scan.refused_replays(self.tails.by_bookie, running)
+        running_bookies = {name for name in self.tails.by_bookie if self._is_running(name)}
+        return journal_scan.refused_replays(self.tails.by_bookie, running_bookies)
 
     def remarks(self) -> list[Remark]:
         """Return remarks for the report about the bookie sources."""
@@ -194,7 +196,7 @@ class Indexes:
             if tail_read == TailRead.UNREAD
         ]
 
-    def _running(self, bookie_id: str) -> bool:
+    def _is_running(self, bookie_id: str) -> bool:
         return self.live and bookie_id in self.bookies.registered
 
 
@@ -285,9 +287,9 @@ def _write_indexes(
         damaged = _damaged_collections(cache.spark, bookies)
         if not damaged:
             raise
-        undamaged = bookies.without(damaged)
-        return undamaged, cache.write_table(
-            "availability", partial(_read, cache, undamaged, part_count, plan)
+        undamaged_bookies = bookies.without(damaged)
+        return undamaged_bookies, cache.write_table(
+            "availability", partial(_read, cache, undamaged_bookies, part_count, plan)
         )
 
 
@@ -320,8 +322,8 @@ def _read(cache: TableCache, bookies: ClusterBookies, part_count: int, plan: Ind
     table = PartTable.of(cache.spark, SCHEMA, read_part, plan.parts, cost)
     table = table.with_parts(((read_reusable_part, part) for part in plan.reusable), ReadCost())
     whole, owners = bookies.collected.whole, bookies.settled.owner_of_piece
-    copied = CopiedRows(owners)
-    copied_parts = ((copied.read, share) for share in shares(whole, owners, part_count))
+    copied_rows = CopiedRows(owners)
+    copied_parts = ((copied_rows.read, share) for share in shares(whole, owners, part_count))
     return table.with_parts(copied_parts, ReadCost(copied_bytes(whole) * _COPIED_BYTE_SECONDS))
 
 
@@ -352,20 +354,20 @@ def _overlapping(bookies: ClusterBookies, counts: Sequence[IndexCount]) -> list[
     The index of such a bookie came in several pieces, or one of its databases has a ledger that belongs to
     another of its databases.
     """
-    several = any(
+    has_several_shapes = any(
         directory.storage == index_parts.ROCKSDB and directory.of > 1
         for bookie in bookies.attribution.bookies.values()
         for directory in bookie.index_directories
     )
-    if not several and not bookies.collected.whole:
+    if not has_several_shapes and not bookies.collected.whole:
         return sorted(bookies.settled.overlapping)
-    odd = {
+    misplaced_counts = {
         count.bookie_id
         for count in counts
         if count.state in (IndexState.UNREADABLE, IndexState.WRONG_DIRECTORY)
         and count.storage == index_parts.ROCKSDB
     }
-    return sorted(odd.union(bookies.settled.overlapping))
+    return sorted(misplaced_counts.union(bookies.settled.overlapping))
 
 
 def _shapes(counts: Sequence[IndexCount]) -> IndexShapes:

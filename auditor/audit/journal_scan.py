@@ -82,13 +82,13 @@ class Tails:
 
 
 def plan_tails(
-    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled: SettledPlaces
+    run_store: RunStore, bookies: Mapping[str, AttributedBookie], settled_places: SettledPlaces
 ) -> list[TailPart]:
     """Return the parts of journals on disk to read, from their current marks.
 
     A resumed run keeps the marks of its first attempt, because its index may be as old as that attempt.
     """
-    pieces = {owner.bookie_id for owner in settled.owner_of_piece.values()}
+    pieces = {owner.bookie_id for owner in settled_places.owner_of_piece.values()}
     parts = [
         TailPart(name, bookie.journals.directories, bookie.journals.trouble)
         for name, bookie in bookies.items()
@@ -108,22 +108,24 @@ def write_tails(
     parts: Sequence[TailPart],
     bookies: Mapping[str, AttributedBookie],
     collected: CollectedPlaces,
-    settled: SettledPlaces,
+    settled_places: SettledPlaces,
 ) -> Tails:
     """Read the journals after the indexes. The result covers every bookie whose index was read."""
     spark = cache.spark
 
     def read() -> Rows:
         table = PartTable.of(spark, SCHEMA, read_tail, parts, journal_cost(parts))
-        whole = [collection for collection in collected.whole if TABLE in collection[1].tables]
-        if not whole:
+        whole_collections = [collection for collection in collected.whole if TABLE in collection[1].tables]
+        if not whole_collections:
             return table
-        return cache.execution.frame(table).unionByName(collected_tails(spark, whole, single_pieces))
+        return cache.execution.frame(table).unionByName(
+            collected_tails(spark, whole_collections, single_pieces)
+        )
 
-    pieces = Counter(owner.bookie_id for owner in settled.owner_of_piece.values())
+    pieces = Counter(owner.bookie_id for owner in settled_places.owner_of_piece.values())
     single_pieces = {
         piece: owner
-        for piece, owner in settled.owner_of_piece.items()
+        for piece, owner in settled_places.owner_of_piece.items()
         if pieces[owner.bookie_id] == 1 and not bookies[owner.bookie_id].index_directories
     }
     table = cache.write_table(TABLE, read)
@@ -136,12 +138,16 @@ def write_tails(
     from_pieces = {name: _collected_tail(bookies[name], rows.get(name, [])) for name in pieces}
     for name in pieces.keys() - {owner.bookie_id for owner in single_pieces.values()}:
         from_pieces[name] = Tail(SEVERAL, 0, None)
-    wrong = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
-    return Tails(_beside(cache, table, wrong), {**on_disk, **from_pieces}, frozenset(wrong))
+    mismatched_bookies = [name for name, tail in from_pieces.items() if tail.reason == OTHER_MARK]
+    return Tails(
+        _beside(cache, table, mismatched_bookies), {**on_disk, **from_pieces}, frozenset(mismatched_bookies)
+    )
 
 
-def _beside(cache: TableCache, table: DataFrame, wrong: Sequence[str]) -> DataFrame | None:
-    of_ledgers = table.where("ledger_id is not null").where(~F.col("bookie_id").isin(list(wrong)))
+def _beside(cache: TableCache, table: DataFrame, mismatched_bookies: Sequence[str]) -> DataFrame | None:
+    of_ledgers = table.where("ledger_id is not null").where(
+        ~F.col("bookie_id").isin(list(mismatched_bookies))
+    )
     pairs = of_ledgers.select(*REPLICA, "groups")
     if pairs.isEmpty():
         return None
@@ -177,16 +183,18 @@ def _collected_tail(bookie: AttributedBookie, rows: Sequence[dict[str, Any]]) ->
     if bookie.journals.trouble is not None:
         return tail._replace(reason=bookie.journals.trouble, lost=(), failed=())
     marks = {(directory.mark_file_id, directory.mark_offset) for directory in bookie.journals.directories}
-    same = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
-    if not same:
+    has_same_mark = {(row["mark_file_id"], row["mark_offset"]) for row in rows} == marks
+    if not has_same_mark:
         return tail._replace(reason=tail.reason or OTHER_MARK, lost=(), failed=())
     return tail
 
 
 def _gap_reason(row: Mapping[str, Any]) -> str:
-    position = "" if row["offset"] is None else f" (at byte {row['offset']})"
+    position_text = "" if row["offset"] is None else f" (at byte {row['offset']})"
     return (
-        f"{row['reason']}{position}" if row["path"] is None else f"{row['path']}: {row['reason']}{position}"
+        f"{row['reason']}{position_text}"
+        if row["path"] is None
+        else f"{row['path']}: {row['reason']}{position_text}"
     )
 
 
@@ -200,8 +208,8 @@ def tail_state(bookie: AttributedBookie, tail: Tail | None, running: bool) -> tu
     if tail.reason is None:
         return TailRead.READ, None
     # DIRTY is what a running bookie has, and those before 4.15 do not: who is registered may be running.
-    stopped = bookie.journals.stopped is not None and not running
-    return (TailRead.STOPPED if stopped else TailRead.UNREAD), tail.reason
+    is_stopped = bookie.journals.stopped is not None and not running
+    return (TailRead.STOPPED if is_stopped else TailRead.UNREAD), tail.reason
 
 
 def date_bookie(bookie: AttributedBookie, tail: Tail | None, running: bool, latest: int) -> DatedIndex | None:
@@ -247,9 +255,9 @@ def refused_replays(tails: Mapping[str, Tail], running: Collection[str]) -> dict
         return refusals
     for name, tail in tails.items():
         if tail.lost:
-            moved = name in running and any(journal.newer for journal in tail.lost)
+            has_moved = name in running and any(journal.newer for journal in tail.lost)
             files = [(journal.path, LastMark(journal.file_id, 0).file_name) for journal in tail.lost]
-            refusals[name] = missing_journals(files, tail.files > 0 and not moved)
+            refusals[name] = missing_journals(files, tail.files > 0 and not has_moved)
         elif tail.failed:
             refusals[name] = failed_replay(tail.failed, name not in running)
     return refusals
@@ -264,7 +272,9 @@ def unread_remark(reasons: Sequence[tuple[str, str | None]]) -> list[Remark]:
         return []
     text = f"{plural(len(reasons), 'journal')} incomplete: losses after the last mark are suspect"
     return [
-        remark(RemarkKind.JOURNAL_INCOMPLETE, text, *_first([f"{name} ({why})" for name, why in reasons]))
+        remark(
+            RemarkKind.JOURNAL_INCOMPLETE, text, *_first_names([f"{name} ({why})" for name, why in reasons])
+        )
     ]
 
 
@@ -278,10 +288,10 @@ def unmarked_remark(directories: Sequence[str]) -> list[Remark]:
         return []
     marks = plural(len(directories), "lastMark")
     text = f"{marks} cannot be read: journals are read from another mark, or in full"
-    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first(directories))]
+    return [remark(RemarkKind.MARK_UNREADABLE, text, *_first_names(directories))]
 
 
-def _first(names: Sequence[str]) -> list[str]:
+def _first_names(names: Sequence[str]) -> list[str]:
     return [*names[:_BOOKIES_NAMED], *and_more(len(names) - _BOOKIES_NAMED)]
 
 
@@ -293,5 +303,7 @@ def without_served(indexes: DataFrame, tails: Tails) -> DataFrame:
     """
     if tails.rows is None:
         return indexes
-    unserved = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(tails.rows, [*REPLICA], "left_anti")
-    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved)
+    unserved_rows = indexes.where(f"state = '{IndexState.NOT_INDEXED}'").join(
+        tails.rows, [*REPLICA], "left_anti"
+    )
+    return indexes.where(f"state <> '{IndexState.NOT_INDEXED}'").unionByName(unserved_rows)

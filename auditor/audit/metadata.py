@@ -75,16 +75,16 @@ def scan_second(first: FirstScan) -> SecondScan:
     source = first.source
     if not source.live:
         return _with_marks(first, first.nodes)
-    nodes, again = source.store.cluster(), _Rescan(first)
+    nodes, rescan = source.store.cluster(), _Rescan(first)
     try:
-        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
+        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
     except (RunError, StoreError) as error:
-        if not again.takes:
+        if not rescan.takes:
             raise
         # The first scan's table is damaged, or the store could not list the changes: read all ledgers.
-        again.take_nothing(error)
-        scan = scan_ledgers(source, "ledgers_again", nodes, again.rows)
-    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, again.notes)
+        rescan.take_nothing(error)
+        scan = scan_ledgers(source, "ledgers_again", nodes, rescan.rows)
+    return _with_marks(first, scan.nodes, scan.rows, scan.restarts, rescan.notes)
 
 
 def scan_marks(first: FirstScan) -> SecondScan:
@@ -108,7 +108,7 @@ class _Rescan:
         """Return the table ``ledgers_again``. It includes all changes until the call, so call it late."""
         if not self.notes:
             try:
-                if (rows := self._moved(nodes)) is not None:
+                if (rows := self._moved_ledgers(nodes)) is not None:
                     self.takes = True
                     return rows
             except (RunError, StoreError) as error:
@@ -120,7 +120,7 @@ class _Rescan:
         self.takes = False
         self.notes = (f"the second scan read all ledgers: {why}",)
 
-    def _moved(self, nodes: ClusterNodes) -> Rows | None:
+    def _moved_ledgers(self, nodes: ClusterNodes) -> Rows | None:
         source = self._first.source
         if isinstance(source.store, WatchableStore):
             return _moved_rows(self._first, _moved_paths(self._first, source.store), nodes)
@@ -174,8 +174,8 @@ def _with_marks(
     """Read under-replication marks and locks last, because they show which repairs run at this moment."""
     source = first.source
     marks = source.cache.write_table("marks", lambda: source.table(MarkSource, nodes))
-    may_be_whole = source.store.keeps_marks and first.cut is None
-    listed = may_be_whole and marks.where("kind = 'gap'").isEmpty()
+    can_be_complete = source.store.keeps_marks and first.cut is None
+    listed = can_be_complete and marks.where("kind = 'gap'").isEmpty()
     return SecondScan(nodes, ledgers, marks, listed, restarts, notes)
 
 
@@ -218,8 +218,8 @@ class ClusterMetadata:
 
     def instance_id_missing(self) -> bool:
         """Return whether the cluster certainly has no INSTANCEID."""
-        looks = (self.first.nodes, self.second.nodes)
-        return self.first.cut is None and all(map(instance_id_missing, looks))
+        both_scans = (self.first.nodes, self.second.nodes)
+        return self.first.cut is None and all(map(instance_id_missing, both_scans))
 
     def bookies_listed(self) -> bool:
         """Return whether all cookies and registrations were read. If not, an absent one is unknown."""
@@ -227,14 +227,14 @@ class ClusterMetadata:
 
     def bookies_seen(self) -> BookiesListed:
         """Return the cookies and registrations that could not be read, and why, for the report."""
-        hidden = self._hidden_bookies()
-        why = None if hidden is None else ": ".join(hidden)
+        hidden_place = self._hidden_bookies()
+        why = None if hidden_place is None else ": ".join(hidden_place)
         return {"hidden": why, "unclear": sorted(self.unclear_bookies())}
 
     def unclear_bookies(self) -> dict[str, str]:
         """Return the bookies whose cookie or registration could not be read, each with its path."""
-        unclear = ((self._bookie_of(path), path) for path, _ in self.gaps())
-        return {name: path for name, path in unclear if name is not None}
+        unclear_bookies = ((self._bookie_of(path), path) for path, _ in self.gaps())
+        return {name: path for name, path in unclear_bookies if name is not None}
 
     def ids_drawn(self) -> tuple[Ids, ...]:
         """Return the id ranges of the ledger id generators, each with its next id, by the last scan."""
@@ -269,8 +269,8 @@ class ClusterMetadata:
     def gaps(self) -> list[tuple[str, str]]:
         """Return the cluster's own znodes that could not be read, each with its reason."""
         first = self.first.nodes
-        cut = [(self.source.store.root, first.cut)] if first.cut else []
-        return sorted({*first.gaps, *self.second.nodes.gaps, *cut})
+        cut_places = [(self.source.store.root, first.cut)] if first.cut else []
+        return sorted({*first.gaps, *self.second.nodes.gaps, *cut_places})
 
     def positions(self) -> list[str]:
         """Return the store's position at each scan: ZooKeeper zxids, etcd revisions or Oxia versions."""
@@ -288,8 +288,8 @@ class ClusterMetadata:
                 remark(RemarkKind.SAVED, "saved metadata: changes during the audit cannot be seen")
             )
         if restarts := self.first.restarts + self.second.restarts:
-            lost = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
-            text = f"{lost} during the scan: {restarts} scans restarted"
+            loss_text = "shards changed" if self.source.uri.scheme == OXIA else "etcd compacted a revision"
+            text = f"{loss_text} during the scan: {restarts} scans restarted"
             remarks.append(remark(RemarkKind.SCAN_RESTARTED, text))
         remarks += [remark_with_reason(RemarkKind.SECOND_SCAN_WHOLE, note) for note in self.second.notes]
         of_store = RemarkKind.SCAN_RESTARTED if self.source.live else RemarkKind.SAVED_FILE
@@ -300,8 +300,8 @@ class ClusterMetadata:
 
     def cluster_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``cluster``: facts of the store about the whole cluster."""
-        hidden = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
-        return [*cluster_state(self.second.nodes), *hidden]
+        unlisted_rows = unlisted_bookies(self._hidden_bookies(), self.unclear_bookies())
+        return [*cluster_state(self.second.nodes), *unlisted_rows]
 
     def registration_rows(self) -> list[dict[str, Any]]:
         """Return the rows of the table ``registrations``: the registered bookies."""
@@ -320,10 +320,10 @@ class ClusterMetadata:
         """
         root = self.source.store.root
         lists = [f"{root}/{name}" for name in _LISTS]
-        below = tuple(f"{place}/" for place in lists)
+        list_prefixes = tuple(f"{place}/" for place in lists)
         for path, reason in self.gaps():
-            among = path in (root, *lists) or path.startswith(below)
-            if among and self._bookie_of(path) is None:
+            is_in_list = path in (root, *lists) or path.startswith(list_prefixes)
+            if is_in_list and self._bookie_of(path) is None:
                 return path, reason
         return None
 
@@ -352,8 +352,8 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
     names = ("ledgers",) if again is None else ("ledgers", "ledgers_again")
     statuses = [cache.values(name, "status") for name in names]
     misplaced = LedgerStatus.MISPLACED in statuses[0]
-    elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
-    reason_for_all = first.cut or elsewhere
+    tree_elsewhere = whole_tree_elsewhere(first.ledgers, metadata.source.layout_note) if misplaced else None
+    reason_for_all = first.cut or tree_elsewhere
     may_miss_ids = first.cut is not None or not frozenset().union(*statuses).isdisjoint(LEAVE_IDS_OPEN)
     doubtful = cache.write_or_empty(
         may_miss_ids,
@@ -362,9 +362,9 @@ def write_difference(metadata: ClusterMetadata) -> ScanDifference:
         lambda: doubtful_ids(first.ledgers, again, reason_for_all),
     )
     if again is None:
-        return ScanDifference(None, doubtful, elsewhere)
+        return ScanDifference(None, doubtful, tree_elsewhere)
     moves = cache.write_table("moved", lambda: find_moves(first.ledgers, again, doubtful))
-    return ScanDifference(moves, doubtful, elsewhere)
+    return ScanDifference(moves, doubtful, tree_elsewhere)
 
 
 def write_registry(metadata: ClusterMetadata) -> dict[str, DataFrame]:

@@ -126,7 +126,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
         cache.progress.stage("opening the metadata")
         nodes = store.cluster()
         layout, layout_note = choose_layout(store, nodes)
-        observed = cache.run_store.pin_fact("scan_time", nodes.scan_time)
+        pinned_scan_time = cache.run_store.pin_fact("scan_time", nodes.scan_time)
         option_time = options.scan_time
         yield MetadataSource(
             cache,
@@ -138,7 +138,7 @@ def open_metadata(cache: TableCache, uri: MetadataUri, options: AuditOptions) ->
             layout_note,
             has_pulsar_layout(store, nodes),
             instance_id(nodes),
-            observed if option_time is None else parse_moment(option_time),
+            pinned_scan_time if option_time is None else parse_moment(option_time),
         )
 
 
@@ -224,30 +224,34 @@ def count_ids_in_doubt(doubtful: DataFrame) -> InDoubt | None:
 
     Runs up to two queries.
     """
-    once = unseen_ranges(doubtful)
-    width = F.col("high").cast(WIDE) - F.col("low") + 1
+    distinct_ranges = unseen_ranges(doubtful)
+    range_width = F.col("high").cast(WIDE) - F.col("low") + 1
     is_any = F.col("scope_id").isNull() & (F.col("low") == MIN_LEDGER_ID) & (F.col("high") == MAX_LEDGER_ID)
-    row = once.agg(F.sum(width).alias("ids"), F.max(is_any).alias("every")).first()
+    row = distinct_ranges.agg(F.sum(range_width).alias("ids"), F.max(is_any).alias("every")).first()
     if row is None or row["ids"] is None:
         return None
     # The widest ranges say most of what is not known.
-    widest = once.orderBy(width.desc(), "why").limit(REASONS).select("why").collect()
-    return InDoubt(ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest])
+    widest_ranges = distinct_ranges.orderBy(range_width.desc(), "why").limit(REASONS).select("why").collect()
+    return InDoubt(
+        ids=None if row["every"] else str(row["ids"]), reasons=[gap["why"] for gap in widest_ranges]
+    )
 
 
-def whole_tree_elsewhere(ledgers: DataFrame, says: str) -> str | None:
+def whole_tree_elsewhere(ledgers: DataFrame, layout_note: str) -> str | None:
     """Return a sentence if a whole ledger tree is at paths of other layouts, else None.
 
-    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``says`` names the source of the
-    store's layout. Runs a query or two.
+    A tree has at least half of the ledgers, or more than `MOST_ELSEWHERE`. ``layout_note`` names the source
+    of the store's layout. Runs a query or two.
     """
     if ledgers.where(IN_ANOTHER_LAYOUT).isEmpty():
         return None
     layouts = F.array_sort(F.collect_set(F.expr(_LAYOUT))).alias("layouts")
-    own = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
-    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(own).collect()
+    listed_count = ledgers.where(F.col("status").isin(*LISTED)).agg(F.count("*").alias("own"))
+    [row] = lost_elsewhere(ledgers).agg(F.count("*").alias("lost"), layouts).crossJoin(listed_count).collect()
     if not row["lost"] or (row["lost"] < row["own"] and row["lost"] <= MOST_ELSEWHERE):
         return None
-    lie = plural(row["lost"], "ledger is", "ledgers are")
+    ledgers_text = plural(row["lost"], "ledger is", "ledgers are")
     layout_names = " and ".join(row["layouts"])
-    return f"{says}, but {lie} at paths of layout {layout_names}, and {row['own']:,} at its own"
+    return (
+        f"{layout_note}, but {ledgers_text} at paths of layout {layout_names}, and {row['own']:,} at its own"
+    )

@@ -53,9 +53,9 @@ def listing_rows(spark: SparkSession, path: str) -> DataFrame:
             rows = spark.read.csv(where)
             if len(rows.columns) < _INVENTORY - 1:
                 raise UsageError(f"--offload-listing {path}: it has one column; names and sizes are needed")
-            first = 1 if len(rows.columns) >= _INVENTORY else 0
-            rows = rows.toDF(*(f"_{place}" for place in range(len(rows.columns))))
-            rows = rows.withColumnsRenamed({f"_{first}": "name", f"_{first + 1}": "size"})
+            first_column = 1 if len(rows.columns) >= _INVENTORY else 0
+            rows = rows.toDF(*(f"_{column_number}" for column_number in range(len(rows.columns))))
+            rows = rows.withColumnsRenamed({f"_{first_column}": "name", f"_{first_column + 1}": "size"})
     else:
         rows = spark.read.parquet(where)
     name, size = _column_of(rows, NAMES), _column_of(rows, SIZES)

@@ -30,11 +30,13 @@ _RECENT_MS = 7 * DAY_MS
 
 def write_reachability(cache: TableCache, roster: Roster) -> DataFrame:
     """Write the ledgers that registered bookies cannot fully serve. Empty if no bookie is proved down."""
-    down = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
+    down_bookies = [row["bookie_id"] for row in roster.unregistered if row["depending"]]
     bookies = sorted(row["bookie_id"] for row in roster.bookies)
-    read = partial(reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down))
+    read = partial(
+        reachability_rows, run=cache.run.path, bookies=bookies, down_bookies=frozenset(down_bookies)
+    )
     return cache.write_or_empty(
-        bool(down) and _knows_registrations(roster),
+        bool(down_bookies) and _knows_registrations(roster),
         "reachability",
         REACHABILITY,
         lambda: from_files(cache.spark, REACHABILITY, cache.files("ledgers"), read),
@@ -70,21 +72,25 @@ def with_repair_state(
     ``previous`` is the run before. Marks made since that run are counted. None if there is no earlier run.
     """
     cluster, bookies = roster.cluster, roster.bookies
-    knows = _knows_registrations(roster)
-    down = sorted(row["bookie_id"] for row in roster.unregistered if row["depending"]) if knows else []
+    knows_registrations = _knows_registrations(roster)
+    down_bookies = (
+        sorted(row["bookie_id"] for row in roster.unregistered if row["depending"])
+        if knows_registrations
+        else []
+    )
     registered = [row["registered"] for row in bookies if row["registered"] is not None]
     writable = sum(mode != "readonly" for mode in registered)
     # A cluster with as many writable bookies as ensembles name can place any ensemble that it has placed.
-    asks_sizes = knows and writable < sum(bool(row["named"]) for row in bookies)
-    questions = _questions(tables, down, previous.scan_time if previous else None)
+    asks_sizes = knows_registrations and writable < sum(bool(row["named"]) for row in bookies)
+    questions = _questions(tables, down_bookies, previous.scan_time if previous else None)
     if asks_sizes:
         questions["ensembles"] = _ensemble_question(tables.ledgers, cluster.scan_time)
     state = RepairState(
-        **_autorecovery(metadata, roster, knows),
+        **_autorecovery(metadata, roster, knows_registrations),
         registered=len(registered),
         writable=writable,
-        knows_registrations=knows,
-        down=tuple(down),
+        knows_registrations=knows_registrations,
+        down=tuple(down_bookies),
         **_numbers(aggregate_many(questions)),
     )
     return replace(roster, cluster=replace(cluster, repair=state))
@@ -100,45 +106,49 @@ def _autorecovery(metadata: ClusterMetadata, roster: Roster, knows_registrations
         return {}
     scans = (metadata.first.nodes, metadata.second.nodes)
     # A vote of an id without a cookie is that of an AutoRecovery process without a bookie.
-    down = {row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]}
-    return autorecovery_facts(scans, cluster.scan_time, down)
+    down_bookies = {
+        row["bookie_id"] for row in roster.clear_bookies if row["has_cookie"] and not row["registered"]
+    }
+    return autorecovery_facts(scans, cluster.scan_time, down_bookies)
 
 
 _Questions = dict[str, tuple[DataFrame, list[str]]]
 
 
-def _questions(tables: QueueTables, down: Collection[str], previous_scan: int | None) -> _Questions:
+def _questions(tables: QueueTables, down_bookies: Collection[str], previous_scan: int | None) -> _Questions:
     """Return the queries for the numbers of `RepairState`, by name."""
-    later = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
-    marked = derived(tables.marks.where("not misplaced"), tables.marks)
+    later_count_sql = "0" if previous_scan is None else f"count_if(coalesce(ctime, mtime) > {previous_scan})"
+    marked_ledgers = derived(tables.marks.where("not misplaced"), tables.marks)
     questions: _Questions = {
-        "queue": (marked, ["count(*)", "min(coalesce(ctime, mtime))", later]),
+        "queue": (marked_ledgers, ["count(*)", "min(coalesce(ctime, mtime))", later_count_sql]),
         "locks": (tables.locks, ["count(*)"]),
-        "reach": (tables.reachability, [f"count_if(reach = '{reach}')" for reach in Reach]),
+        "reach": (tables.reachability, [f"count_if(reach = '{reach_class}')" for reach_class in Reach]),
     }
-    if down:
-        questions |= _waiting_questions(tables.ledgers, marked, down)
+    if down_bookies:
+        questions |= _waiting_questions(tables.ledgers, marked_ledgers, down_bookies)
     return questions
 
 
-def _waiting_questions(ledgers: DataFrame, marked: DataFrame, down: Collection[str]) -> _Questions:
+def _waiting_questions(
+    ledgers: DataFrame, marked_ledgers: DataFrame, down_bookies: Collection[str]
+) -> _Questions:
     """Return queries for ledgers that depend on a down bookie, and for further ledgers with a mark."""
-    ids = F.array(*map(F.lit, sorted(down)))
+    ids = F.array(*map(F.lit, sorted(down_bookies)))
     on_down = F.exists("replicas", lambda copy: copy["depends"] & F.array_contains(ids, copy["bookie_id"]))
     keys = ["scope_id", "ledger_id"]
-    depending = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
+    depending_ledgers = ledgers.where(F.col("status").isin(*DECODED)).where(on_down).select(*keys)
     # Marks are few beside ledgers: those of other ledgers are what has to be added.
-    marked_ids = marked.where("ledger_id is not null").select(*keys)
-    marked_only = derived(marked_ids.join(depending, keys, "left_anti"), marked)
-    return {"depending": (depending, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
+    marked_ids = marked_ledgers.where("ledger_id is not null").select(*keys)
+    marked_only = derived(marked_ids.join(depending_ledgers, keys, "left_anti"), marked_ledgers)
+    return {"depending": (depending_ledgers, ["count(*)"]), "marked_only": (marked_only, ["count(*)"])}
 
 
 def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, list[str]]:
-    sized = ledgers.where(
+    sized_ledgers = ledgers.where(
         F.col("status").isin(*DECODED) & ~F.col("undecidable") & (F.col("ensemble_size") > 0)
     )
     in_use = f"(state != '{LedgerState.CLOSED}' OR ctime > {scan_time - _RECENT_MS})"
-    return sized, [
+    return sized_ledgers, [
         f"coalesce(min(CASE WHEN {in_use} THEN ensemble_size END), min(ensemble_size))",
         f"coalesce(max(CASE WHEN {in_use} THEN ensemble_size END), max(ensemble_size))",
     ]
@@ -146,8 +156,8 @@ def _ensemble_question(ledgers: DataFrame, scan_time: int) -> tuple[DataFrame, l
 
 def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
     queued, oldest, queued_since = counts["queue"]
-    [depending] = counts.get("depending", (0,))
-    [marked_only] = counts.get("marked_only", (queued if not depending else 0,))
+    [depending_count] = counts.get("depending", (0,))
+    [marked_only] = counts.get("marked_only", (queued if not depending_count else 0,))
     smallest, largest = counts.get("ensembles", (0, 0))
     unavailable, unrecoverable, single_copy = counts["reach"]
     return {
@@ -155,8 +165,8 @@ def _numbers(counts: dict[str, tuple[int, ...]]) -> dict[str, Any]:
         "oldest": oldest or None,
         "queued_since": queued_since,
         "locked": counts["locks"][0],
-        "depending": depending,
-        "waiting": depending + marked_only,
+        "depending": depending_count,
+        "waiting": depending_count + marked_only,
         "smallest_ensemble": smallest,
         "largest_ensemble": largest,
         "unavailable": unavailable,

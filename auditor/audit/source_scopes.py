@@ -77,14 +77,14 @@ def _metadata_scope(
 ) -> SourceScope:
     source = metadata.source
     cluster_name = source.instance_id or "without an instance id"
-    claimed = f"every ledger of cluster {cluster_name}"
+    claimed_scope = f"every ledger of cluster {cluster_name}"
     faults = [*_metadata_faults(metadata, bookies, tables), *_losses(metadata, tables, before)]
     proofs = ["listed without a gap", "bookies carry its instance id", "its id generator is beyond every id"]
     return SourceScope(
         source.uri.text,
         SourceKind.METADATA,
-        claimed,
-        "the ledgers that it lists" if faults else claimed,
+        claimed_scope,
+        "the ledgers that it lists" if faults else claimed_scope,
         "their records were read" if faults else ", ".join(proofs),
         _as_of(metadata, source.scan_time),
         "; ".join(faults) or None,
@@ -142,13 +142,13 @@ def _owners_agree(tables: Tables) -> bool:
 def _instance_faults(instance_id: str | None, bookies: ClusterBookies) -> Iterator[str]:
     """Return reasons why instance ids do not prove that bookies and metadata belong together."""
     directories = bookies.attribution.directories
-    carried = {directory.instance_id for directory in directories if directory.instance_id is not None}
+    instance_ids = {directory.instance_id for directory in directories if directory.instance_id is not None}
     if instance_id is None:
         yield "it has no instance id"
-    elif not carried:
+    elif not instance_ids:
         yield "the instance id was not compared: no cookie on a bookie's disks was read"
-    elif carried != {instance_id}:
-        yield f"bookies carry instance id {first_names(sorted(carried - {instance_id}), NAMES_SHOWN)}"
+    elif instance_ids != {instance_id}:
+        yield f"bookies carry instance id {first_names(sorted(instance_ids - {instance_id}), NAMES_SHOWN)}"
 
 
 def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
@@ -156,14 +156,16 @@ def _listing_scopes(metadata: ClusterMetadata) -> Iterator[SourceScope]:
     time = _as_of(metadata, metadata.source.scan_time)
     gaps = [(path, reason) for path, reason in metadata.gaps()]
     root = metadata.source.store.root
-    whole = [f"{path}: {reason}" for path, reason in gaps if path == root]
+    root_faults = [f"{path}: {reason}" for path, reason in gaps if path == root]
     for name, places in (("cookies", ("cookies",)), ("registrations", ("available", "bookies"))):
-        below = tuple(f"{root}/{place}" for place in places)
-        hidden = whole + [f"{path}: {reason}" for path, reason in gaps if path.startswith(below)]
-        yield _listing(name, time, hidden[0] if hidden else None)
+        path_prefixes = tuple(f"{root}/{place}" for place in places)
+        hidden_faults = root_faults + [
+            f"{path}: {reason}" for path, reason in gaps if path.startswith(path_prefixes)
+        ]
+        yield _listing(name, time, hidden_faults[0] if hidden_faults else None)
     hidden_ids = metadata.source.cache.count("doubtful_ids")
-    why = "a part of the ledgers could not be read" if hidden_ids else None
-    yield _listing("ensembles", time, why)
+    scope_fault = "a part of the ledgers could not be read" if hidden_ids else None
+    yield _listing("ensembles", time, scope_fault)
 
 
 def _listing(name: str, time: int | None, reason: str | None) -> SourceScope:
@@ -177,17 +179,25 @@ def _bookie_scope(
     row: Mapping[str, Any], metadata: ClusterMetadata, indexes: Indexes, tables: Tables
 ) -> SourceScope:
     name = row["bookie_id"]
-    claimed = "every ledger on it"
+    claimed_scope = "every ledger on it"
     reason = tables.cluster.unproved_bookies.get(name) or row["reason"]
     if row["read"] == BookieRead.UNREAD:
-        return SourceScope(name, SourceKind.BOOKIE, claimed, NOTHING, "", None, reason or "not read")
+        return SourceScope(name, SourceKind.BOOKIE, claimed_scope, NOTHING, "", None, reason or "not read")
     time = _as_of(metadata, _bookie_time(name, row, metadata, indexes))
     if row["read"] == BookieRead.PARTIAL or row["suspect"]:
         proof = "entries in its index exist"
-        why = reason or "one of its directories is in another bookie's place"
-        return SourceScope(name, SourceKind.BOOKIE, claimed, "the ledgers in its index", proof, time, why)
+        scope_fault = reason or "one of its directories is in another bookie's place"
+        return SourceScope(
+            name, SourceKind.BOOKIE, claimed_scope, "the ledgers in its index", proof, time, scope_fault
+        )
     return SourceScope(
-        name, SourceKind.BOOKIE, claimed, claimed, "all its index directories were read", time, None
+        name,
+        SourceKind.BOOKIE,
+        claimed_scope,
+        claimed_scope,
+        "all its index directories were read",
+        time,
+        None,
     )
 
 

@@ -53,7 +53,7 @@ def with_space(
     """
     settings = collector_settings(conf)
     times = [(row["path"], row["index_time"]) for row in tables.roster.directories]
-    marked = cache.spark.createDataFrame(times, "path string, index_time long")
+    marked_directories = cache.spark.createDataFrame(times, "path string, index_time long")
     unlocated = cache.write_table(
         "log_entries",
         lambda: log_entries(
@@ -71,7 +71,7 @@ def with_space(
             tables.over_replicated,
             tables.judged,
             tables.bookies,
-            marked,
+            marked_directories,
             unlocated,
             tables.ownership,
             None if settings.source is None else settings.log_per_ledger,
@@ -82,7 +82,7 @@ def with_space(
         sampled = cache.write_table("digests", lambda: digests(entries, tables.ledgers))
     scan_time = tables.cluster.scan_time
     earlier = before.table(cache, "misplaced", scan_time)
-    wrong = cache.write_table(
+    misplaced_rows = cache.write_table(
         "misplaced",
         lambda: misplaced_locations(
             scan.locations, availability, tables.orphans, sampled, scan_time, earlier
@@ -95,7 +95,7 @@ def with_space(
         "locations": scan.locations,
         "gone_entries": scan.gone_entries,
         "disks": scan.disks,
-        "misplaced": wrong,
+        "misplaced": misplaced_rows,
     }
     return tables.add(**read, **({} if sampled is None else {"digests": sampled}))
 
@@ -104,16 +104,18 @@ def space_remarks(scan: EntryLogScan, tables: Tables) -> list[Remark]:
     """Return remarks on the classified bytes, the sampled entries and the unreadable files."""
     counts = _count_bytes(tables.space, scan.entry_logs, scan.locations)
     files, bytes, maps, verified, cached, cache_unread = counts["files"]
-    [classed_bytes], [unread], (located, probed) = counts["space"], counts["unread"], counts["pairs"]
+    [classed_bytes], [unread], (located, probed_count) = counts["space"], counts["unread"], counts["pairs"]
     all_bytes = f"all of {'its' if files == 1 else 'their'} {bytes:,} bytes are"
-    extent = all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
+    extent_text = (
+        all_bytes if classed_bytes == bytes else f"{bytes - classed_bytes:,} of {bytes:,} bytes are NOT"
+    )
     remarks = [
         remark(
             RemarkKind.SPACE if classed_bytes == bytes else RemarkKind.SPACE_UNREAD,
-            f"entry logs: {plural(files, 'file', 'files')}, {extent} in the table space",
+            f"entry logs: {plural(files, 'file', 'files')}, {extent_text} in the table space",
             "each byte is in one class",
             f"{verified:,} of {plural(maps, 'ledgers map')} compared with the log's entries",
-            f"{probed:,} of {located:,} pairs of ledger and log compared with an entry there",
+            f"{probed_count:,} of {located:,} pairs of ledger and log compared with an entry there",
         )
     ]
     if cached:
@@ -204,7 +206,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
     # If nothing is left of what an earlier run saw going, that run also shows that a collection came since.
     earlier_rows = before.table(cache, "gc_foresight", scan_time)
     earlier = before.table(cache, "log_foresight", scan_time)
-    passed = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
+    collections_since = None if earlier_rows is None else collected_since(earlier_rows, tables.availability)
     # With a saved store directories are copies, but for those that were collected: only there bytes that are
     # free are the bookies'.
     collected = tables.disks.where(F.col("directory").contains(IN_COLLECTION))
@@ -220,7 +222,7 @@ def with_foresight(metadata: ClusterMetadata, tables: Tables, before: RunsBefore
             earlier,
             disks,
             tables.availability,
-            passed,
+            collections_since,
         ),
     )
     return tables.add(log_foresight=logs)
@@ -264,41 +266,41 @@ def listed_lately(metadata: ClusterMetadata, before: RunsBefore) -> Lately:
     source, nodes = metadata.source, metadata.first.nodes.nodes
     conf = source.options.bookie_conf
     since = source.scan_time - (USUAL_INTERVAL_MS if conf is None else collector_settings(conf).wait_ms)
-    ids, drawn = metadata.ids_drawn(), None
+    ids, drawn_ids = metadata.ids_drawn(), None
     if len(ids) == 1 and "idgen" in nodes and source.store.keeps_times and metadata.first.cut is None:
-        drawn = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
-    return Lately(before.ledgers_listed(source.cache, since, source.scan_time), drawn)
+        drawn_ids = drawn_since(metadata.first.ledgers, ids[0], nodes["idgen"].ctime, since)
+    return Lately(before.ledgers_listed(source.cache, since, source.scan_time), drawn_ids)
 
 
-def drawn_since(ledgers: DataFrame, ids: Ids, begun: int, since: int) -> tuple[int, int] | None:
+def drawn_since(ledgers: DataFrame, ids: Ids, generator_ctime: int, since: int) -> tuple[int, int] | None:
     """Return the first id that the generator gave out after ``since``, and its next id. None if unknown.
 
     The first id is the lowest above all ids of ledgers from before ``since``. It is 0 if the generator itself
-    is newer than ``since``. ``begun`` is the time of the generator. Both times are in ms. A store that lists
-    an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy with new
-    znodes and an old generator.
+    is newer than ``since``. ``generator_ctime`` is the time of the generator. Both times are in ms. A store
+    that lists an id beyond the generator is not trusted: an application chose its ids, or its tree is a copy
+    with new znodes and an old generator.
     """
-    own = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
+    scope_0_id = F.when(F.col("status").isin(*LISTED) & (F.col("scope_id") == 0), F.col("ledger_id"))
     row = ledgers.agg(
-        F.max(own).alias("highest"),
-        F.max(F.when(F.col("ctime") < since, own)).alias("old"),
+        F.max(scope_0_id).alias("highest"),
+        F.max(F.when(F.col("ctime") < since, scope_0_id)).alias("old"),
         F.count_if(F.col("status") == LedgerStatus.GAP.value).alias("gaps"),
     ).first()
     assert row is not None
     if row["gaps"] or row["highest"] is None or row["highest"] >= ids.next:
         return None
-    if row["old"] is None and begun >= since:
+    if row["old"] is None and generator_ctime >= since:
         return 0, ids.next
-    above = -1 if row["old"] is None else row["old"]
-    minimum = ledgers.agg(F.min(F.when(own > above, own)).alias("first")).first()
+    highest_earlier_id = -1 if row["old"] is None else row["old"]
+    minimum = ledgers.agg(F.min(F.when(scope_0_id > highest_earlier_id, scope_0_id)).alias("first")).first()
     assert minimum is not None
     return None if minimum["first"] is None else (minimum["first"], ids.next)
 
 
 def _listing(metadata: ClusterMetadata) -> ServerListing:
     """Return the ledgers that garbage collectors will list next, by the last scan."""
-    source, again = metadata.source, metadata.second.ledgers
-    scan = metadata.first.ledgers if again is None else again
+    source, second_ledgers = metadata.source, metadata.second.ledgers
+    scan = metadata.first.ledgers if second_ledgers is None else second_ledgers
     if odd(scan).isEmpty():
         return ServerListing()
     listed_places = places(scan, source.layout, source.store.root)

@@ -40,32 +40,34 @@ def unread_logs(tables: Tables) -> DataFrame | None:
 
 def logs_with_unknown_bytes(tables: Tables) -> DataFrame | None:
     """Return the rows of `unread_logs`, and further rows for logs with bytes of unknown owner."""
-    unread = unread_logs(tables)
-    if unread is None or "space" not in tables.frames:
-        return unread
+    unread_parts = unread_logs(tables)
+    if unread_parts is None or "space" not in tables.frames:
+        return unread_parts
     is_unknown = (F.col("class") == SpaceClass.OWNER_UNKNOWN) & F.col("bookie_id").isNotNull()
-    return unread.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
+    return unread_parts.unionByName(tables.space.where(is_unknown).select("bookie_id", "log_id")).distinct()
 
 
 def bookies_with_unread_logs(tables: Tables) -> frozenset[str]:
     """Return the bookies with a log that was not read to its end, or a directory that was not listed."""
-    unread = unread_logs(tables)
-    rows = [] if unread is None else unread.select("bookie_id").distinct().collect()
+    unread_parts = unread_logs(tables)
+    rows = [] if unread_parts is None else unread_parts.select("bookie_id").distinct().collect()
     return frozenset(row["bookie_id"] for row in rows)
 
 
 def unread_log_holds(tables: Tables, earlier: DataFrame) -> frozenset[str]:
     """Return the keys of the earlier run's holds on entry logs with unread bytes, and of their bookies."""
-    unread = logs_with_unknown_bytes(tables)
-    if unread is None:
+    unread_parts = logs_with_unknown_bytes(tables)
+    if unread_parts is None:
         return frozenset()
     held_logs = earlier.where(F.col("object") == HoldObject.ENTRY_LOG).select(
         "key", F.regexp_replace("key", " [0-9]+$", "").alias("name")
     )
-    unread_keys = unread.select(F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread"))
+    unread_keys = unread_parts.select(
+        F.concat_ws(" ", "bookie_id", F.col("log_id").cast("string")).alias("unread")
+    )
     # The key of a directory that could not be listed is its bookie's.
-    is_of = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
-    rows = held_logs.join(F.broadcast(unread_keys), is_of, "left_semi").collect()
+    is_same_log = (F.col("key") == F.col("unread")) | (F.col("name") == F.col("unread"))
+    rows = held_logs.join(F.broadcast(unread_keys), is_same_log, "left_semi").collect()
     return frozenset(name for row in rows for name in (row["key"], row["name"]))
 
 
@@ -124,8 +126,10 @@ def holders_of_unread_records(tables: Tables) -> frozenset[str] | None:
 
     None means that all records could be decoded. Any of these copies may be the last one.
     """
-    unread = ledgers_with_unread_record(tables)
-    if unread.isEmpty():
+    unread_parts = ledgers_with_unread_record(tables)
+    if unread_parts.isEmpty():
         return None
-    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(unread, [*LEDGER], "left_semi")
+    rows = tables.availability.where(F.col("ledger_id").isNotNull()).join(
+        unread_parts, [*LEDGER], "left_semi"
+    )
     return frozenset(row["bookie_id"] for row in rows.select("bookie_id").distinct().collect())

@@ -26,30 +26,31 @@ Rows: TypeAlias = pa.Table | PartTable | DataFrame
 _ROWS_A_BATCH = 4096
 
 
-def map_batches(rows: DataFrame, work: Work, columns: pa.Schema | StructType) -> DataFrame:
-    """Return the rows that ``work`` makes from the batches of a table.
+def map_batches(rows: DataFrame, map_partition: Work, columns: pa.Schema | StructType) -> DataFrame:
+    """Return the rows that ``map_partition`` makes from the batches of a table.
 
-    For tiny tables the driver calls ``work``, because the Python processes of a task take longer to start.
+    For tiny tables the driver calls ``map_partition``, because the Python processes of a task take longer to
+    start.
 
     Args:
         rows: the table.
-        work: the function from batches to batches.
+        map_partition: the function from batches to batches.
         columns: the columns of the result.
     """
     spark, schema = rows.sparkSession, spark_types(columns)
     if not in_one_task(spark):
-        return rows.mapInArrow(work, schema)
+        return rows.mapInArrow(map_partition, schema)
     batches = rows.toArrow().to_batches(max_chunksize=_ROWS_A_BATCH)
-    return arrow_frame(spark, table_of(work(iter(batches)), schema), schema)
+    return arrow_frame(spark, table_of(map_partition(iter(batches)), schema), schema)
 
 
 def map_rows(
-    rows: DataFrame, make: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
+    rows: DataFrame, make_batch: Callable[[list[dict[str, Any]]], pa.RecordBatch], columns: pa.Schema
 ) -> DataFrame:
-    """Return the rows that ``make`` makes from each batch. ``make`` gets rows as dicts; see `map_batches`."""
+    """Return the rows that ``make_batch`` makes from each batch. It gets rows as dicts; see `map_batches`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return (make(batch.to_pylist()) for batch in batches)
+        return (make_batch(batch.to_pylist()) for batch in batches)
 
     return map_batches(rows, work, columns)
 

@@ -123,7 +123,7 @@ class PartTable:
 
     def _pickled_parts(self) -> _PickledParts:
         readers = list({id(reader): reader for reader, _ in self.parts}.values())
-        places = {id(reader): place for place, reader in enumerate(readers)}
+        places = {id(reader): reader_number for reader_number, reader in enumerate(readers)}
         pickled = tuple((places[id(reader)], pickle.dumps(part)) for reader, part in self.parts)
         return _PickledParts(tuple(readers), pickled)
 
@@ -212,7 +212,10 @@ def _write_part(
                     filesystem=system,
                     compression="snappy",
                     use_dictionary=[
-                        leaf for column in schema for leaf in _leaf_paths(column) if leaf not in _UNLIKE
+                        column_path
+                        for column in schema
+                        for column_path in _leaf_paths(column)
+                        if column_path not in _UNLIKE
                     ],
                     write_page_checksum=True,  # as Spark does: what a later run takes over is checked by them
                     store_schema=False,

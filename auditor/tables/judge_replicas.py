@@ -120,11 +120,11 @@ def classify_replicas(
             if pair.index_state != IndexState.NOT_INDEXED:
                 answer.foreign.append(ForeignCopy(pair.bookie_id, pair.held))
             continue
-        _classify_replica(ledger, _as_served(pair), state, grace_ms, answer)
+        _classify_replica(ledger, _without_unserved(pair), state, grace_ms, answer)
         if pair.index_state != IndexState.NOT_INDEXED:
-            _excess(ledger, pair, answer)
+            _find_excess(ledger, pair, answer)
     if not ledger.closed:
-        _lagging(ledger, {pair.bookie_id: _as_served(pair) for pair in pairs}, bookies, answer)
+        _find_lagging(ledger, {pair.bookie_id: _without_unserved(pair) for pair in pairs}, bookies, answer)
     answer.missing = unite_by_bookie(answer.missing)
     return answer
 
@@ -147,7 +147,7 @@ def _of_this_cluster(
     ]
 
 
-def _as_served(pair: Pair) -> Pair:
+def _without_unserved(pair: Pair) -> Pair:
     """Return the replica as the bookie serves it: without entries if the ledger is not indexed or in limbo.
 
     A bookie refuses every entry of a ledger in limbo. A ledger of which it served an entry is no longer in
@@ -231,8 +231,8 @@ def _weigh_replies(
     elif len(undecided_groups):
         missing = coverage.union([missing, undecided_groups])
         answer.doubts |= standing_doubts(ledger, pair, state) | ageing
-        if (silent := replies.unheard) is not None and not (replies.refused and state.journal_read):
-            answer.doubts.add(doubts.unheard(pair.bookie_id, silent))
+        if (silence_reason := replies.unheard) is not None and not (replies.refused and state.journal_read):
+            answer.doubts.add(doubts.unheard(pair.bookie_id, silence_reason))
     _add(answer.missing, pair, missing)
     if len(unknown):
         answer.unknown.append((pair.bookie_id, unknown, because))
@@ -288,24 +288,24 @@ def ageing_doubts(ledger: LedgerFacts, pair: Pair, state: BookieState, grace_ms:
     return set()
 
 
-def _excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
+def _find_excess(ledger: LedgerFacts, pair: Pair, answer: Judgement) -> None:
     """Classify held entries not striped to the bookie: stale in segments without it, else surplus."""
     if not len(pair.held):
         return
     striped_groups = (
         pair.expected if ledger.closed else striped_to(ledger, pair.bookie_id, coverage.last_entry(pair.held))
     )
-    excess = coverage.difference(pair.held, striped_groups)
-    if not len(excess):
+    excess_groups = coverage.difference(pair.held, striped_groups)
+    if not len(excess_groups):
         return
-    elsewhere = [
-        coverage.clip(excess, first, last)
+    segments_elsewhere = [
+        coverage.clip(excess_groups, first, last)
         for (first, last), (_, ensemble) in zip(ledger.ranges, ledger.segments, strict=True)
         if last >= first and pair.bookie_id not in ensemble
     ]
-    stale = coverage.union(elsewhere) if elsewhere else NOTHING
-    _add(answer.stale, pair, stale)
-    _add(answer.surplus, pair, coverage.difference(excess, stale))
+    stale_groups = coverage.union(segments_elsewhere) if segments_elsewhere else NOTHING
+    _add(answer.stale, pair, stale_groups)
+    _add(answer.surplus, pair, coverage.difference(excess_groups, stale_groups))
 
 
 def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only: bool = False) -> Groups:
@@ -326,7 +326,7 @@ def striped_to(ledger: LedgerFacts, bookie_id: str, upto: int, last_segment_only
     return groups_of(folded.tobytes())
 
 
-def _lagging(
+def _find_lagging(
     ledger: LedgerFacts, pairs: Mapping[str, Pair], bookies: Mapping[str, BookieState], answer: Judgement
 ) -> None:
     """Find entries of the open end that an ack quorum of members holds and another read member lacks."""
@@ -335,14 +335,16 @@ def _lagging(
     newest = max((coverage.last_entry(groups) for groups in held_groups.values()), default=-1)
     if newest < start:
         return
-    due = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
-    present = [coverage.intersection(due[member], held_groups[member]) for member in ensemble]
+    due_groups = {member: striped_to(ledger, member, newest, last_segment_only=True) for member in ensemble}
+    present = [coverage.intersection(due_groups[member], held_groups[member]) for member in ensemble]
     acknowledged = coverage.at_least(present, ledger.ack_quorum)
     for member in sorted(ensemble):
         state = bookies.get(member, BookieState(BookieRead.UNREAD))
         # A pair that is not here is equal and no answer: what it lacks is known of a bookie that was read.
         if why_unknown(state, pairs.get(member, Pair(member, NOTHING, NOTHING, IndexState.ABSENT))) is None:
-            late = coverage.difference(coverage.intersection(due[member], acknowledged), held_groups[member])
+            late = coverage.difference(
+                coverage.intersection(due_groups[member], acknowledged), held_groups[member]
+            )
             if len(late):
                 answer.lagging.append((member, late))
 

@@ -45,12 +45,12 @@ def judge_many(
     Arguments are those of `auditor.tables.ledger_class.judge`. A ledger whose sets are too irregular has
     unknown replicas.
     """
-    answers, whole = [], []
+    answers, whole_numbers = [], []
     for ledger, pairs in ledgers:
         try:
             answer = classify_replicas(ledger, pairs, bookies, grace_ms)
             if lacks_whole_replicas(ledger, pairs):
-                whole.append((ledger, answer))
+                whole_numbers.append((ledger, answer))
             else:
                 measure(ledger, answer)
                 # After the judgement: entries behind the end of a closed ledger are no ordinary surplus.
@@ -58,7 +58,7 @@ def judge_many(
         except CoverageLimitError as limit:
             answer = irregular_judgement(ledger, pairs, limit)
         answers.append(answer)
-    measure_whole(whole)
+    measure_whole(whole_numbers)
     return answers
 
 
@@ -253,11 +253,13 @@ def _unknown(answers: Sequence[Judgement]) -> list[list[dict[str, Any]]]:
 
 
 def _class_entries(answers: Sequence[Judgement]) -> list[dict[str, Any] | None]:
-    packed = [None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers]
-    counted = counts([value or b"" for value in packed])
+    packed_groups = [
+        None if answer.class_entries is None else answer.class_entries.tobytes() for answer in answers
+    ]
+    entry_counts = counts([value or b"" for value in packed_groups])
     return [
         None if value is None else {"groups": value, "count": count}
-        for value, count in zip(packed, counted, strict=True)
+        for value, count in zip(packed_groups, entry_counts, strict=True)
     ]
 
 
@@ -269,12 +271,12 @@ def _entries(sets: list[list[tuple[str, Groups]]]) -> list[list[dict[str, Any]]]
     """Return each ledger's sets as rows, with their numbers of entries."""
     values = [groups.tobytes() for ledger_sets in sets for _, groups in ledger_sets]
     # One pass counts all sets of the batch; they are dealt out again in the order in which they were put in.
-    counted = iter(zip(values, counts(values), strict=True))
+    counted_values = iter(zip(values, counts(values), strict=True))
     rows = []
     for bookie_sets in sets:
         row = []
         for bookie, _ in bookie_sets:
-            value, count = next(counted)
+            value, count = next(counted_values)
             row.append({"bookie_id": bookie, "groups": value, "count": count})
         rows.append(row)
     return rows

@@ -38,17 +38,17 @@ def members(execution: Execution, ledgers: TableFiles) -> pa.Table:
 def _members_of(files: TableFiles) -> Iterator[pa.RecordBatch]:
     columns = [f"replicas.list.element.{name}" for name in _FIELDS]
     for rows in files.row_groups(columns, (), _ROWS):
-        flat = [chunk.flatten() for chunk in rows["replicas"].chunks]
-        bookie, groups, depends = (
-            pa.chunked_array([chunk.field(name) for chunk in flat], kind)
+        flat_chunks = [chunk.flatten() for chunk in rows["replicas"].chunks]
+        bookie, groups, depends_flags = (
+            pa.chunked_array([chunk.field(name) for chunk in flat_chunks], kind)
             for name, kind in zip(_FIELDS, (pa.string(), pa.binary(), pa.bool_()), strict=True)
         )
         ids = Coded.of(bookie)
-        holds = pc.greater(pc.binary_length(groups), 0)
+        has_groups = pc.greater(pc.binary_length(groups), 0)
         counts = [np.bincount(ids.codes, minlength=len(ids.values))]
-        for flags in (depends, holds):
-            true = flags.fill_null(False).to_numpy()
-            counts.append(np.bincount(ids.codes[true], minlength=len(ids.values)))
+        for flags in (depends_flags, has_groups):
+            is_dependent = flags.fill_null(False).to_numpy()
+            counts.append(np.bincount(ids.codes[is_dependent], minlength=len(ids.values)))
         yield pa.RecordBatch.from_arrays(
             [ids.values.cast(pa.string()), *(pa.array(column) for column in counts)], schema=MEMBERS
         )

@@ -161,14 +161,14 @@ class Roster:
         file is not a cookie.
         """
         # One shape for both, so that a check asks one question of every cookie.
-        stored = [{**row, "place": "metadata store"} for row in self.cookies]
-        on_disk = [
+        store_cookies = [{**row, "place": "metadata store"} for row in self.cookies]
+        disk_cookies = [
             {**row, "bookie_id": row["place"], "place": row["path"]}
             for row in self.directories
             if row["cookie_bookie_id"] is not None
             or (row["damage"] is not None and not row["version_absent"])
         ]
-        return stored + on_disk
+        return store_cookies + disk_cookies
 
     @cached_property
     def aliases(self) -> frozenset[tuple[str, str]]:

@@ -52,8 +52,10 @@ def _matching_rows(files: TableFiles, few: TableFiles, columns: Sequence[str]) -
             is_match = pc.is_in(ids, value_set=ledger_ids, skip_nulls=True)
             if pc.any(is_match).as_py():
                 size = column_bytes(file.metadata, group, columns)
-                most = batch_rows(ids.length(), size, ids.length())
-                place = 0
-                for rows in file.iter_batches(most, [group], list(columns), use_threads=False):
-                    yield rows.select(columns).filter(is_match.slice(place, rows.num_rows).combine_chunks())
-                    place += rows.num_rows
+                max_batch_rows = batch_rows(ids.length(), size, ids.length())
+                row_offset = 0
+                for rows in file.iter_batches(max_batch_rows, [group], list(columns), use_threads=False):
+                    yield rows.select(columns).filter(
+                        is_match.slice(row_offset, rows.num_rows).combine_chunks()
+                    )
+                    row_offset += rows.num_rows
